@@ -127,6 +127,51 @@ std::optional<Probe> Checks::ProbeOfLoaded(const Worker& worker) const {
   return std::nullopt;
 }
 
+// Of its bindings, in their form of whole layers.
+std::vector<LayerSpan> Checks::LoadedUnits(const Worker& worker) const {
+  std::vector<LayerSpan> units = Units();
+  std::erase_if(units, [&](const LayerSpan& unit) {
+    return std::none_of(worker.bindings.begin(), worker.bindings.end(), [&](const auto& binding) {
+      return binding.loaded && !binding.layers.shards && binding.layers.first <= unit.first &&
+             unit.end <= binding.layers.end;
+    });
+  });
+  return units;
+}
+
+bool Checks::IsVouched(LayerSpan unit) const {
+  const auto known = references_.find(unit.first);
+  return known != references_.end() &&
+         std::any_of(known->second.begin(), known->second.end(),
+                     [](const Reference& each) { return each.vouched; });
+}
+
+std::optional<Probe> Checks::ProbeAgain(const Worker& worker, uint64_t requests,
+                                        Instant now) const {
+  const WorkerCheck& check = worker.check;
+  if (check.state != CheckState::kPassed || !check.has_served) return std::nullopt;
+  if (requests < check.passed_requests + kRequestsUnchecked &&
+      now < check.passed_at + options_.timeouts.check_again)
+    return std::nullopt;
+  std::vector<LayerSpan> units = LoadedUnits(worker);
+  std::erase_if(units, [this](const LayerSpan& unit) { return !IsVouched(unit); });
+  if (units.empty()) return std::nullopt;
+  return ProbeAt(units[check.again_count % units.size()]);
+}
+
+// Rows of a layer of each device that serves, where nothing vouches for any.
+std::vector<Probe> Checks::WantedAgain() const {
+  std::vector<Probe> wanted;
+  for (const auto& [id, worker] : roster_) {
+    if (worker.check.state != CheckState::kPassed || !worker.check.has_served) continue;
+    const std::vector<LayerSpan> units = LoadedUnits(worker);
+    const bool is_vouched = std::any_of(units.begin(), units.end(),
+                                        [this](const LayerSpan& unit) { return IsVouched(unit); });
+    if (!is_vouched && !units.empty()) wanted.push_back(ProbeAt(units.front()));
+  }
+  return wanted;
+}
+
 std::vector<Probe> Checks::Wanted() const {
   std::vector<Probe> wanted;
   for (const auto& [id, worker] : roster_) {
@@ -165,8 +210,7 @@ bool Checks::MayCompute(const Worker& worker) const {
          !failed_devices_.contains(worker.probation_key);
 }
 
-Status Checks::OnAnswer(Worker& worker, const Probe& probe,
-                        const wire::pb::Measured::Answer& answer) {
+Result<ProbeAnswer> Checks::Read(const wire::pb::Measured::Answer& answer) const {
   const size_t columns = wire::ProbeColumns(options_.model.hidden_columns).size();
   const auto values = static_cast<size_t>(answer.samples_size());
   if (answer.digest().size() != 32 || values != kProbeRows * columns)
@@ -175,37 +219,71 @@ Status Checks::OnAnswer(Worker& worker, const Probe& probe,
                                               " bytes and " + std::to_string(values) +
                                               " values, expected 32 and " +
                                               std::to_string(kProbeRows * columns) + ".");
-  ProbeAnswer kept{answer.digest(), {answer.samples().begin(), answer.samples().end()}};
+  return ProbeAnswer{answer.digest(), {answer.samples().begin(), answer.samples().end()}};
+}
+
+bool Checks::IsRight(const Worker& worker, const Probe& probe,
+                     const wire::pb::Measured::Answer& answer) const {
+  const Result<ProbeAnswer> read = Read(answer);
+  return read.ok() && Difference(worker, probe, *read).empty();
+}
+
+Status Checks::OnAnswer(Worker& worker, const Probe& probe,
+                        const wire::pb::Measured::Answer& answer, uint64_t requests, Instant now) {
+  ASSIGN_OR_RETURN(ProbeAnswer kept, Read(answer));
   worker.check.asked = true;
+  if (worker.measure.again) {
+    std::string problem = Difference(worker, probe, kept);
+    if (problem.empty())
+      NotePassed(worker, requests, now);
+    else
+      NoteFailed(worker, std::move(problem));
+    return OkStatus();
+  }
   if (!IsTrusted(worker)) {
     worker.check.waiting = {probe, std::move(kept)};
-    Judge(worker);
+    Judge(worker, requests, now);
     return OkStatus();
   }
   worker.check.tried.insert(probe.layers.first);
-  Keep(worker, probe, kept);
+  Keep(worker, probe, kept, worker.check.state == CheckState::kTrusted);
   for (auto& [id, other] : roster_)
-    if (other.check.waiting) Judge(other);
+    if (other.check.waiting) Judge(other, requests, now);
   return OkStatus();
 }
 
 void Checks::OnNoAnswer(Worker& worker, const Probe& probe) {
-  worker.check.tried.insert(probe.layers.first);
   worker.check.asked = true;
+  if (!worker.measure.again) {
+    worker.check.tried.insert(probe.layers.first);
+    return;
+  }
+  if (++worker.check.unanswered >= kMostUnanswered)
+    NoteFailed(
+        worker,
+        "It has not answered " + std::to_string(kMostUnanswered) + " checks, one after the other.",
+        false);
 }
 
-void Checks::Keep(const Worker& worker, const Probe& probe, const ProbeAnswer& answer) {
+void Checks::Keep(const Worker& worker, const Probe& probe, const ProbeAnswer& answer,
+                  bool vouched) {
   std::vector<Reference>& known = references_[probe.layers.first];
   const std::string kind = KindOf(worker.offer);
-  const bool is_known = std::any_of(known.begin(), known.end(),
-                                    [&](const Reference& each) { return each.kind == kind; });
-  if (!is_known) known.push_back({kind, worker.offer.name, answer});
+  const auto same = std::find_if(known.begin(), known.end(),
+                                 [&](const Reference& each) { return each.kind == kind; });
+  Reference fresh{kind, worker.offer.name, answer, vouched, worker.id};
+  if (same == known.end())
+    known.push_back(std::move(fresh));
+  else if (vouched && !same->vouched)
+    *same = std::move(fresh);
 }
 
 // Why the answer is not that of a trusted device; empty: it is.
 std::string Checks::Difference(const Worker& worker, const Probe& probe,
                                const ProbeAnswer& answer) const {
-  const std::vector<Reference>& known = references_.at(probe.layers.first);
+  std::vector<Reference> known = references_.at(probe.layers.first);
+  if (IsVouched(probe.layers))
+    std::erase_if(known, [](const Reference& each) { return !each.vouched; });
   const std::string kind = KindOf(worker.offer);
   const auto same = std::find_if(known.begin(), known.end(), [&](const Reference& each) {
     return !kind.empty() && each.kind == kind;
@@ -233,22 +311,40 @@ std::string Checks::Difference(const Worker& worker, const Probe& probe,
          std::to_string(kProbeRows) + " are too far off.";
 }
 
-void Checks::Judge(Worker& worker) {
-  const auto& [probe, answer] = *worker.check.waiting;
+void Checks::Judge(Worker& worker, uint64_t requests, Instant now) {
+  const auto [probe, answer] = *worker.check.waiting;
   if (!references_.contains(probe.layers.first)) return;
-  std::string problem = Difference(worker, probe, answer);
-  const bool passed = problem.empty();
-  worker.check.state = passed ? CheckState::kPassed : CheckState::kFailed;
-  if (passed) {
-    failed_devices_.erase(worker.probation_key);
-    Keep(worker, probe, answer);
-  } else {
-    problem += " It is not used.";
-    failed_devices_.insert(worker.probation_key);
-    if (failed_devices_.size() > kMostFailed) failed_devices_.erase(failed_devices_.begin());
-  }
   worker.check.waiting.reset();
-  verdicts_.push_back({worker.id, passed, std::move(problem)});
+  std::string problem = Difference(worker, probe, answer);
+  if (!problem.empty()) return NoteFailed(worker, std::move(problem));
+  worker.check.state = CheckState::kPassed;
+  failed_devices_.erase(worker.probation_key);
+  Keep(worker, probe, answer, IsVouched(probe.layers));
+  NotePassed(worker, requests, now);
+  verdicts_.push_back({worker.id, true, "", std::nullopt, false});
+}
+
+void Checks::NotePassed(Worker& worker, uint64_t requests, Instant now) {
+  worker.check.passed_at = now;
+  worker.check.passed_requests = requests;
+  worker.check.has_served = false;
+  worker.check.unanswered = 0;
+}
+
+// What only it has vouched for is worth nothing.
+void Checks::NoteFailed(Worker& worker, std::string problem, bool is_proven) {
+  WorkerCheck& check = worker.check;
+  std::optional<Instant> doubted_since;
+  if (check.has_served)
+    doubted_since = check.state == CheckState::kPassed ? check.passed_at : worker.connected_at;
+  check.state = CheckState::kFailed;
+  for (auto& [first, known] : references_)
+    std::erase_if(known,
+                  [&](const Reference& each) { return each.worker == worker.id && !each.vouched; });
+  std::erase_if(references_, [](const auto& each) { return each.second.empty(); });
+  failed_devices_.insert(worker.probation_key);
+  if (failed_devices_.size() > kMostFailed) failed_devices_.erase(failed_devices_.begin());
+  verdicts_.push_back({worker.id, false, problem + " It is not used.", doubted_since, is_proven});
 }
 
 }  // namespace weft::swarm

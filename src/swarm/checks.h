@@ -12,6 +12,12 @@
 //   error of a row = |theirs - ours| / |ours - input|     half of the rows must be below kTolerance
 //
 // Half of them, since a mixture of experts may choose others where two are nearly equal.
+//
+// Who has passed and serves is asked again, for a layer that it has loaded, by turns: after two
+// requests, or half a minute. Its rows are compared with those that were compared with a device's
+// which is trusted to begin with, or are that device's: two that have passed and disagree could not
+// be told apart. What it has computed since it passed last is in doubt where it fails
+// (State::OnVerdicts).
 #pragma once
 
 #include <cstdint>
@@ -31,12 +37,18 @@ namespace weft::swarm {
 
 inline constexpr uint32_t kProbeRows = 4;
 inline constexpr double kProbeTolerance = 0.2;
+inline constexpr uint64_t kRequestsUnchecked = 2;
+// Checks of one that serves that may remain without an answer: it may be busy.
+inline constexpr uint32_t kMostUnanswered = 3;
 
 // What a check came to.
 struct Verdict {
   WorkerId worker = 0;
   bool passed = false;
   std::string problem;  // where it has not, a sentence
+  // From when on what it has computed is in doubt; nullopt: it has computed nothing that counts.
+  std::optional<Instant> doubted_since;
+  bool is_proven = false;  // its rows were wrong, and not just missing
 };
 
 class Checks {
@@ -67,14 +79,29 @@ class Checks {
     if (!IsTrusted(worker) || !CanCompute(worker.offer, options_.model)) return std::nullopt;
     for (const Probe& probe : Wanted())
       if (!worker.check.tried.contains(probe.layers.first) && fits(probe.layers)) return probe;
+    if (worker.check.state != CheckState::kTrusted) return std::nullopt;
+    for (const Probe& probe : wanted_again_)
+      if (!worker.check.tried.contains(probe.layers.first) && fits(probe.layers)) return probe;
     return std::nullopt;
   }
   // A layer, or layers kept together, of those that are loaded there; for a worker that serves and
   // was never asked.
   std::optional<Probe> ProbeOfLoaded(const Worker& worker) const;
 
+  // One that has passed and serves, when it is time, of what it has loaded. `requests`: that have
+  // ended until now.
+  std::optional<Probe> ProbeAgain(const Worker& worker, uint64_t requests, Instant now) const;
+
+  // Looks for whom ProbeForOthers is to ask: before it is called for all workers.
+  void Settle() { wanted_again_ = WantedAgain(); }
+
   // An error: the answer is malformed.
-  Status OnAnswer(Worker& worker, const Probe& probe, const wire::pb::Measured::Answer& answer);
+  Status OnAnswer(Worker& worker, const Probe& probe, const wire::pb::Measured::Answer& answer,
+                  uint64_t requests, Instant now);
+  // Whether OnAnswer would take it, and find it to be that of a trusted device. REQUIRES: the probe
+  // is one of ProbeAgain.
+  bool IsRight(const Worker& worker, const Probe& probe,
+               const wire::pb::Measured::Answer& answer) const;
   // The worker could not compute it.
   void OnNoAnswer(Worker& worker, const Probe& probe);
 
@@ -85,21 +112,31 @@ class Checks {
     std::string kind;  // whose rows are equal byte by byte; empty: nobody's
     std::string name;  // of the device
     ProbeAnswer answer;
+    bool vouched =
+        false;  // it is of a device that is trusted to begin with, or was compared with it
+    WorkerId worker = 0;
   };
 
+  Result<ProbeAnswer> Read(const wire::pb::Measured::Answer& answer) const;
   std::vector<LayerSpan> Units() const;
   Probe ProbeAt(LayerSpan unit) const;
+  std::vector<LayerSpan> LoadedUnits(const Worker& worker) const;
+  bool IsVouched(LayerSpan unit) const;
   std::vector<Probe> Wanted() const;
+  std::vector<Probe> WantedAgain() const;
   bool SomebodyCouldCheck(const Worker& worker) const;
   std::string Difference(const Worker& worker, const Probe& probe, const ProbeAnswer& answer) const;
-  void Keep(const Worker& worker, const Probe& probe, const ProbeAnswer& answer);
-  void Judge(Worker& worker);
+  void Keep(const Worker& worker, const Probe& probe, const ProbeAnswer& answer, bool vouched);
+  void Judge(Worker& worker, uint64_t requests, Instant now);
+  void NotePassed(Worker& worker, uint64_t requests, Instant now);
+  void NoteFailed(Worker& worker, std::string problem, bool is_proven = true);
 
   const CoreOptions& options_;
   const Costs& costs_;
   Roster& roster_;
   std::map<uint32_t, std::vector<Reference>> references_;  // by the first layer
   std::set<std::string> failed_devices_;
+  std::vector<Probe> wanted_again_;
   std::vector<Verdict> verdicts_;
 };
 

@@ -54,7 +54,7 @@ Instant Health::StepDueAt(const Worker& worker) const {
     due = std::min(due, GenerateSince(worker, sent) + sent.limit);
   // Building ONNX sessions and measuring hold up the thread that computes.
   if (worker.offer.needs_onnx && worker.IsLoading()) due = std::max(due, AnswerDueAt(worker));
-  if (worker.measure.phase == MeasureJob::Phase::kRunning)
+  if (worker.measure.phase == MeasureJob::Phase::kRunning && !worker.measure.again)
     due = std::max(due, worker.measure.deadline);
   return due;
 }

@@ -85,8 +85,10 @@ bool Measuring::Fits(const Worker& worker, uint32_t first, uint32_t end) const {
          worker.memory.limit;
 }
 
-bool Measuring::Settle(bool calm, bool idle, Instant now) {
+bool Measuring::Settle(bool calm, bool idle, uint64_t requests, Instant now) {
   bool gave_up = false;
+  requests_ = requests;
+  checks_.Settle();
   for (auto& [id, worker] : roster_) {
     if (!worker.ready) continue;
     if (!CanCompute(worker.offer, options_.model)) continue;  // it never gets a stage
@@ -97,6 +99,8 @@ bool Measuring::Settle(bool calm, bool idle, Instant now) {
         Ask(worker, now);
       continue;
     }
+    if (worker.measure.phase != MeasureJob::Phase::kNone) continue;
+    if (worker.check.has_served) AskAgain(worker, now);
     if (!calm || worker.measure.phase != MeasureJob::Phase::kNone) continue;
     if (MayMeasure(worker, idle, now)) {
       if (const auto ranges = PickRanges(worker)) {
@@ -134,6 +138,17 @@ std::optional<Probe> Measuring::PickProbe(const Worker& worker) const {
   if (!worker.measure.tried || worker.check.asked || checks_.IsTrusted(worker)) return std::nullopt;
   const auto probe = checks_.ProbeOf(worker, {1, costs_.layer_count() - 1});
   return probe && fits(probe->layers) ? probe : std::nullopt;
+}
+
+// It takes no longer than a step, and holds up nothing: that a plan is being loaded elsewhere is no
+// reason to wait. (An ONNX worker would have to build a session for it.)
+void Measuring::AskAgain(Worker& worker, Instant now) {
+  if (worker.IsLoading() || worker.offer.needs_onnx) return;
+  const auto probe = checks_.ProbeAgain(worker, requests_, now);
+  if (!probe || !Fits(worker, probe->layers.first, probe->layers.end)) return;
+  ++worker.check.again_count;
+  worker.measure.again = true;
+  Start(worker, {probe->layers.first, probe->layers.end, probe->layers.end}, probe, now);
 }
 
 void Measuring::Start(Worker& worker, const MeasureRanges& ranges, std::optional<Probe> only,
@@ -187,8 +202,24 @@ void Measuring::Ask(Worker& worker, Instant now) {
   }
 }
 
-Status Measuring::OnMeasured(Worker& worker, const wire::pb::Measured& measured, Instant now) {
+// Whether it answers what was given up. A connection keeps the order of messages, but what a worker
+// was told to drop meanwhile it never answers: what is right now answers what is asked now.
+bool Measuring::IsLate(const Worker& worker, const wire::pb::Measured& measured) const {
+  const MeasureJob& job = worker.measure;
+  if (job.late_answers == 0 || job.phase != MeasureJob::Phase::kRunning)
+    return job.late_answers > 0;
+  const bool has_form = measured.answers_size() == (job.probe ? 1 : 0) &&
+                        (measured.timings_size() == 0) == job.only_probes;
+  return !has_form || (job.again && !checks_.IsRight(worker, *job.probe, measured.answers(0)));
+}
+
+Result<bool> Measuring::OnMeasured(Worker& worker, const wire::pb::Measured& measured,
+                                   Instant now) {
   const MeasureJob job = worker.measure;
+  if (IsLate(worker, measured)) {
+    --worker.measure.late_answers;
+    return false;
+  }
   if (job.phase != MeasureJob::Phase::kRunning)
     return Error(ErrorCode::kInvalidData, "Measured came though no measurement was asked for.");
   const int probes = job.probe ? 1 : 0;
@@ -207,13 +238,18 @@ Status Measuring::OnMeasured(Worker& worker, const wire::pb::Measured& measured,
     worker.times.speed.Add(speed.ops_per_us);
     worker.times.repeated_speed = speed.ops_per_us;
   }
-  if (job.probe) TRY(checks_.OnAnswer(worker, *job.probe, measured.answers(0)));
+  if (job.probe) TRY(checks_.OnAnswer(worker, *job.probe, measured.answers(0), requests_, now));
   worker.measure.probe.reset();
+  worker.measure.late_answers = 0;
   GiveUp(worker, now);
-  return OkStatus();
+  return !job.again;
 }
 
 bool Measuring::OnFailed(Worker& worker, Instant now) {
+  if (worker.measure.late_answers > 0) {
+    --worker.measure.late_answers;
+    return true;
+  }
   if (worker.measure.phase == MeasureJob::Phase::kNone) return false;
   GiveUp(worker, now);
   return true;
@@ -223,11 +259,17 @@ bool Measuring::IsOverdue(const Worker& worker, Instant now) const {
   return worker.measure.phase != MeasureJob::Phase::kNone && now >= worker.measure.deadline;
 }
 
+void Measuring::EndOverdue(Worker& worker, Instant now) {
+  if (worker.measure.phase == MeasureJob::Phase::kRunning) ++worker.measure.late_answers;
+  GiveUp(worker, now);
+}
+
 void Measuring::GiveUp(Worker& worker, Instant now) {
   MeasureJob& job = worker.measure;
   job.phase = MeasureJob::Phase::kNone;
   if (job.probe) checks_.OnNoAnswer(worker, *job.probe);
   job.probe.reset();
+  job.again = false;
   if (!job.only_probes) {
     job.again_at = now + kMeasureAgain;
     job.tried = true;

@@ -23,15 +23,18 @@ class Measuring {
         outbox_(outbox) {}
 
   // Starts what may start. `calm`: the swarm serves, or cannot serve for now, and no plan is on its
-  // way; `idle`: besides, no request is active. True: somebody turned out to hold too little.
-  bool Settle(bool calm, bool idle, Instant now);
-  // An error: nothing was asked, or the answer is malformed.
-  Status OnMeasured(Worker& worker, const wire::pb::Measured& measured, Instant now);
+  // way; `idle`: besides, no request is active; `requests`: that have ended. True: somebody turned
+  // out to hold too little.
+  bool Settle(bool calm, bool idle, uint64_t requests, Instant now);
+  // Whether anything came of it that others should know; an error: nothing was asked, or the answer
+  // is malformed.
+  Result<bool> OnMeasured(Worker& worker, const wire::pb::Measured& measured, Instant now);
   // Failed with epoch 0 ends a measurement under way; false: none was.
   bool OnFailed(Worker& worker, Instant now);
   // The measurement has taken too long.
   bool IsOverdue(const Worker& worker, Instant now) const;
-  void GiveUp(Worker& worker, Instant now);
+  // It may still come: a device that computes for others may not get to it in time.
+  void EndOverdue(Worker& worker, Instant now);
   std::optional<Instant> next_timer() const;
 
  private:
@@ -41,7 +44,10 @@ class Measuring {
   bool MayMeasure(const Worker& worker, bool idle, Instant now) const;
   std::optional<Probe> PickProbe(const Worker& worker) const;
   void Start(Worker& worker, const MeasureRanges& ranges, std::optional<Probe> only, Instant now);
+  void AskAgain(Worker& worker, Instant now);
+  bool IsLate(const Worker& worker, const wire::pb::Measured& measured) const;
   void Ask(Worker& worker, Instant now);
+  void GiveUp(Worker& worker, Instant now);
 
   const CoreOptions& options_;
   const Costs& costs_;
@@ -49,6 +55,7 @@ class Measuring {
   Lifecycle& lifecycle_;
   Checks& checks_;
   Outbox& outbox_;
+  uint64_t requests_ = 0;  // that have ended
 };
 
 }  // namespace weft::swarm

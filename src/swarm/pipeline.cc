@@ -682,6 +682,7 @@ Result<Pipeline::StepResult> Pipeline::OnResult(Worker& worker, Slice message, I
   const Stage* stage = FindStage(sent.epoch);
   result.serves = stage != nullptr;
   worker.steps.has_served = worker.steps.has_served || result.serves;
+  worker.check.has_served = worker.check.has_served || result.serves;
   const bool is_last = stage != nullptr
                            ? stage->last
                            : sent.was_late && sent.layers.end == options_.model.layers.size();

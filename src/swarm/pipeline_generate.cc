@@ -225,7 +225,7 @@ Result<GeneratedTokens> Pipeline::OnTokens(Worker& worker, const wire::Tokens& t
     progress->sent = progress->held + (tokens.last ? 0 : 1);
   }
   sent.tokens_made = static_cast<uint32_t>(made);
-  worker.steps.has_served = true;
+  worker.steps.has_served = worker.check.has_served = true;
   worker.steps.tokens_computed += tokens.token_ids.size();
   if (FindStage(sent.epoch) != nullptr && !tokens.token_ids.empty())
     if (const double us = TokensUs(worker, sent, tokens, now); tokens.compute_us > 0 || us > 0)

@@ -112,7 +112,7 @@ bool Planning::IsNewcomer(const Worker& worker, Instant now) const {
 
 // One that cannot be timed, because it holds a single layer, may stand by: better than nobody.
 bool Planning::MayStandBy(const Worker& worker, bool shards, Instant now) const {
-  return worker.measure.phase == MeasureJob::Phase::kNone &&
+  return (worker.measure.phase == MeasureJob::Phase::kNone || worker.measure.again) &&
          (IsEligible(worker, shards, now) ||
           (MayCompute(worker, shards, now) && (worker.SpeedKnown() || worker.measure.tried) &&
            checks_.MayServe(worker)));

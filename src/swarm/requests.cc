@@ -307,9 +307,41 @@ void Requests::Fail(Session& session, Error error, Instant now) {
   EndSession(session, FinishReason::kError, std::move(error), now);
 }
 
+void Requests::Doubt(Instant since, const std::string& problem, Instant now) {
+  const Error error(ErrorCode::kUnavailable,
+                    "A device computed a part of this answer and turned out to be wrong: " +
+                        problem + " Ask again.");
+  // Of a request that is accepted `last_token_at` is when.
+  const auto was_told = [&](const ActiveRequest& active) {
+    return !problem.empty() && active.last_token_at >= since &&
+           (active.logits_emitted > 0 || active.was_told());
+  };
+  for (size_t i = 0; i < queue_.waiting().size();) {
+    if (was_told(queue_.waiting()[i]))
+      Finish(queue_.Take(i), FinishReason::kError, error);
+    else
+      ++i;
+  }
+  std::vector<uint32_t> removed;
+  std::vector<RequestId> failed;
+  for (const auto& session : sessions_.sessions()) {
+    if (!session->active)
+      removed.push_back(session->id);
+    else if (was_told(*session->active))
+      failed.push_back(session->active->request.id);
+    else
+      session->Doubt();
+  }
+  for (const uint32_t id : removed) sessions_.Remove(id);
+  InvalidateSessions(removed);
+  for (const RequestId id : failed) Fail(*sessions_.FindRequest(id), error, now);
+  outbox_.NoteChange();
+}
+
 void Requests::Finish(const ActiveRequest& active, FinishReason reason, std::optional<Error> error,
                       bool over_share) {
   queue_.Leave(*active.share);
+  ++ended_;
   if (active.last_try) --last_tries_;
   if (reason == FinishReason::kError)
     ++counts_.failed;
@@ -507,6 +539,7 @@ void Requests::Emit(Session& session, EmitToken token, Instant now) {
   }
   for (StageProgress& stage : session.progress) stage.held_at_failure.reset();
   ++active.generated_tokens;
+  ++active.told_tokens;
   ++counts_.generated_tokens;
   rate_.Add(now);
   session.tokens.push_back(token.token_id);

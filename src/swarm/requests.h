@@ -55,6 +55,10 @@ class Requests {
   }
   void Fail(Session& session, Error error, Instant now);
 
+  // Since then some device may have given rows that were wrong. Where they were, this sentence says
+  // so, and who was told anything that may have come of them hears it; what others ask is computed
+  // once more, and nothing of it is kept for later.
+  void Doubt(Instant since, const std::string& problem, Instant now);
   // Ends those that got no token for too long.
   void EndOverdue(Instant now);
   std::optional<Instant> next_timer() const;
@@ -62,6 +66,7 @@ class Requests {
   std::optional<RequestProgress> ProgressOf(RequestId id) const;
   uint32_t waiting_count() const { return static_cast<uint32_t>(queue_.waiting().size()); }
   const RequestCounts& counts() const { return counts_; }
+  uint64_t ended_count() const { return ended_; }
   double TokensPerSecond(Instant now) const { return rate_.PerSecond(now); }
 
  private:
@@ -96,6 +101,7 @@ class Requests {
   Outbox& outbox_;
   FairQueue queue_;
   uint32_t last_tries_ = 0;  // requests with last_try
+  uint64_t ended_ = 0;       // however
   RequestCounts counts_;
   TokenRate rate_;
 };

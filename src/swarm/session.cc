@@ -68,6 +68,12 @@ void Session::Rewind(uint32_t position) {
   for (auto& [layer, rows] : history) rows.Truncate(position);
 }
 
+void Session::Doubt() {
+  completed = 0;
+  for (StageProgress& stage : progress) Restart(stage, 0);
+  history.clear();
+}
+
 bool Session::CanBeAt(const StageProgress& stage, uint32_t position) const {
   if (!recurrent) return position <= stage.held;
   return position == 0 || (position == stage.held && stage.sent == stage.held) ||

@@ -79,6 +79,7 @@ struct ActiveRequest {
   uint32_t max_tokens = 0;  // of the request, or what the context leaves
   uint32_t cached_prompt_tokens = 0;
   uint32_t generated_tokens = 0;
+  uint32_t told_tokens = 0;      // of them those that were emitted
   uint64_t lost_groups = 0;      // that its rows had to do without
   Instant last_token_at;         // or when it was accepted
   uint32_t logits_emitted = 0;   // prompt rows whose logits the client has
@@ -101,6 +102,8 @@ struct ActiveRequest {
     if (share) share->served += rows;
   }
   uint64_t served() const { return share ? share->served : 0; }
+  // Whether its client has had tokens of it, those of before a restart left out.
+  bool was_told() const { return told_tokens > 0; }
 };
 
 // How far one binding is with a session.
@@ -177,6 +180,8 @@ struct Session {
   // Goes back to `position`, in front of which nothing has changed. REQUIRES: position <=
   // completed.
   void Rewind(uint32_t position);
+  // Nothing of what was computed for it counts.
+  void Doubt();
   // This stage computes again from `position`, or from the last position before that where it can
   // be; the others do not hear of it.
   void RewindStage(StageProgress& stage, uint32_t position);

@@ -145,9 +145,11 @@ void State::On(const TimerFired&) {
     Drop(casualty.worker, casualty.reason, casualty.refuses);
   for (auto& [id, worker] : roster)
     if (measuring.IsOverdue(worker, now)) {
-      measuring.GiveUp(worker, now);
-      NoteFailure(worker, "It did not measure its speed in time.");
+      const bool serves = worker.measure.again;
+      measuring.EndOverdue(worker, now);
+      if (!serves) NoteFailure(worker, "It did not measure its speed in time.");
     }
+  OnVerdicts();
   for (const WorkerId late : health.TakeLate(now)) lifecycle.Relieve(late);
   if (absences.Expire(now)) UpdatePipeline();
   requests.EndOverdue(now);
@@ -172,8 +174,11 @@ void State::Settle(bool after_frame) {
   planning.SetSteady(requests.has_last_try(), now);
   planning.Settle(now);
   experts.Settle(now);
-  // What a frame changed of the lifecycle (its worker was dropped, say) is no small matter.
-  const bool small = after_frame && lifecycle.version() == pipeline_version;
+  // What a frame changed of the lifecycle (its worker was dropped, say) is no small matter, nor is
+  // the end of a request: those that computed it may have to be checked.
+  const bool small = after_frame && lifecycle.version() == pipeline_version &&
+                     settled_requests == requests.ended_count();
+  settled_requests = requests.ended_count();
   if (!small) SettlePlans();
   if (lifecycle.version() != pipeline_version) UpdatePipeline();
   if (lifecycle.CanSwap() && experts.Covers(*lifecycle.staged()) &&
@@ -220,7 +225,7 @@ void State::SettlePlans() {
     probation.Hasten(options.timeouts.aside_alone);
   const bool preparing = lifecycle.staged() || planning.under_way();
   const bool idle = lifecycle.serves() && now - last_busy >= kIdleBeforeMeasuring;
-  if (measuring.Settle(!preparing, idle, now)) planning.NoteRosterChange();
+  if (measuring.Settle(!preparing, idle, requests.ended_count(), now)) planning.NoteRosterChange();
 }
 
 void State::SettleTouched() {
@@ -305,12 +310,14 @@ Status State::OnControl(Worker& worker, const wire::pb::WorkerMessage& message) 
       return OnDownloadProgress(worker, message.download_progress());
     case Kind::kLayerDownloaded:
       return OnLayerDownloaded(worker, message.layer_downloaded());
-    case Kind::kMeasured:
-      TRY(measuring.OnMeasured(worker, message.measured(), now));
+    case Kind::kMeasured: {
+      ASSIGN_OR_RETURN(const bool is_news, measuring.OnMeasured(worker, message.measured(), now));
       OnVerdicts();
+      if (!is_news) return OkStatus();
       planning.NoteRosterChange();
       planning.Want(now);
       return OkStatus();
+    }
     case Kind::kPrepared:
       TRY(lifecycle.OnPrepared(worker, message.prepared(), now));
       if (is_answer) worker.loading.pauses = 0;
@@ -507,7 +514,11 @@ Status State::OnFailed(Worker& worker, const wire::pb::Failed& failed) {
   const LayerSpan layers = LayersOf(worker, failed.epoch());
   worker.layers.downloaded_bytes = worker.layers.download_total_bytes = 0;
   if (failed.epoch() == 0) {
+    // A check of one that serves is asked again; what is late was put down to it already.
+    const bool is_done = worker.measure.again || worker.measure.late_answers > 0;
     measuring.OnFailed(worker, now);
+    OnVerdicts();
+    if (is_done) return OkStatus();
     worker.layers.requested.Clear();
   } else {
     const bool no_memory = failed.code() == ErrorCodeName(ErrorCode::kOutOfMemory);

@@ -176,6 +176,7 @@ struct State {
   bool is_restored = false;           // Restore was called: with the first event
   std::set<std::string> awaited;      // devices of before a restart that held layers
   uint64_t pipeline_version = 0;      // of the lifecycle, when the pipeline was told of it last
+  uint64_t settled_requests = 0;      // that had ended when everything was looked at last
   Instant now;
   Instant last_change;  // when SwarmChanged was last caused by mere progress
   Instant last_busy;    // when a request was last active

@@ -1,4 +1,5 @@
-// What follows from a check: who has passed may be planned with, who has failed is not used.
+// What follows from a check: who has passed may be planned with, who has failed is not used, and
+// nobody goes on from what it has computed.
 #include "swarm/state.h"
 
 namespace weft::swarm {
@@ -11,12 +12,15 @@ void State::OnVerdicts() {
     planning.Want(now);
     if (verdict.passed) continue;
     worker.record.problem = verdict.problem;
-    outbox.Add(Warn{"worker " + std::to_string(worker.id) + " (" + worker.offer.name + ", " +
-                    worker.address + "): " + verdict.problem});
+    const std::string named = "worker " + std::to_string(worker.id) + " (" + worker.offer.name +
+                              ", " + worker.address + "): " + verdict.problem;
+    outbox.Add(Warn{named});
     probation.PutAside(worker.probation_key, now);
     experts.NoteChange();
     lifecycle.OnWorkerGone(worker.id, now);
     planning.OnWorkerGone(worker.id, now);
+    if (verdict.doubted_since)
+      requests.Doubt(*verdict.doubted_since, verdict.is_proven ? verdict.problem : "", now);
   }
 }
 

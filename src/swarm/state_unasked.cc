@@ -38,7 +38,8 @@ bool State::IsAnswer(const Worker& worker, const wire::pb::WorkerMessage& messag
     case Kind::kFailed: {
       const BindingId epoch = message.failed().epoch();
       if (epoch == 0)
-        return worker.measure.phase != MeasureJob::Phase::kNone || !worker.layers.requested.empty();
+        return worker.measure.phase != MeasureJob::Phase::kNone ||
+               worker.measure.late_answers > 0 || !worker.layers.requested.empty();
       return is_loading(epoch) || (!worker.experts.answered && worker.experts.epoch == epoch);
     }
     default:

@@ -81,6 +81,13 @@ struct WorkerCheck {
   // What it answered while there was nothing to compare with.
   std::optional<std::pair<Probe, ProbeAnswer>> waiting;
   std::set<uint32_t> tried;  // of one that is trusted: first layers that it was asked for others
+  // Of one that has passed: when last, how many requests had ended by then, and whether it has
+  // answered a step of the plan since.
+  Instant passed_at;
+  uint64_t passed_requests = 0;
+  bool has_served = false;
+  uint32_t again_count = 0;  // how often it was asked since the first time
+  uint32_t unanswered = 0;   // of these the last in a row
 };
 
 struct MeasureJob {
@@ -89,6 +96,8 @@ struct MeasureJob {
   Instant deadline;
   bool tried = false;          // it has been asked once
   bool only_probes = false;    // nothing is timed
+  bool again = false;          // it has passed a check before, and may serve meanwhile
+  uint32_t late_answers = 0;   // to measurements that were given up
   std::optional<Probe> probe;  // rows that are asked for
   Instant asked_at;
   bool was_loaded = false;  // all of the layers, when it was asked
@@ -243,7 +252,7 @@ struct Worker {
 
   // True while long silences are normal: loading layers, measuring, first steps of a binding.
   bool Busy() const {
-    return IsLoading() || measure.phase == MeasureJob::Phase::kRunning ||
+    return IsLoading() || (measure.phase == MeasureJob::Phase::kRunning && !measure.again) ||
            (!steps.in_flight.empty() && steps.in_flight.front().epoch != steps.answered_epoch) ||
            (!steps.generating.empty() && steps.generating.front().epoch != steps.answered_epoch);
   }
