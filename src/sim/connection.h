@@ -30,6 +30,9 @@ struct Connection {
   Instant last_down, last_up;                       // deliveries do not overtake each other
   Instant paused_until;                             // its machine stands still
   uint64_t message_limit = wire::kMaxControlBytes;  // longer messages a host would not receive
+  Instant known_slow_at{INT64_MAX};                 // since then, though it claims not to be
+  uint32_t unbounded_ends = 0;                      // of requests while it is believed too fast
+  uint64_t unasked = 0;                             // messages that nobody had asked for
 };
 
 struct Tracked {
@@ -38,8 +41,11 @@ struct Tracked {
   std::vector<int32_t> tokens;
   uint32_t ends = 0;
   bool cancelled = false;
-  bool may_fail = false;   // its numbers were made to fail on purpose
-  bool continued = false;  // by another core
+  bool may_fail = false;      // its numbers were made to fail on purpose
+  bool may_be_wrong = false;  // a device has lied while it ran
+  Instant submitted_at;
+  uint64_t rows_before = 0;  // that were computed for anybody until then
+  bool continued = false;    // by another core
   uint32_t logit_rows = 0;
 };
 

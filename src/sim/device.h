@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -15,6 +16,15 @@ namespace weft::sim {
 
 // Where all devices are: in one private network.
 inline constexpr char kDeviceAddress[] = "10.0.0.1";
+
+// What it tells that is not so, once that time has come.
+struct Lies {
+  Instant from{INT64_MAX};
+  bool finite = false;                 // all that it computes is something else, checks included
+  bool not_finite = false;             // its rows end with a value that is no number
+  std::optional<uint32_t> claimed_us;  // that whatever it computes took
+  bool HaveBegun(Instant now) const { return now >= from; }
+};
 
 struct Device {
   std::string id;
@@ -37,9 +47,14 @@ struct Device {
   double slowdown = 1;            // faults change this
   double link_bytes_per_us = 10;  // each direction
   Duration latency;               // one way
+  Duration joins_after;
   // Faults of this device, each a probability.
   double step_failure = 0, numbers_failure = 0, prepare_failure = 0, corrupt_frame = 0,
          illegal_message = 0, prepare_crash = 0, duplicate_message = 0, late_message = 0;
+  Lies lies;
+  // Messages that nobody asked it for, from then on, in each millisecond.
+  uint32_t unasked_per_ms = 0;
+  Instant unasked_from{INT64_MAX};
   swarm::LayerSet disk, disk_hubs;                       // blobs survive reconnects
   std::set<std::pair<uint32_t, uint32_t>> disk_experts;  // layer, expert
   std::map<uint32_t, double> partial_bytes;              // of layers whose download was interrupted

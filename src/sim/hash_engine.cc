@@ -282,8 +282,12 @@ engine::StepOutput HashEngine::End(const Pending& step) {
       chain.marks.insert(run.first_position + run.count);
       DropMarks(chain.marks, run.marks);
     }
+    const bool lies = machine_.Lies();
     for (uint32_t i = 0; i < run.count; ++i, ++at)
-      Give(run, step.rows[at], i + 1 == run.count, output);
+      Give(run, lies ? HashModel::Mix(step.rows[at], 1) : step.rows[at], i + 1 == run.count,
+           output);
+    const bool serves = run.session < worker::kMeasureSession - 1;
+    if (lies && serves && run.output.kind != engine::OutputKind::kNone) hooks_.lied();
   }
   return output;
 }

@@ -35,6 +35,7 @@ struct Machine {
     overhead_due = true;
   }
   void Take(double us) { clock = clock + Microseconds(static_cast<int64_t>(us * device.slowdown)); }
+  bool Lies() const { return device.lies.finite && device.lies.HaveBegun(clock); }
   // What its processor was made for takes so long.
   void Compute(double bytes) { Take(bytes / device.bytes_per_us); }
 
@@ -54,6 +55,8 @@ class HashEngine : public engine::StageEngine {
     std::function<std::optional<Error>()> read_fault;
     // A run was refused because it does not continue what is held.
     std::function<void(const engine::Run&, const std::string& why)> refused;
+    // A step came to something else than it should have.
+    std::function<void()> lied = [] {};
   };
 
   // `shards`: of layers in their hub form.

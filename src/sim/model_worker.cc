@@ -14,6 +14,8 @@ namespace pb = wire::pb;
 // What work takes beside computing.
 constexpr Duration kOverhead = Microseconds(5);
 constexpr size_t kLastSteps = 64;
+// In the head of a result (wire/data_frame.h).
+constexpr size_t kComputeTimeAt = 36;
 // An ONNX engine builds a session for what it loads, on its one thread.
 constexpr Duration kLoad = Milliseconds(1), kLoadLayer = Milliseconds(5),
                    kOnnxLoad = Milliseconds(300);
@@ -85,6 +87,7 @@ ModelWorker::ModelWorker(const swarm::CoreOptions& options, const swarm::Costs& 
   HashEngine::Hooks into;
   into.step_fault = [this](std::span<const engine::Run> runs) { return StepFault(runs); };
   into.read_fault = [this] { return ReadFault(); };
+  into.lied = [this] { hooks_.lied(); };
   into.refused = [this](const engine::Run& run, const std::string& why) { OnRefused(run, why); };
   const auto engine = [&](bool shards) {
     return std::make_unique<HashEngine>(machine_, shards, random_.Next(), into);
@@ -336,6 +339,9 @@ void ModelWorker::Carry(worker::SendControl& action) {
   pb::WorkerMessage& message = action.message;
   if (message.has_failed()) CheckFailed(message.failed());
   if (message.has_step_failed()) CheckStepFailed(message.step_failed());
+  if (message.has_measured() && Claims())
+    for (auto& timing : *message.mutable_measured()->mutable_timings())
+      for (uint64_t& run_us : *timing.mutable_run_us()) run_us = *device_.lies.claimed_us;
   if (message.has_prepared()) {
     if (random_.Uniform() < device_.prepare_crash) return hooks_.crash();
     prepared_epoch_ = message.prepared().epoch();
@@ -366,9 +372,13 @@ void ModelWorker::Carry(worker::SendFrame& action) {
   for (const Slice& piece : action.message)
     message.insert(message.end(), piece.bytes().begin(), piece.bytes().end());
   if (!wire::IsGenerationFrame(message)) return SendData(std::move(message));
-  const auto frame = wire::DecodeGeneration(message);
+  auto frame = wire::DecodeGeneration(message);
   CHECK(frame.ok());
-  if (std::holds_alternative<wire::Tokens>(*frame)) MaybeIllegal();
+  if (auto* tokens = std::get_if<wire::Tokens>(&*frame)) {
+    MaybeIllegal();
+    if (Claims()) tokens->compute_us = *device_.lies.claimed_us;
+    if (Claims()) message = wire::EncodeGeneration(*frame);
+  }
   hooks_.send(Slice(std::move(message)));
 }
 
@@ -390,10 +400,43 @@ void ModelWorker::Carry(worker::WakeAt& action) {
   });
 }
 
+// Of a result the times, or the last of its hidden values: a 16-bit float of which the exponent is
+// all ones, and the fraction is not zero, is no number in either format.
+void ModelWorker::Lie(std::vector<uint8_t>& result) {
+  if (Claims()) StoreLe<uint32_t>(&result[kComputeTimeAt], *device_.lies.claimed_us);
+  if (!device_.lies.not_finite || !device_.lies.HaveBegun(scheduler_.now())) return;
+  const auto frame = wire::DecodeFrame(Slice(result));
+  CHECK(frame.ok());
+  if (frame->header.columns == 0) return;
+  StoreLe<uint16_t>(&result[result.size() - 2], 0x7fff);
+  hooks_.lied();
+}
+
+void ModelWorker::SayUnasked() {
+  if (frozen_) return;
+  wire::pb::WorkerMessage message;
+  switch (random_.Below(4)) {
+    case 0:
+      message.mutable_failed()->set_message("Something that nobody asked for failed.");
+      break;
+    case 1:
+      message.mutable_download_progress();
+      break;
+    case 2:
+      message.mutable_layer_downloaded();
+      break;
+    default:
+      message.mutable_failed()->set_code(std::string(ErrorCodeName(ErrorCode::kIo)));
+      break;
+  }
+  hooks_.send(std::move(message));
+}
+
 // Sends a result, or on bad days something else: every change is in the head of the frame or its
 // length, where it can be noticed; a flipped bit in a hidden row cannot.
 void ModelWorker::SendData(std::vector<uint8_t> message) {
   MaybeIllegal();
+  Lie(message);
   if (random_.Uniform() < device_.corrupt_frame) {
     const size_t head_bytes = wire::kHeaderBytes + wire::kRunBytes;
     // The two times are the only bytes of a head that may be anything.

@@ -58,6 +58,8 @@ class ModelWorker : public std::enable_shared_from_this<ModelWorker> {
     // A step of this session was made to fail on purpose because its numbers were not finite.
     std::function<void(uint32_t session)> numbers_failed;
     std::function<void(std::vector<OutgoingDatagram>)> datagrams;
+    // What it answers a step with is not so.
+    std::function<void()> lied = [] {};
   };
 
   ModelWorker(const swarm::CoreOptions& options, const swarm::Costs& costs, const HashModel& model,
@@ -74,6 +76,8 @@ class ModelWorker : public std::enable_shared_from_this<ModelWorker> {
   void Stall() { stalled_ = true; }
   // Its user presses "Run it all here", or takes it back.
   void AskWhole(bool wanted) { Feed(worker::WholeWished{wanted}); }
+  // Sends what nobody asked it for.
+  void SayUnasked();
   void Leave(const std::string& reason) { Feed(worker::LeaveAsked{reason}); }
   bool refused() const { return refused_; }
   // Its connection broke, and it has noticed; there is another one. What it holds stays meanwhile.
@@ -105,10 +109,14 @@ class ModelWorker : public std::enable_shared_from_this<ModelWorker> {
   std::optional<Error> StepFault(std::span<const engine::Run> runs);
   std::optional<Error> ReadFault();
   void OnRefused(const engine::Run& run, const std::string& why);
+  bool Claims() const {
+    return device_.lies.claimed_us && device_.lies.HaveBegun(scheduler_.now());
+  }
   void CheckFailed(const wire::pb::Failed& failed);
   void CheckStepFailed(const wire::pb::StepFailed& failed);
   void NoteFailed(uint32_t sequence);
   void SendData(std::vector<uint8_t> message);
+  void Lie(std::vector<uint8_t>& result);
   void MaybeIllegal();
   // Feeds the event after this time, unless the worker is gone or hangs by then.
   void FeedAfter(Duration delay, std::function<worker::Event()> event);

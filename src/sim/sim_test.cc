@@ -9,7 +9,7 @@ namespace weft::sim {
 namespace {
 
 TEST(Simulation, SeedsHoldAllInvariants) {
-  // About 25 ms a seed; `weft sim` runs as many as one likes.
+  // About 60 ms a seed; `weft sim` runs as many as one likes.
   EXPECT_EQ(RunSimulation(1, 1000, false), 0);
 }
 
@@ -88,6 +88,30 @@ TEST(Simulation, SeedsReachWhatTheyAreAbout) {
   EXPECT_GT(sum.lossy_ends, 0u);
   EXPECT_GT(eight_sessions, 10u);
   EXPECT_GT(long_contexts, 10u);
+}
+
+TEST(Simulation, HostileSeedsReachWhatTheyAreAbout) {
+  Outcome sum;
+  uint64_t left = 0;
+  for (uint64_t seed = 2; seed <= 400; seed += 2) {
+    const Outcome outcome = Simulate(seed, MakeHostileScenario(seed));
+    sum.strangers += outcome.strangers;
+    sum.lies += outcome.lies;
+    sum.liars_out += outcome.liars_out;
+    sum.given_up += outcome.given_up;
+    sum.claims += outcome.claims;
+    sum.unasked += outcome.unasked;
+    sum.waits += outcome.waits;
+    left += seed % 8 == 0 && SimulateLeft(seed).left_wait.us > 0 ? 1 : 0;
+  }
+  EXPECT_GT(sum.strangers, 200u);
+  EXPECT_GT(sum.lies, 200u);
+  EXPECT_GT(sum.liars_out, 40u);
+  EXPECT_GT(sum.given_up, 0u);
+  EXPECT_GT(sum.claims, 10u);
+  EXPECT_GT(sum.unasked, 5'000u);
+  EXPECT_GT(sum.waits, 40u);
+  EXPECT_GT(left, 20u);
 }
 
 // "An event log that grows for 48 hours": two days of joins, leaves, faults and requests, and

@@ -8,7 +8,16 @@
 //   failed on purpose); no worker is told to hold more memory or sessions than it offers; no worker
 //   ever refuses what the core sends; once faults have stopped and devices are there that can hold
 //   the model as they claim, whatever they report, no request hangs; what the core keeps stays
-// bounded; a loss has no stage that goes on compute anything again (recompute_watch.h).
+// bounded; a loss has no stage that goes on compute anything again (recompute_watch.h); a first
+// message that is no Connect closes its connection.
+//
+// Hostile swarms (hostile_scenario.cc) have more of them:
+//   a device that lies is out before more than three requests have ended beside those that ran;
+//   what it has spoilt is told to nobody afterwards; who never computed anything right passes no
+//   check; who says that it is fast is believed no more than elapsed time allows, and is given no
+//   layers for long; who floods is closed; how long a client waits for its first token depends on
+//   how many clients there are, not on how much they ask for, nor on conversations that nobody
+//   waits for.
 #pragma once
 
 #include <cstdint>
@@ -26,6 +35,18 @@
 
 namespace weft::sim {
 
+// Clients that ask for many answers at once, and then one that asks for one.
+struct Crowd {
+  uint32_t clients = 0, requests_each = 0;
+};
+
+// Conversations that have come to their end when a device is lost that had a part in them, and
+// somebody asks for something else.
+struct Left {
+  bool somebody_asks = false;
+  uint32_t conversations = 0;
+};
+
 struct Scenario {
   swarm::CoreOptions options;
   std::vector<Device> devices;
@@ -40,12 +61,23 @@ struct Scenario {
   // Of datagrams, the share that is lost, comes twice, and comes late.
   double datagram_loss = 0, datagram_repeats = 0, datagram_late = 0;
   bool new_names = false;  // a device that comes back is a stranger
+  // Connections whose first message is another one than Connect, or that never say anything.
+  double strangers_per_minute = 6;
+  uint32_t silent_strangers = 0;  // at once
+  bool is_hostile = false;        // devices tell what is not so
+  Crowd crowd;
+  Left left;
   bool log = true;
 };
 
 // What the seed makes of it: number and kind of devices, their memory (usually several are needed),
 // links, faults.
 Scenario MakeScenario(uint64_t seed);
+// Another, short one, by turns with devices whose numbers are wrong, devices that claim to be fast
+// or flood, and a crowd of clients. Nothing else goes wrong in it.
+Scenario MakeHostileScenario(uint64_t seed);
+// Somebody asks after a loss beside so many conversations that were left.
+Scenario MakeLeftScenario(uint64_t seed, uint32_t conversations);
 // Of a request that is not greedy, or is with biases.
 void SetSampling(SeededRandom& random, uint32_t vocabulary, sampling::Parameters& sampling);
 
@@ -68,11 +100,21 @@ struct Outcome {
   uint64_t shard_messages = 0;  // between hubs and holders
   uint64_t datagrams = 0, datagrams_lost = 0, datagrams_repeated = 0, datagrams_late = 0;
   uint64_t lossy_ends = 0;  // requests that had to do without some neuron groups
+  uint64_t strangers = 0;   // that were closed for their first message
+  uint64_t lies = 0;        // answers to steps that were not so
+  uint64_t liars_out = 0;   // how often devices that lie were found
+  uint64_t given_up = 0;    // requests that ended with a sentence about wrong rows
+  uint64_t claims = 0;      // ends of requests that a device which claims too much had a part in
+  uint64_t unasked = 0;     // messages that nobody had asked for
+  uint64_t waits = 0;       // of clients in a crowd, for their first token
+  Duration left_wait;       // of whoever asks beside conversations that were left
   uint64_t digest = 0;      // of everything that happened
   Duration virtual_time;
   swarm::CoreSizes most;  // the largest of each that was seen
 };
 
 Outcome Simulate(uint64_t seed, const Scenario& scenario);
+// MakeLeftScenario with and without conversations: a violation where they make somebody wait.
+Outcome SimulateLeft(uint64_t seed);
 
 }  // namespace weft::sim

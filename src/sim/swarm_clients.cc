@@ -55,7 +55,22 @@ void SwarmRun::Submit() {
   swarm::Request request = MakeRequest();
   MakeKept(request);
   const RequestId id = request.id;
+  Submit(std::move(request));
+  if (random_.Uniform() < scenario_.cancel_probability)
+    scheduler_.After(Milliseconds(static_cast<int64_t>(random_.Below(5000))), [this, id] {
+      const auto found = requests_.find(id);
+      if (found == requests_.end() || found->second.ends > 0) return;
+      found->second.cancelled = true;
+      Feed(swarm::RequestCancelled{id});
+    });
+}
+
+Tracked& SwarmRun::Submit(swarm::Request request) {
+  const RequestId id = request.id;
   Tracked& tracked = requests_[id];
+  tracked.submitted_at = scheduler_.now();
+  if (scenario_.crowd.clients > 0)
+    tracked.rows_before = core_.snapshot(scheduler_.now()).computed_positions;
   tracked.expected = request.keep.empty()
                          ? Reference(model_, request, scenario_.options.context_length)
                          : Expected{{}, swarm::FinishReason::kStop};
@@ -70,13 +85,86 @@ void SwarmRun::Submit() {
   Log("request " + std::to_string(id) + ": " + std::to_string(request.prompt_ids.size()) + " + " +
       std::to_string(request.max_tokens));
   Feed(swarm::RequestSubmitted{std::move(request)});
-  if (random_.Uniform() < scenario_.cancel_probability)
-    scheduler_.After(Milliseconds(static_cast<int64_t>(random_.Below(5000))), [this, id] {
-      const auto found = requests_.find(id);
-      if (found == requests_.end() || found->second.ends > 0) return;
-      found->second.cancelled = true;
-      Feed(swarm::RequestCancelled{id});
-    });
+  return tracked;
+}
+
+// ---- a crowd ----
+
+void SwarmRun::ScheduleCrowd() {
+  const Crowd& crowd = scenario_.crowd;
+  if (crowd.clients == 0) return;
+  scheduler_.After(Seconds(8), [this, crowd] {
+    for (uint32_t i = 0; i < crowd.clients * crowd.requests_each; ++i) {
+      swarm::Request request = MakeRequest();
+      request.client = "client " + std::to_string(i / crowd.requests_each);
+      Submit(std::move(request));
+    }
+  });
+  scheduler_.After(Milliseconds(8100 + static_cast<int64_t>(hostile_random_.Below(2000))), [this] {
+    swarm::Request request = MakeRequest();
+    request.client = "polite";
+    request.stop_ids.clear();
+    Submit(std::move(request));
+  });
+}
+
+// Each of the others has one turn before it, and ends one: rows that a turn begins with are
+// computed again at most, of a context at most. Beside its own prompt single rows are computed.
+//
+//   rows <= (clients + 1) * (turn_rows + 3 * context) + sessions * context
+void SwarmRun::CheckWait(const Tracked& tracked) {
+  if (tracked.request.client == "asks")
+    outcome_.left_wait = scheduler_.now() - tracked.submitted_at;
+  if (tracked.request.client != "polite") return;
+  ++outcome_.waits;
+  const swarm::CoreOptions& options = scenario_.options;
+  const uint64_t rows = core_.snapshot(scheduler_.now()).computed_positions - tracked.rows_before;
+  const uint64_t most =
+      (scenario_.crowd.clients + 1ull) * (options.turn_rows + 3ull * options.context_length) +
+      uint64_t{options.session_count} * options.context_length;
+  if (rows > most)
+    Violate("one of " + std::to_string(scenario_.crowd.clients + 1) + " clients waited for " +
+            std::to_string(rows) + " rows, expected at most " + std::to_string(most));
+}
+
+// ---- conversations that were left ----
+
+void SwarmRun::ScheduleLeft() {
+  const Left& left = scenario_.left;
+  if (!left.somebody_asks) return;
+  scheduler_.After(Seconds(8), [this, left] {
+    for (uint32_t i = 0; i < left.conversations; ++i) {
+      swarm::Request request;
+      request.id = next_request_++;
+      while (request.prompt_ids.size() + 8 < scenario_.options.context_length)
+        request.prompt_ids.push_back(
+            static_cast<int32_t>(hostile_random_.Below(model_.vocabulary)));
+      request.max_tokens = 2;
+      request.sampling.temperature = 0;
+      Submit(std::move(request));
+    }
+  });
+  scheduler_.After(Seconds(60), [this] { AskBesideLeft(); });
+}
+
+// The last stage goes, so that its successor lacks everything.
+void SwarmRun::AskBesideLeft() {
+  const swarm::Snapshot picture = core_.snapshot(scheduler_.now());
+  if (picture.state != swarm::SwarmState::kUp || picture.active_requests > 0)
+    return Violate("conversations had not ended within 50 s");
+  Crash(picture.stages.back().worker, true);
+  // By then its successor has computed some steps, so that it is known how many rows a slice holds.
+  scheduler_.After(Seconds(3), [this] {
+    // Where nobody stood by, the repair decides how long it takes.
+    if (core_.snapshot(scheduler_.now()).state != swarm::SwarmState::kUp) return;
+    swarm::Request request;
+    request.id = next_request_++;
+    request.prompt_ids = {1, 2, 3, 4, 5};
+    request.max_tokens = 1;
+    request.sampling.temperature = 0;
+    request.client = "asks";
+    Submit(std::move(request));
+  });
 }
 
 }  // namespace weft::sim

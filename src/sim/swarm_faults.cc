@@ -177,6 +177,7 @@ void SwarmRun::Restart() {
     scenario_.options.restored = restart_random_.Below(4) == 0 ? noted_.front() : noted_.back();
   core_ = swarm::Core(scenario_.options);
   recomputes_.Restart();
+  strangers_.clear();
   armed_.reset();
   sent_bytes_ = 0;
   for (auto& [id, connection] : std::exchange(connections_, {})) CutOff(connection);

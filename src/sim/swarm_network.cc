@@ -75,6 +75,7 @@ void SwarmRun::Open(Device& device, std::shared_ptr<ModelWorker> worker, const C
   hooks.datagrams = [this, &device](std::vector<OutgoingDatagram> datagrams) {
     for (OutgoingDatagram& each : datagrams) SendDatagram(device, std::move(each));
   };
+  hooks.lied = [this, &device] { NoteLie(device); };
   hooks.crash = [this, line = connection.line] {
     if (Find(*line)) Crash(*line, true);
   };
@@ -127,7 +128,9 @@ void SwarmRun::Deliver(WorkerId id, FromWorker message, size_t bytes, Instant at
         from->earlier_factor = 0;
       }
       if (text->failed().code() == ErrorCodeName(ErrorCode::kOutOfMemory)) from->ran_out = true;
-      const bool often = text->has_pong() || text->has_loss_report() || text->has_holder_stats();
+      CountUnasked(*from, *text);
+      const bool often = from->device->unasked_per_ms > 0 || text->has_pong() ||
+                         text->has_loss_report() || text->has_holder_stats();
       if (!often) Log("<- " + Name(id) + " " + text->ShortDebugString());
       Feed(swarm::WorkerControl{id, *text});
     } else {

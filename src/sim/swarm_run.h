@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -96,11 +97,37 @@ class SwarmRun {
   bool CouldServe();
   void AddFreshDevices();
 
+  // ---- devices and connections that mean ill (swarm_hostile.cc) ----
+  bool IsStranger(WorkerId id) const;
+  void ScheduleStrangers();
+  void OneStrangerComes();
+  void SilentStrangersCome();
+  swarm::Event FirstMessage(WorkerId id);
+  void ScheduleFlood(Device& device);
+  void CountUnasked(Connection& connection, const wire::pb::WorkerMessage& message);
+  void NoteLie(Device& device);
+  // A request has ended: whether devices that lie are still there.
+  void WatchLiars();
+  bool IsFound(const Device& device, const swarm::Snapshot& picture);
+  bool CannotBeChecked(const Device& device, const swarm::Snapshot& picture);
+  void CheckClaims(const swarm::Snapshot& picture);
+  // Whether somebody may be told what is not so, or that it was not.
+  bool MayBeWrong(const Tracked& tracked) const;
+  bool IsDenied(const swarm::FinishRequest& action);
+  bool IsGivenUp(const swarm::FinishRequest& action) const;
+
   // ---- requests (swarm_clients.cc) ----
   void ScheduleRequest();
   swarm::Request MakeRequest();
   void MakeKept(swarm::Request& request);
   void Submit();
+  Tracked& Submit(swarm::Request request);
+  // A crowd comes, and somebody who asks for little.
+  void ScheduleCrowd();
+  void CheckWait(const Tracked& tracked);
+  // Conversations begin, end and are left, a stage is lost, and somebody asks.
+  void ScheduleLeft();
+  void AskBesideLeft();
 
   // ---- checks (swarm_run.cc) ----
   void AfterStep();
@@ -110,7 +137,7 @@ class SwarmRun {
   void Log(const std::string& text);
 
   Scenario scenario_;
-  SeededRandom random_, restart_random_, line_random_, keep_random_;
+  SeededRandom random_, restart_random_, line_random_, keep_random_, hostile_random_;
   Scheduler scheduler_;
   HashModel model_;
   swarm::Costs costs_;
@@ -129,6 +156,12 @@ class SwarmRun {
   RequestId next_request_ = 1;
   std::deque<swarm::Placement> noted_;  // the last two
   uint64_t noted_version_ = 0;
+  std::set<WorkerId> strangers_;  // that are connected
+  WorkerId next_stranger_;
+  // Devices that have lied as a part of the plan and are not known for it yet: how many requests
+  // have ended since then.
+  std::map<Device*, uint32_t> lying_;
+  uint32_t denied_ = 0;  // requests that failed since two devices said so
   std::optional<Instant> armed_;
   int stuck_timers_ = 0;
 };
