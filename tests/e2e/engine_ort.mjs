@@ -15,6 +15,7 @@ test("the WebGPU provider agrees with the wasm provider", { skip, timeout: 240_0
   const { page } = await Tab.open(context, shared.server.origin);
   const wasm = await runEngine(page, "wasm");
   assert.equal(wasm.name, "ort-wasm");
+  assert.match(wasm.detail, /^(1 thread|[248] threads)$/);
   const webgpu = await runEngine(page, "webgpu");
   assert.equal(webgpu.name, "ort-webgpu");
   // The software adapter's exp and rsqrt are the least exact that WebGPU allows.

@@ -38,17 +38,21 @@ async function forward(engine, layerCount, cut, ids, firstPosition, generation) 
   return [...second.logits];
 }
 
-// "own": our WebGPU engine, to f32 throughout; else a provider of onnxruntime-web.
-function makeEngine(provider) {
-  if (provider !== "own") return createOrtEngine(provider, 512e6, () => 0, "f32");
+// "own": our WebGPU engine, to f32 throughout; else a provider of onnxruntime-web, on so many
+// threads, or as many as are found fastest.
+function makeEngine(provider, threads) {
+  const found = `${threads} ${Date.now()}`;
+  const store = { get: () => Promise.resolve(found), set: () => Promise.resolve() };
+  const kept = threads ? store : null;
+  if (provider !== "own") return createOrtEngine(provider, 512e6, () => 0, "f32", kept);
   const options = { memoryLimitBytes: 512e6, alsoHeld: () => 0 };
   return makeWebGpuEngine(navigator.gpu, { ...options, kvDtype: "f32", residualDtype: "f32" });
 }
 
-self.onmessage = async ({ data: { provider, steps, cut } }) => {
+self.onmessage = async ({ data: { provider, threads, steps, cut } }) => {
   try {
     const manifest = await (await fetch("/package/weft.json")).json();
-    const engine = await makeEngine(provider);
+    const engine = await makeEngine(provider, threads);
     const layerCount = manifest.layers.length;
     await engine.load({ first: 0, end: layerCount }, sourceOf(manifest));
     const logits = [];
@@ -61,7 +65,8 @@ self.onmessage = async ({ data: { provider, steps, cut } }) => {
     const kv = [...(await engine.exportKv(1, 2, 0, 3))];
     const use = engine.memory();
     await engine.dispose();
-    self.postMessage({ name: engine.name, logits, stepMs, kv, use, afterwards: engine.memory() });
+    const { name, detail } = engine;
+    self.postMessage({ name, detail, logits, stepMs, kv, use, afterwards: engine.memory() });
   } catch (error) {
     self.postMessage({ error: String(error) });
   }

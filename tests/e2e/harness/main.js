@@ -18,10 +18,9 @@ window.oddHelp = (oddity) => new HelpClient(() => new OddWorker({ name: oddity }
 
 window.compileKernels = async () => (await import("./kernels.js")).compileKernels();
 
-// Runs an engine in a Worker of its own; see engine.worker.js.
-window.runEngine = (request) =>
+// What a Worker of its own answers to a request.
+const answerOf = (worker, request) =>
   new Promise((resolve) => {
-    const worker = new Worker(new URL("./engine.worker.js", import.meta.url), { type: "module" });
     worker.onmessage = ({ data }) => {
       worker.terminate();
       resolve(data);
@@ -29,3 +28,13 @@ window.runEngine = (request) =>
     worker.onerror = (event) => resolve({ error: event.message });
     worker.postMessage(request);
   });
+
+// Runs an engine; see engine.worker.js.
+window.runEngine = (request) =>
+  answerOf(
+    new Worker(new URL("./engine.worker.js", import.meta.url), { type: "module" }), request);
+
+// Milliseconds of the round that threads are timed with, on each of these numbers of threads.
+window.timeRounds = (counts) =>
+  answerOf(
+    new Worker(new URL("./rounds.worker.js", import.meta.url), { type: "module" }), counts);

@@ -7,7 +7,7 @@ import net from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { Driven, kRemoval } from "./webdriver.mjs";
+import { Driven, kRemoval, kTimeouts } from "./webdriver.mjs";
 import { eventually, softwareGpu } from "./weft.mjs";
 
 const kFirefox = process.env.FIREFOX ?? "/usr/bin/firefox-esr";
@@ -25,8 +25,10 @@ export function noFirefox() {
 // Each message is its length in decimal, a colon, and [0, id, command, parameters] or
 // [1, id, error, result].
 class Marionette {
-  static async connect(port) {
+  // `describe()`: how the browser ended, for whoever still waits for it.
+  static async connect(port, describe) {
     const made = new Marionette();
+    made.describe = describe;
     made.waiting = new Map();
     made.lastId = 0;
     made.received = Buffer.alloc(0);
@@ -54,8 +56,9 @@ class Marionette {
     }
   }
 
-  #onClose() {
-    for (const { reject } of this.waiting.values()) reject(new Error("Firefox is gone"));
+  async #onClose() {
+    const error = new Error(`Firefox is gone: ${await this.describe()}`);
+    for (const { reject } of this.waiting.values()) reject(error);
     this.waiting.clear();
   }
 
@@ -107,9 +110,13 @@ export async function launchFirefox() {
   const child = spawn(kFirefox, ["--headless", "--no-remote", "--profile", profile,
     "--marionette", "--remote-allow-system-access"], {
     env: { ...process.env, ...softwareGpu, HOME: profile, MOZ_CRASHREPORTER_DISABLE: "1" },
-    stdio: "ignore",
+    stdio: ["ignore", "ignore", "pipe"],
   });
-  const exited = new Promise((resolve) => child.on("exit", resolve));
+  let said = "";
+  child.stderr.setEncoding("utf8");
+  child.stderr.on("data", (text) => (said = (said + text).slice(-2000)));
+  const exited = new Promise((resolve) =>
+    child.on("exit", (code, signal) => resolve(`${signal ?? `exit code ${code}`}\n${said}`)));
   const kill = async () => {
     child.kill("SIGKILL");
     await exited;
@@ -121,8 +128,9 @@ export async function launchFirefox() {
   try {
     const port = await eventually(
       () => readFileSync(join(profile, "MarionetteActivePort"), "utf8"), 60_000);
-    const marionette = await Marionette.connect(Number(port));
-    await marionette.call("WebDriver:NewSession", { acceptInsecureCerts: true });
+    const marionette = await Marionette.connect(Number(port), () => exited);
+    await marionette.call("WebDriver:NewSession",
+      { acceptInsecureCerts: true, timeouts: kTimeouts });
     await marionette.privileged(kListen);
     const watched = (webRoot) => webRoot;
     const errors = () => marionette.privileged("return window.weftErrors.splice(0);");

@@ -174,6 +174,15 @@ export function oddityTests({ swarmTest }) {
         ({ phase }) => phase === "ready");
       assert.equal(status.engine, "ort-wasm");
     });
+  swarmTest("threads of a tab share a computation", onHarness, async ({ browser, server }) => {
+    await browser.goto(`${server.origin}/`);
+    await browser.until(() => window.timeRounds !== undefined);
+    // A thread that gets no core for 50 ms counts as none.
+    await eventually(async () => {
+      const [ms] = await browser.evaluate((counts) => window.timeRounds(counts), [2]);
+      assert.ok(ms > 0, `${ms} ms a round`);
+    });
+  });
   swarmTest("where sockets to a server's own certificate are refused, the tab says so",
     { ...onHarness, args: ["--tls", "auto"] },
     async ({ browser, server }) => {

@@ -4,6 +4,8 @@ import assert from "node:assert/strict";
 
 import { eventually } from "./weft.mjs";
 
+// Of scripts, in ms; the standard's 30 s are little where cores are busy.
+export const kTimeouts = { script: 240_000 };
 const kElement = "element-6066-11e4-a52e-4f735466cecf"; // of the standard
 
 // `commands`: {navigate(url), executeAsync(script, args), find(css), click(id), type(id, text)},

@@ -9,7 +9,7 @@ import net from "node:net";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 
-import { Driven, kRemoval } from "./webdriver.mjs";
+import { Driven, kRemoval, kTimeouts } from "./webdriver.mjs";
 import { eventually, root } from "./weft.mjs";
 
 const kDriver = "/usr/bin/WebKitWebDriver";
@@ -78,6 +78,7 @@ class Driver {
         alwaysMatch: {
           browserName: "MiniBrowser",
           acceptInsecureCerts: true,
+          timeouts: kTimeouts,
           "webkitgtk:browserOptions": { binary: miniBrowser(), args },
         },
       },

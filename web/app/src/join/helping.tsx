@@ -138,7 +138,7 @@ function HelpFigures({ status: now }: { status: WorkerStatus }): VNode {
       <Figure name="Rows computed" value={formatInteger(now.rowsComputed)} />
       <Figure name="Memory used" value={formatMemoryOf(now.usedBytes, now.memoryBytes)} />
       <Figure name="Engine" value={now.engine || "–"} />
-      {now.engineDetail !== "" && <Figure name="Kernels" value={now.engineDetail} isWide />}
+      {now.engineDetail !== "" && <Figure name="Computes with" value={now.engineDetail} isWide />}
     </dl>
   );
 }

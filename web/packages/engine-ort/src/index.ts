@@ -1,9 +1,10 @@
 // The engine that runs ONNX parts. Importing this loads no library; createOrtEngine does.
 import type { StageEngine } from "@weft/engine";
+import type { TuneStore } from "@weft/engine/tune/store.ts";
 
 import { HeapBudget } from "./heapBudget.ts";
 import { OrtEngine } from "./ortEngine.ts";
-import { loadRuntime } from "./runtime.ts";
+import { loadRuntime, threadsHere } from "./runtime.ts";
 import type { OrtRuntime, Provider } from "./runtime.ts";
 
 export { chooseProvider, findAdapter, isFallback } from "./runtime.ts";
@@ -19,14 +20,16 @@ export function guessWeightFactor(provider: Provider, quantisation: string): num
 // Loads onnxruntime-web and makes an engine that takes at most `memoryBytes` (0: no limit) for
 // weights, keys and values, and scratch, together with what `alsoHeld` says that others hold.
 // `quantisation`: of the package, as its manifest names it. One engine of a provider at a time.
-// Throws EngineError when the library cannot be loaded.
+// `store`: for the number of threads that was found fastest on this device. Throws EngineError when
+// the library cannot be loaded.
 export async function createOrtEngine(
   provider: Provider,
   memoryBytes: number,
   alsoHeld: () => number,
   quantisation: string,
+  store: TuneStore | null = null,
 ): Promise<StageEngine> {
-  const loaded = (runtimes[provider] ??= load(provider));
+  const loaded = (runtimes[provider] ??= load(provider, store));
   // What failed to load is tried again by the next call.
   loaded.catch(() => delete runtimes[provider]);
   const { runtime, budget } = await loaded;
@@ -37,7 +40,10 @@ export async function createOrtEngine(
 // The library keeps one wasm instance, and so one heap, for the life of the worker.
 const runtimes: Partial<Record<Provider, ReturnType<typeof load>>> = {};
 
-async function load(provider: Provider): Promise<{ runtime: OrtRuntime; budget: HeapBudget }> {
+async function load(
+  provider: Provider,
+  store: TuneStore | null,
+): Promise<{ runtime: OrtRuntime; budget: HeapBudget }> {
   const budget = new HeapBudget(0);
-  return { runtime: await loadRuntime(provider, budget), budget };
+  return { runtime: await loadRuntime(provider, budget, await threadsHere(store)), budget };
 }

@@ -24,6 +24,7 @@ import { weightFactor } from "./weightEstimate.ts";
 
 export class OrtEngine implements StageEngine {
   readonly name: string;
+  readonly detail: string;
   readonly kvFactor = 2; // f32 caches; those of f16 graphs take half of that
   readonly copiesKv = true;
   readonly #runtime: OrtRuntime;
@@ -43,6 +44,7 @@ export class OrtEngine implements StageEngine {
     this.#budget = budget;
     this.#guess = this.#weightFactor = guess;
     this.name = `ort-${runtime.provider}`;
+    this.detail = runtime.threads === 1 ? "1 thread" : `${runtime.threads} threads`;
     this.#kv = new KvStore(runtime.ort, (delta) => budget.addOther(delta));
   }
 

@@ -3,8 +3,11 @@
 import type * as Ort from "onnxruntime-web";
 
 import { EngineError } from "@weft/engine";
+import type { TuneStore } from "@weft/engine/tune/store.ts";
 
 import type { HeapBudget } from "./heapBudget.ts";
+import { chooseThreads } from "./threadChoice.ts";
+import { timeRound } from "./threadTimer.ts";
 
 export type OrtModule = typeof Ort;
 export type Provider = "wasm" | "webgpu";
@@ -12,11 +15,11 @@ export type Provider = "wasm" | "webgpu";
 export interface OrtRuntime {
   readonly ort: OrtModule;
   readonly provider: Provider;
+  readonly threads: number;
 }
 
 // Asked twice: the first request after the GPU process started may find none.
 const kAdapterPauseMs = 100;
-const kMostThreads = 4;
 
 export async function findAdapter(): Promise<GPUAdapter | null> {
   const gpu = (globalThis.navigator as Navigator | undefined)?.gpu;
@@ -42,28 +45,32 @@ export async function chooseProvider(choice: "auto" | "webgpu" | "wasm"): Promis
   return adapter && !isFallback(adapter) ? "webgpu" : "wasm";
 }
 
-// Threads need shared memory, which a page has only when it is isolated (COOP and COEP).
-function threadCount(): number {
-  const scope = globalThis as { crossOriginIsolated?: boolean; navigator?: Navigator };
-  if (scope.crossOriginIsolated !== true || typeof SharedArrayBuffer === "undefined") return 1;
-  const cores = scope.navigator?.hardwareConcurrency ?? 1;
-  return Math.max(1, Math.min(kMostThreads, Math.floor(cores / 2)));
+// Threads need shared memory, which a page has only when it is isolated (COOP and COEP). What was
+// measured is kept in `store`.
+export async function threadsHere(store: TuneStore | null): Promise<number> {
+  if (!globalThis.crossOriginIsolated || typeof SharedArrayBuffer === "undefined") return 1;
+  const { hardwareConcurrency: cores, userAgent } = navigator;
+  return await chooseThreads({ cores, userAgent, timeRound, nowMs: Date.now() }, store);
 }
 
-function configure(ort: OrtModule): void {
+function configure(ort: OrtModule, threads: number): void {
   ort.env.logLevel = "error";
-  ort.env.wasm.numThreads = threadCount();
+  ort.env.wasm.numThreads = threads;
   ort.env.wasm.proxy = false; // this is a worker already
 }
 
 // Imports the library's build for `provider` and instantiates it.
-export async function loadRuntime(provider: Provider, budget: HeapBudget): Promise<OrtRuntime> {
+export async function loadRuntime(
+  provider: Provider,
+  budget: HeapBudget,
+  threads: number,
+): Promise<OrtRuntime> {
   try {
     const ort =
       provider === "webgpu"
         ? await import("onnxruntime-web/webgpu")
         : await import("onnxruntime-web/wasm");
-    return await startRuntime(ort, provider, budget);
+    return await startRuntime(ort, provider, budget, threads);
   } catch (error) {
     if (error instanceof EngineError) throw error;
     throw new EngineError("unavailable", `onnxruntime-web cannot be loaded: ${reason(error)}`);
@@ -75,8 +82,9 @@ export async function startRuntime(
   ort: OrtModule,
   provider: Provider,
   budget: HeapBudget,
+  threads = 1,
 ): Promise<OrtRuntime> {
-  configure(ort);
+  configure(ort, threads);
   // The library instantiates its wasm with the first session; this graph only makes it do so.
   await budget.catchMemory(async () => {
     const session = await ort.InferenceSession.create(emptyGraph(), {
@@ -84,7 +92,7 @@ export async function startRuntime(
     });
     await session.release();
   });
-  return { ort, provider };
+  return { ort, provider, threads };
 }
 
 // An ONNX model whose output is its input: ir_version 8, opset 17, one Identity node.

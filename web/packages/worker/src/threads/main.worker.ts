@@ -46,7 +46,7 @@ async function onnxEngine(choice: EngineChoice): Promise<EngineOffer> {
     device: deviceText(adapter),
     guessWeightFactor: (quantisation) => guessWeightFactor(provider, quantisation),
     make: (memoryBytes, alsoHeld, { quantisation }) =>
-      createOrtEngine(provider, memoryBytes, alsoHeld, quantisation),
+      createOrtEngine(provider, memoryBytes, alsoHeld, quantisation, opfsTuneStore()),
   };
 }
 

@@ -40,7 +40,7 @@ export interface WorkerStatus {
   phase: WorkerPhase;
   message: string; // a full sentence for people
   engine: string; // "ort-wasm", "ort-webgpu", ...; "" before it is chosen
-  engineDetail: string; // which of its kernels compute, and how that was found out; or ""
+  engineDetail: string; // with which of its kernels, or on how many threads; or ""
   modelName: string;
   layerCount: number; // of the model, with embedding and head; 0 before it is known
   layers: [number, number] | null; // [first, end) of the stage that computes
