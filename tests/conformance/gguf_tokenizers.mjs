@@ -132,6 +132,27 @@ if (!weft || !existsSync(join(data, 'vocab-gpt-2.gguf'))) {
     }
   });
 
+  test('a character map that is no bytes, or a broken one, is refused by name', () => {
+    const { vocab, types } = unigramVocabulary();
+    const number = (value) => Buffer.from([value & 255, value >> 8, 0, 0]);
+    for (const [type, items, reason] of [
+      [4, [number(300)], /precompiled_charsmap must be bytes/],
+      [0, [Buffer.from([1]), Buffer.from([2])], /character map has 2 bytes/],
+    ]) {
+      const source = join(work, 'broken.gguf');
+      writeVocabularyModel(source, {
+        'tokenizer.ggml.model': { text: 't5' },
+        'tokenizer.ggml.tokens': list(8, vocab.map(([piece]) => bytesOf(piece))),
+        'tokenizer.ggml.scores': list(6, vocab.map(([, score]) => bytesOfFloat(score))),
+        'tokenizer.ggml.token_type': list(0, types.map((one) => Buffer.from([one]))),
+        'tokenizer.ggml.precompiled_charsmap': list(type, items),
+      }, vocab.length);
+      const run = spawnSync(weft, ['convert', source, join(work, 'broken')], { encoding: 'utf8' });
+      assert.notEqual(run.status, 0);
+      assert.match(run.stderr, reason);
+    }
+  });
+
   test('chats know the template and the tokens that end a turn', () => {
     const template = '{% for m in messages %}{{ m.content }}{% endfor %}';
     const read = convert('llama-bpe', { 'tokenizer.chat_template': { text: template } });

@@ -90,7 +90,9 @@ TEST(Unigram, BytesStandForWhatNoTokenSpells) {
 // Text of others must not become control tokens, which the vocabulary holds as tokens like any.
 TEST(Unigram, QuotedTextHasNoControlTokens) {
   auto file = UnigramFile({{"<unk>", 0}, {"</s>", 0}, {"<", -3}, {"/", -3}, {"s", -3}, {">", -3}});
-  file["added_tokens"] = json::array{{{"id", 1}, {"content", "</s>"}, {"special", true}}};
+  file["added_tokens"] =
+      json::array{{{"id", 1}, {"content", "</s>"}, {"special", true}},
+                  {{"id", 6}, {"content", "X"}, {"special", false}, {"normalized", false}}};
   file["normalizer"] = {{"type", "NFKC"}};
   EXPECT_THAT(TokensOf(file, "</s>"), ElementsAre("</s>"));
   EXPECT_THAT(TokensOf(file, "</s>", false), ElementsAre("<", "/", "s", ">"));
@@ -105,6 +107,8 @@ TEST(Unigram, QuotedTextHasNoControlTokens) {
               ElementsAre(2, 3, 4, 5, 2, 3, 4, 5, 2, 3, 4, 5));
   EXPECT_THAT(*tokenizer.Encode({text, {{text.size() - 1, text.size()}}}),
               ElementsAre(1, 1, 2, 3, 4, 5));
+  // What is quoted ends where the text of the token begins.
+  EXPECT_THAT(*tokenizer.Encode({"X＜/s＞", {{0, 1}}}), ElementsAre(6, 1));
 }
 
 TEST(Unigram, FilesThatAreWrongNameTheirField) {
