@@ -3,8 +3,8 @@ import type { HelperStart } from "./threadHelper.worker.ts";
 import { kRoundBytes, ThreadRound } from "./threadRound.ts";
 
 const kStartMs = 2000;
-const kWarmUpMs = 30; // compilers of JavaScript take some rounds
-const kMeasureMs = 40;
+const kWarmUpMs = 15; // compilers of JavaScript take some rounds
+const kMeasureMs = 20;
 const kLongestRoundMs = 50;
 
 // Milliseconds of a round on so many threads, the middle one of many; Infinity where such a number
