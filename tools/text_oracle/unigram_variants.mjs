@@ -124,6 +124,7 @@ function normalizers() {
     of(replace({ String: "``" }, "\""), { type: "NFKD" }, { type: "StripAccents" },
       { type: "Lowercase" }, map, twoSpaces),
     of(map, twoSpaces, { type: "Prepend", prepend: kSpace }, replace({ String: " " }, kSpace)),
+    of(replace({ Regex: "(?<!\\n)^" }, kSpace), replace({ Regex: " " }, kSpace)),
   ];
 }
 
@@ -132,6 +133,8 @@ const kDecoders = [
   sequence("decoders", { type: "ByteFallback" }, spaces()),
   sequence("decoders", replace({ String: kSpace }, " "), { type: "ByteFallback" },
     { type: "Fuse" }, { type: "Strip", content: " ", start: 1, stop: 0 }),
+  sequence("decoders", { type: "ByteFallback" }, replace({ Regex: kSpace }, " "), { type: "Fuse" },
+    replace({ Regex: "(?<!\\n)^ " }, "")),
 ];
 
 const kAdded = [

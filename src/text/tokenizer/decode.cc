@@ -228,6 +228,7 @@ Status DecoderChain::Add(const JsonFields& fields, const std::string& type) {
   }
   const bool fused = std::any_of(steps_.begin(), steps_.end(),
                                  [](const Step& step) { return step.kind == Kind::kFuse; });
+  if (type == "Replace") return AddReplace(fields, fused);
   if (fused) {
     return Error(ErrorCode::kUnsupported, fields.where() + " puts the decoder \"" + type +
                                               "\" after Fuse; weft supports only Strip there.");
@@ -236,13 +237,6 @@ Status DecoderChain::Add(const JsonFields& fields, const std::string& type) {
     steps_.push_back({.kind = Kind::kByteLevel});
   } else if (type == "ByteFallback") {
     steps_.push_back({.kind = Kind::kByteFallback});
-  } else if (type == "Replace") {
-    ASSIGN_OR_RETURN(const JsonFields pattern, fields.Object("pattern"));
-    ASSIGN_OR_RETURN(std::string text, pattern.String("String"));
-    if (text.empty()) return pattern.Wrong("String", "a text that is not empty");
-    ASSIGN_OR_RETURN(std::string content, fields.String("content"));
-    steps_.push_back(
-        {.kind = Kind::kReplace, .text = std::move(text), .content = std::move(content)});
   } else if (type == "Metaspace") {
     ASSIGN_OR_RETURN(std::string text, fields.String("replacement", "\u2581"));
     if (text.empty()) return fields.Wrong("replacement", "one character");
@@ -254,6 +248,28 @@ Status DecoderChain::Add(const JsonFields& fields, const std::string& type) {
   } else {
     return UnknownType(fields, type);
   }
+  return OkStatus();
+}
+
+// Tokens come one by one, so that an expression must be a text. The one that takes the space at the
+// front of all of it away, as files of llm-jp write it, is Strip.
+Status DecoderChain::AddReplace(const JsonFields& fields, bool fused) {
+  ASSIGN_OR_RETURN(const JsonFields pattern, fields.Object("pattern"));
+  ASSIGN_OR_RETURN(std::string content, fields.String("content"));
+  const bool is_regex = pattern.Find("Regex") != nullptr;
+  ASSIGN_OR_RETURN(std::string text, pattern.String(is_regex ? "Regex" : "String"));
+  if (text.empty()) return pattern.Wrong("String", "a text that is not empty");
+  if (fused && is_regex && text == "(?<!\\n)^ " && content.empty()) {
+    steps_.push_back({.kind = Kind::kStrip, .content = " ", .start = 1});
+    return OkStatus();
+  }
+  if (fused || (is_regex && text.find_first_of("\\^$.|?*+()[]{}") != std::string::npos)) {
+    return Error(ErrorCode::kUnsupported,
+                 fields.where() + " replaces \"" + text + "\"" + (fused ? " after Fuse" : "") +
+                     "; weft replaces plain text in decoders, and that before Fuse.");
+  }
+  steps_.push_back(
+      {.kind = Kind::kReplace, .text = std::move(text), .content = std::move(content)});
   return OkStatus();
 }
 

@@ -58,6 +58,7 @@ class DecoderChain {
     uint32_t stop = 0;
   };
   Status Add(const JsonFields& fields, const std::string& type);
+  Status AddReplace(const JsonFields& fields, bool fused);
 
   std::vector<Step> steps_;
 };

@@ -144,6 +144,29 @@ TEST(Unigram, FilesThatAreWrongNameTheirField) {
   ASSERT_FALSE(tokenizer.ok());
 }
 
+// As files of llm-jp end: an expression that is a text, and one that is Strip.
+TEST(Unigram, DecodersThatReplaceExpressions) {
+  auto file = UnigramFile({{"<unk>", 0}, {"_a", -1}, {"_", -2}, {"\n", -2}});
+  const auto replace = [](const char* expression, const char* content) {
+    return json::object{
+        {"type", "Replace"}, {"pattern", {{"Regex", expression}}}, {"content", content}};
+  };
+  const auto decode = [&](json::array decoders) {
+    file["decoder"] = {{"type", "Sequence"}, {"decoders", std::move(decoders)}};
+    const auto tokenizer = Load(file);
+    return tokenizer.ok() ? tokenizer->Decode(std::vector<int32_t>{1, 2, 3, 1}, false)
+                          : tokenizer.error().message();
+  };
+  const json::object fuse{{"type", "Fuse"}};
+  const json::object front = replace("(?<!\\n)^ ", "");
+  EXPECT_EQ(decode({replace("_", " "), fuse}), " a \n a");
+  EXPECT_EQ(decode({replace("_", " "), fuse, front}), "a \n a");
+  EXPECT_THAT(decode({replace("_+", " "), fuse}),
+              HasSubstr("replaces \"_+\"; weft replaces plain"));
+  EXPECT_THAT(decode({replace("_", " "), front}), HasSubstr("(?<!"));
+  EXPECT_THAT(decode({fuse, replace("_", " ")}), HasSubstr("replaces \"_\" after Fuse"));
+}
+
 TEST(Unigram, TimeIsLinear) {
   json::array vocab{{"<unk>", 0}};
   for (size_t length = 1; length <= 16; ++length) {
