@@ -134,7 +134,8 @@ export async function launchFirefox() {
     await marionette.privileged(kListen);
     const watched = (webRoot) => webRoot;
     const errors = () => marionette.privileged("return window.weftErrors.splice(0);");
-    return new Driven("Firefox", commandsOf(marionette), { errors, watched, kill, close });
+    const of = { errors, watched, kill, close, keepsWeights: true };
+    return new Driven("Firefox", commandsOf(marionette), of);
   } catch (error) {
     await close();
     throw error;

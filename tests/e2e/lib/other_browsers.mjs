@@ -67,6 +67,8 @@ async function storyAlone() {
 async function help(browser, origin, memoryBytes) {
   await browser.goto(`${origin}/join?memory=${memoryBytes}&name=tab`);
   await browser.sees("Downloads up to");
+  await browser.sees(browser.keepsWeights
+    ? "keeps it in this browser for the next time" : "This browser keeps nothing");
   await browser.clickOn("Help compute");
   await browser.until(() =>
     /Ready|Computing/.test(document.querySelector(".helping-phase")?.innerText ?? ""));
@@ -173,6 +175,7 @@ export function oddityTests({ swarmTest }) {
       const status = await oddTab(browser, server.origin, "limitMemory", {},
         ({ phase }) => phase === "ready");
       assert.equal(status.engine, "ort-wasm");
+      assert.equal(status.keepsWeights, browser.keepsWeights);
     });
   swarmTest("threads of a tab share a computation", onHarness, async ({ browser, server }) => {
     await browser.goto(`${server.origin}/`);

@@ -10,15 +10,17 @@ const kElement = "element-6066-11e4-a52e-4f735466cecf"; // of the standard
 
 // `commands`: {navigate(url), executeAsync(script, args), find(css), click(id), type(id, text)},
 // each with what the standard answers; `errors()`: the console's errors since the last time, of
-// pages that are served from `watched(webRoot)`; `kill()`: ends the browser at once, as a crash.
+// pages that are served from `watched(webRoot)`; `kill()`: ends the browser at once, as a crash;
+// `keepsWeights`: whether a worker may write files there.
 export class Driven {
-  constructor(name, commands, { errors, watched, kill, close }) {
+  constructor(name, commands, { errors, watched, kill, close, keepsWeights }) {
     this.name = name;
     this.commands = commands;
     this.errors = errors;
     this.watched = watched;
     this.kill = kill;
     this.close = close;
+    this.keepsWeights = keepsWeights;
   }
 
   async goto(url) {

@@ -157,7 +157,8 @@ export async function launchWebKit() {
     await eventually(() => driver.call("GET", "/status"));
     await driver.startSession();
     const errors = () => made.evaluate(takeErrors);
-    const made = new Driven("WebKit", driver.commands, { errors, watched, kill, close });
+    const of = { errors, watched, kill, close, keepsWeights: false };
+    const made = new Driven("WebKit", driver.commands, of);
     return made;
   } catch (error) {
     await close();
