@@ -150,8 +150,7 @@ std::optional<Probe> Checks::ProbeAgain(const Worker& worker, uint64_t requests,
                                         Instant now) const {
   const WorkerCheck& check = worker.check;
   if (check.state != CheckState::kPassed || !check.has_served) return std::nullopt;
-  if (requests < check.passed_requests + kRequestsUnchecked &&
-      now < check.passed_at + options_.timeouts.check_again)
+  if (requests == check.passed_requests && now < check.passed_at + options_.timeouts.check_again)
     return std::nullopt;
   std::vector<LayerSpan> units = LoadedUnits(worker);
   std::erase_if(units, [this](const LayerSpan& unit) { return !IsVouched(unit); });

@@ -13,11 +13,10 @@
 //
 // Half of them, since a mixture of experts may choose others where two are nearly equal.
 //
-// Who has passed and serves is asked again, for a layer that it has loaded, by turns: after two
-// requests, or half a minute. Its rows are compared with those that were compared with a device's
-// which is trusted to begin with, or are that device's: two that have passed and disagree could not
-// be told apart. What it has computed since it passed last is in doubt where it fails
-// (State::OnVerdicts).
+// Who has passed and serves is asked again, for a layer that it has loaded, by turns: after every
+// request, and every half a minute. Its rows are compared with those of a device that is trusted to
+// begin with, or that were compared with these: two that have passed and disagree could not be told
+// apart. What it has computed since it passed last is in doubt where it fails (State::OnVerdicts).
 #pragma once
 
 #include <cstdint>
@@ -37,7 +36,6 @@ namespace weft::swarm {
 
 inline constexpr uint32_t kProbeRows = 4;
 inline constexpr double kProbeTolerance = 0.2;
-inline constexpr uint64_t kRequestsUnchecked = 2;
 // Checks of one that serves that may remain without an answer: it may be busy.
 inline constexpr uint32_t kMostUnanswered = 3;
 

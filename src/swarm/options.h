@@ -85,8 +85,8 @@ struct Timeouts {
   Duration prepare_min = Seconds(20);   // prepare limit = max(this, factor x bytes / bandwidth)
   double prepare_factor = 3;
   Duration measure_limit = Seconds(30);
-  // One that has passed its check and serves is checked again after so long, or after
-  // kRequestsUnchecked requests (checks.h).
+  // One that has passed its check and serves is checked again after so long, or when a request has
+  // ended.
   Duration check_again = Seconds(30);
   Duration replan_interval = Seconds(15);
   // A native worker whose step is late, or that owes an answer and says nothing for `probe_after`,

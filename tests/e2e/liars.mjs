@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 
-import { failing, notFinite, withoutWeights } from "./lib/lies.mjs";
+import { failing, notFinite, withoutWeights, wrongRows } from "./lib/lies.mjs";
 import { proxy } from "./lib/proxy.mjs";
 import {
   eventually, nativeWorker, packageOf, reasonToSkip, serve, swarmOf,
@@ -15,7 +15,8 @@ import {
 const skip = reasonToSkip("weft-tiny");
 const kServer = ["--context", "256", "--sessions", "2", "--threads", "1"];
 const kName = "Liar";
-// Who comes through something that others come through, too, is not taken for the owner.
+// Who comes through something that others come through, too, is not taken for the owner. Names that
+// begin with "Own" come straight.
 const kStranger = { "x-forwarded-for": "192.0.2.7" };
 
 // body({server, workers, swarm}): of each worker `says` is what it says from now on.
@@ -43,7 +44,8 @@ async function worker(server, name, memory) {
   const cache = mkdtempSync(join(tmpdir(), "weft-cache-"));
   const state = { name, says: (message) => message };
   const rewrite = (message) => state.says(message);
-  const line = await proxy(server.origin, () => false, { rewrite, added: kStranger });
+  const added = name.startsWith("Own") ? {} : kStranger;
+  const line = await proxy(server.origin, () => false, { rewrite, added });
   const native = nativeWorker(line.origin,
     ["--memory", memory, "--threads", "1", "--cache", cache, "--name", name]);
   state.stop = async () => {
@@ -119,5 +121,32 @@ liarsTest("a device without weights that says it is fast gets no layers", {},
       assert(!stages.includes(kName));
       await new Promise((resolve) => setTimeout(resolve, 200));
     }
+    assert.deepEqual(await ask(server, 4), { answered: 4, refusals: [] });
+  });
+
+// It has the weights and passes its check. From some moment on its rows are other ones.
+liarsTest("a device that computes something else later is out within three requests",
+  { args: ["--no-worker"], memory: "16MiB", names: ["Own 1", kName] },
+  async ({ server, workers, swarm }) => {
+    await eventually(async () => {
+      const { stages, joined } = await swarm();
+      assert(stages.includes(kName), `${stages}`);
+      assert.equal(joined.get("Own 1").check, "trusted");
+    }, 120_000);
+    workers.push(await worker(server, "Own 2", "16MiB"));
+    await eventually(async () =>
+      assert.equal((await swarm()).joined.get(kName).check, "passed"), 120_000);
+    assert.deepEqual(await ask(server, 4), { answered: 4, refusals: [] });
+    assert.equal((await swarm()).joined.get(kName).check, "passed");
+    const { stages: before } = await swarm();
+    assert(before.includes(kName), `${before}`);
+
+    workers.find(({ name }) => name === kName).says = wrongRows;
+    await ask(server, 3);
+    await eventually(async () =>
+      assert.equal((await swarm()).joined.get(kName).check, "failed"), 5_000);
+    const { joined, stages } = await swarm();
+    assert.match(joined.get(kName).problem, /Its rows of layer \d+ are not those of/);
+    assert(!stages.includes(kName), `${stages}`);
     assert.deepEqual(await ask(server, 4), { answered: 4, refusals: [] });
   });
