@@ -3,11 +3,11 @@
 
 For measuring size and speed: the text such a model writes is noise. The defaults are the shape of
 Qwen3-0.6B (1.2 GB); --like names others. --experts makes a Qwen3-MoE; gpt-oss-20b has its experts
-in MXFP4. --sparse leaves the weights
-out: files of the full length with holes, which read as zeros and take no disk. --shards cuts the
-weights into several files with an index, as large models come. With --tokenizer FILE that file
-becomes its tokenizer.json, so that it can be served. --untied gives the head weights of its own, as
-mixtures have them anyway: where it reads the embedding, random layers repeat one token for ever.
+in MXFP4. --sparse leaves the weights out: files of the full length with holes, which read as zeros
+and take no disk. --shards cuts the weights into several files with an index, as large models come.
+With --tokenizer FILE that file becomes its tokenizer.json, and the tokenizer_config.json beside it
+comes along, so that it can be served. --untied gives the head weights of its own, as mixtures have
+them anyway: where it reads the embedding, random layers repeat one token for ever.
 No packages beyond Python's own are needed.
 """
 import argparse
@@ -266,6 +266,10 @@ def main():
         write_weights(os.path.join(args.folder, "model.safetensors"), shapes, generator)
     if args.tokenizer:
         shutil.copy(args.tokenizer, os.path.join(args.folder, "tokenizer.json"))
+        # The chat template, without which nobody can chat with the package.
+        config = os.path.join(os.path.dirname(args.tokenizer), "tokenizer_config.json")
+        if os.path.exists(config):
+            shutil.copy(config, args.folder)
 
 
 if __name__ == "__main__":
