@@ -63,17 +63,21 @@ run_lane() {
 }
 
 # The order is for two cores: what compiles on one side, what waits or is single-threaded on the
-# other. What compiles or fuzzes beside running tests takes only what they leave (SCHED_IDLE): tabs
-# that lack a processor for seconds test patience, not weft. Browsers come last, where there is
-# little left beside them.
+# other. What compiles, fuzzes or converts beside browsers takes only what they leave (SCHED_IDLE):
+# tabs that lack a processor for seconds test patience, not weft.
 run_everything() {
   run_lane tidy format tools types eslint web-build data &
   run_lane build
   wait
-  chrt --idle 0 "$root/dev" __lane fuzz-build clang-tidy fuzz &
-  run_lane model oracles unit web-unit conformance sim clone e2e # web-unit runs weft, too
+  run_lane model oracles
+  idle_lane fuzz-build clang-tidy fuzz &
+  run_lane unit
+  idle_lane conformance sim clone &
+  run_lane web-unit e2e # web-unit runs weft, too
   wait
 }
+
+idle_lane() { chrt --idle 0 "$root/dev" __lane "$@"; }
 
 # run_steps everything|check|deep|STEP...: exits with 1 when a step failed.
 run_steps() {

@@ -148,7 +148,7 @@ fuzz_all() {
   [ "$failed" -eq 0 ]
 }
 
-step_fuzz() { fuzz_all "${WEFT_FUZZ_SECONDS:-5}"; }
+step_fuzz() { fuzz_all "${WEFT_FUZZ_SECONDS:-3}"; }
 step_fuzz_long() { fuzz_all "${WEFT_FUZZ_SECONDS:-60}"; }
 
 step_e2e() {
