@@ -66,10 +66,10 @@ run_lane() {
 # other. What compiles, fuzzes or converts beside browsers takes only what they leave (SCHED_IDLE):
 # tabs that lack a processor for seconds test patience, not weft.
 run_everything() {
-  run_lane tidy format tools types eslint web-build data &
+  run_lane tidy format tools types eslint web-build data oracles &
   run_lane build
   wait
-  run_lane model oracles
+  run_lane model
   idle_lane fuzz-build clang-tidy fuzz &
   run_lane unit
   idle_lane conformance sim clone &
