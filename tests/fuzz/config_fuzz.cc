@@ -7,13 +7,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t byte_count) {
   const auto config = weft::convert::ParseModelConfig(weft::AsText({data, byte_count}));
   if (!config.ok()) return 0;
   CHECK(config->heads % config->kv_heads == 0);
-  CHECK(config->windows.size() == config->layer_count);
   for (const auto& rope : config->Rotations()) {
     CHECK(weft::convert::InverseFrequencies(rope).size() == rope.rotary_columns / 2);
   }
-  for (uint32_t layer = 0; layer < config->layer_count; ++layer) {
-    CHECK(config->heads % config->KvHeads(layer) == 0 && config->HeadColumns(layer) > 0);
+  for (const auto& layer : config->layers) {
+    CHECK(config->heads % layer.kv_heads == 0 && layer.head_columns > 0);
   }
-  CHECK(weft::convert::SpecifyWeights(*config, {}).size() == config->layer_count + 2);
+  CHECK(weft::convert::SpecifyWeights(*config, {}).size() == config->layers.size() + 2);
   return 0;
 }

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/secret.h"
 #include "net/http.h"
 #include "net/web_names.h"
 #include "script.h"
