@@ -71,7 +71,8 @@ test("a tab runs the whole model, and its closing loses no answer",
     const tab = await helper(errors);
     await tab.getByRole("button", { name: "Run it all here" }).click({ timeout: 240_000 });
     await eventually(async () => assert.deepEqual(await runningOn(), [kName]), 240_000);
-    await tab.getByText("This device computes the whole model by itself").waitFor();
+    await tab.getByText("This device computes the whole model by itself")
+      .waitFor({ timeout: 240_000 });
     await tab.screenshot({ path: join(kScreenshots, "run_here.png") });
 
     const [once, again] = await Promise.all([
@@ -99,7 +100,7 @@ test("the work can be shared again", { skip, timeout: 900_000 }, async () => {
   await tab.getByRole("button", { name: "Run it all here" }).click({ timeout: 240_000 });
   await eventually(async () => assert.deepEqual(await runningOn(), [kName]), 240_000);
   await tab.getByRole("button", { name: "Share the work again" }).click();
-  await tab.getByRole("button", { name: "Run it all here" }).waitFor();
+  await tab.getByRole("button", { name: "Run it all here" }).waitFor({ timeout: 240_000 });
   await tab.close();
   await eventually(async () => assert.notDeepEqual(await runningOn(), [kName]), 60_000);
   assert.deepEqual(errors, []);
