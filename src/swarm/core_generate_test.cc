@@ -247,6 +247,40 @@ TEST(GenerateBatch, OneThatIsForgottenIsNoticed) {
   EXPECT_THAT(swarm.CloseReasons(1)[0], HasSubstr("did not answer a step"));
 }
 
+// The kernels of a batch of two are compiled when it first comes: on a slow machine for seconds.
+TEST(GenerateBatch, TheFirstOfASizeMayTakeLong) {
+  CoreOptions options = TestOptions();
+  options.generate_interval = 16;
+  TestSwarm swarm(options);
+  swarm.BringUp(1, HeldBatcher(8));
+  swarm.Submit({5}, 60);
+  swarm.TellTokens(1, 1, 0);
+  swarm.TellTokens(1, 1, 0);
+  swarm.Submit({20}, 60);
+  swarm.Advance(Seconds(25));
+  EXPECT_THAT(swarm.CloseReasons(1), IsEmpty());
+  swarm.TellTokens(1, 1, 0);
+  swarm.TellTokens(1, 1, 1);
+  swarm.Advance(Milliseconds(1900));
+  EXPECT_THAT(swarm.CloseReasons(1), IsEmpty());
+  swarm.Advance(Milliseconds(200));
+  EXPECT_THAT(swarm.CloseReasons(1), ElementsAre(HasSubstr("did not answer a step within 2 s")));
+}
+
+TEST(Generate, TheFirstStepOfASizeMayTakeLong) {
+  TestSwarm swarm;
+  swarm.BringUp(1, HeldTab());
+  swarm.Submit({5, 6, 7}, 4);
+  swarm.AnswerStep(1);
+  for (int i = 0; i < 4; ++i) swarm.TellTokens(1, 1);
+  swarm.Submit({50, 60, 70, 80, 90, 91, 92, 93, 94}, 4);
+  swarm.Advance(Seconds(25));
+  EXPECT_THAT(swarm.CloseReasons(1), IsEmpty());
+  swarm.AnswerStep(1);
+  swarm.Advance(Seconds(3));
+  EXPECT_THAT(swarm.CloseReasons(1), ElementsAre(HasSubstr("did not answer a step within 2 s")));
+}
+
 TEST(Generate, CancellingStopsTheDevice) {
   TestSwarm swarm;
   swarm.BringUp(1, HeldTab());

@@ -44,14 +44,15 @@ Instant Health::SilentAt(const Worker& worker) const {
 Instant Health::StepDueAt(const Worker& worker) const {
   if (worker.steps.idle() || worker.experts.waits) return kNever;
   Instant due = kNever;
+  const Duration least = worker.MeetsNewSize() ? options_.timeouts.step_deadline_first : Duration{};
   if (!worker.steps.in_flight.empty()) {
-    due = worker.steps.oldest_since + worker.steps.in_flight.front().limit;
+    due = worker.steps.oldest_since + std::max(least, worker.steps.in_flight.front().limit);
     // A hub may wait for a holder that has gone without a word: that one is found out first.
     if (worker.experts.is_hub)
       due = std::max(due, worker.steps.oldest_since + options_.timeouts.silence_limit_busy);
   }
   for (const SentFrame& sent : worker.steps.generating)
-    due = std::min(due, GenerateSince(worker, sent) + sent.limit);
+    due = std::min(due, GenerateSince(worker, sent) + std::max(least, sent.limit));
   // Building ONNX sessions and measuring hold up the thread that computes.
   if (worker.offer.needs_onnx && worker.IsLoading()) due = std::max(due, AnswerDueAt(worker));
   if (worker.measure.phase == MeasureJob::Phase::kRunning && !worker.measure.again)

@@ -79,8 +79,9 @@ struct Timeouts {
   Duration late_slack = Milliseconds(30);
   Duration step_deadline_min = Seconds(2);  // deadline = max(this, factor x predicted)
   double step_deadline_factor = 5;
-  Duration step_deadline_first =
-      Seconds(30);  // instead of min until a worker has answered once in an epoch
+  // Instead of step_deadline_min until a worker has answered once in an epoch, and a GPU a step or
+  // batch of about that size.
+  Duration step_deadline_first = Seconds(30);
   Duration connect_limit = Seconds(5);  // socket open to Connect, download probe included
   Duration prepare_min = Seconds(20);   // prepare limit = max(this, factor x bytes / bandwidth)
   double prepare_factor = 3;

@@ -589,7 +589,8 @@ void Pipeline::Track(Worker& worker, SentFrame& sent, double predicted_us, Insta
 }
 
 void Pipeline::PopOldest(Worker& worker, Instant now) {
-  worker.steps.answered_epoch = worker.steps.in_flight.front().epoch;
+  worker.steps.NoteAnswered(worker.steps.in_flight.front().epoch);
+  worker.steps.met.AddStep(worker.steps.in_flight.front().rows);
   worker.steps.in_flight.pop_front();
   worker.steps.oldest_since = worker.steps.answered_at = worker.steps.last_at = now;
   touched_.push_back(worker.id);

@@ -177,7 +177,7 @@ Pipeline::FailedRuns Pipeline::FailGenerate(Worker& worker,
     live.runs.push_back(generate->runs[0]);
   worker.steps.generating.erase(generate);
   for (SentFrame& sent : worker.steps.generating) sent.failure_counted = true;
-  worker.steps.answered_epoch = live.binding;
+  worker.steps.NoteAnswered(live.binding);
   worker.steps.oldest_since = worker.steps.last_at = now;
   touched_.push_back(worker.id);
   return live;
@@ -230,7 +230,12 @@ Result<GeneratedTokens> Pipeline::OnTokens(Worker& worker, const wire::Tokens& t
   if (FindStage(sent.epoch) != nullptr && !tokens.token_ids.empty())
     if (const double us = TokensUs(worker, sent, tokens, now); tokens.compute_us > 0 || us > 0)
       RecordTokens(worker, sent, us);
-  worker.steps.answered_epoch = sent.epoch;
+  worker.steps.NoteAnswered(sent.epoch);
+  // One that has not told yet may still wait for the kernels of so large a batch.
+  const auto told =
+      std::ranges::count_if(generating, [](const SentFrame& each) { return each.tokens_made > 0; });
+  if (static_cast<size_t>(told) >= worker.SessionsTogether())
+    worker.steps.met.AddBatch(worker.SessionsTogether());
   worker.steps.oldest_since = worker.steps.last_at = sent.told_at = now;
   sent.failure_counted = false;
   if (tokens.last) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -155,6 +156,22 @@ struct WorkerLayers {
   }
 };
 
+// What a binding has computed before. A GPU compiles kernels when it first meets a step of 1, 2 to
+// 3, 4 to 7 ... rows, or a batch of so many sessions: on a slow machine that takes seconds.
+class MetSizes {
+ public:
+  void AddStep(uint32_t rows) { steps_ |= Bit(rows); }
+  void AddBatch(size_t sessions) { batches_ |= Bit(static_cast<uint32_t>(sessions)); }
+  bool HasStep(uint32_t rows) const { return (steps_ & Bit(rows)) != 0; }
+  bool HasBatch(size_t sessions) const {
+    return (batches_ & Bit(static_cast<uint32_t>(sessions))) != 0;
+  }
+
+ private:
+  static uint64_t Bit(uint32_t count) { return uint64_t{1} << std::bit_width(count); }
+  uint64_t steps_ = 0, batches_ = 0;
+};
+
 // Steps on their way. Pipeline's.
 struct WorkerSteps {
   std::deque<SentFrame> in_flight;   // step frames, answered in order
@@ -163,7 +180,12 @@ struct WorkerSteps {
   Instant answered_at;   // a step frame was answered
   Instant last_at;       // anything was sent or answered
   bool idle() const { return in_flight.empty() && generating.empty(); }
-  uint32_t answered_epoch = 0;   // last binding of which it answered a step
+  BindingId answered_epoch = 0;  // last binding of which it answered a step
+  MetSizes met;                  // of that binding
+  void NoteAnswered(BindingId epoch) {
+    if (epoch != answered_epoch) met = {};
+    answered_epoch = epoch;
+  }
   uint64_t tokens_computed = 0;  // rows
   bool has_served = false;       // it answered a step as a stage of the plan
 };
@@ -255,6 +277,16 @@ struct Worker {
     return IsLoading() || (measure.phase == MeasureJob::Phase::kRunning && !measure.again) ||
            (!steps.in_flight.empty() && steps.in_flight.front().epoch != steps.answered_epoch) ||
            (!steps.generating.empty() && steps.generating.front().epoch != steps.answered_epoch);
+  }
+  // Whether it may have to compile kernels before it answers (MetSizes).
+  bool MeetsNewSize() const {
+    if (offer.kind == "native") return false;
+    if (!steps.in_flight.empty() && !steps.met.HasStep(steps.in_flight.front().rows)) return true;
+    return !steps.generating.empty() && !steps.met.HasBatch(SessionsTogether());
+  }
+  // Of Generates so many are computed at once; the others wait for their turn.
+  size_t SessionsTogether() const {
+    return std::min<size_t>(steps.generating.size(), std::max(offer.makes_tokens, 1u));
   }
   // Whether the layer is on its way to the device, asked for by itself or with a binding.
   bool IsFetching(uint32_t layer) const {
