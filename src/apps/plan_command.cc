@@ -10,7 +10,7 @@
 #include "apps/plan_report.h"
 #include "package/package.h"
 #include "planner/words.h"
-#include "swarm/exchange_costs.h"
+#include "swarm/experts/exchange_costs.h"
 #include "swarm/options.h"
 
 namespace weft::apps {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "swarm/device.h"
+#include "swarm/workers/device.h"
 
 namespace weft::apps {
 

@@ -6,8 +6,8 @@
 
 #include <fstream>
 
-#include "swarm/core.h"
-#include "swarm/planning.h"
+#include "swarm/core/core.h"
+#include "swarm/plan/planning.h"
 #include "wire/version.h"
 
 namespace weft::apps {

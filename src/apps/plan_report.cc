@@ -5,9 +5,9 @@
 #include <cmath>
 
 #include "planner/explain.h"
-#include "swarm/costs.h"
-#include "swarm/exchange_costs.h"
-#include "swarm/planning.h"
+#include "swarm/experts/exchange_costs.h"
+#include "swarm/plan/planning.h"
+#include "swarm/workers/costs.h"
 
 namespace weft::apps {
 namespace json = boost::json;

@@ -7,9 +7,9 @@
 
 #include "planner/losses.h"
 #include "planner/planner.h"
-#include "swarm/costs.h"
-#include "swarm/device.h"
 #include "swarm/options.h"
+#include "swarm/workers/costs.h"
+#include "swarm/workers/device.h"
 
 namespace weft::apps {
 

@@ -20,7 +20,7 @@
 #include "net/udp_socket.h"
 #include "server/qr_code.h"
 #include "server/server.h"
-#include "swarm/exchange_costs.h"
+#include "swarm/experts/exchange_costs.h"
 #include "wire/version.h"
 
 namespace weft::apps {

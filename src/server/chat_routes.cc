@@ -12,7 +12,7 @@
 #include "base/random.h"
 #include "server/completion.h"
 #include "server/responses.h"
-#include "swarm/fair_queue.h"
+#include "swarm/flow/fair_queue.h"
 
 namespace weft::server {
 namespace json = boost::json;

@@ -14,7 +14,7 @@
 #include "base/task_queue.h"
 #include "net/loop.h"
 #include "server/shard_relay.h"
-#include "swarm/core.h"
+#include "swarm/core/core.h"
 
 namespace weft::server {
 

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "base/clock.h"
-#include "swarm/layer_set.h"
+#include "swarm/workers/layer_set.h"
 
 namespace weft::sim {
 

@@ -16,7 +16,7 @@
 #include "engine/engine.h"
 #include "sim/device.h"
 #include "sim/hash_model.h"
-#include "swarm/costs.h"
+#include "swarm/workers/costs.h"
 
 namespace weft::sim {
 

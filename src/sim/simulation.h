@@ -31,7 +31,7 @@
 #include "sim/hash_model.h"
 #include "sim/model_worker.h"
 #include "sim/scheduler.h"
-#include "swarm/core.h"
+#include "swarm/core/core.h"
 
 namespace weft::sim {
 

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "sim/hash_model.h"
-#include "swarm/costs.h"
-#include "swarm/layer_set.h"
+#include "swarm/workers/costs.h"
+#include "swarm/workers/layer_set.h"
 #include "wire/control.pb.h"
 #include "wire/expert_sets.h"
 

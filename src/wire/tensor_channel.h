@@ -12,7 +12,7 @@
 //   76  addresses, 18 bytes each: u8[16] ip, u16 port
 //
 // A CHANNEL is a shard message by itself: the server, which passes it on, leaves only addresses in
-// it that may be the hub's (swarm/channel_addresses.h).
+// it that may be the hub's (swarm/workers/channel_addresses.h).
 #pragma once
 
 #include <cstdint>

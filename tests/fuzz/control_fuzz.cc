@@ -12,7 +12,7 @@
 
 #include "base/check.h"
 #include "script.h"
-#include "swarm/core.h"
+#include "swarm/core/core.h"
 #include "wire/expert_frame.h"
 
 namespace {

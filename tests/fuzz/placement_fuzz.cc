@@ -3,7 +3,7 @@
 #include "base/check.h"
 #include "journal/journal.pb.h"
 #include "server/placement_record.h"
-#include "swarm/core.h"
+#include "swarm/core/core.h"
 
 namespace {
 

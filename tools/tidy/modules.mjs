@@ -28,6 +28,21 @@ export const kCxxModules = {
   apps: ["*"],
 };
 
+// Folders of a module, lowest first -> folders beside them that they may include; "" is that of the
+// module itself. Tests may include all. A module that is not named here has no order, but no
+// circles either.
+export const kCxxFolders = {
+  swarm: {
+    "": [],
+    workers: [""],
+    flow: ["", "workers"],
+    experts: ["", "workers"],
+    plan: ["", "workers", "experts"],
+    core: ["", "workers", "flow", "experts", "plan"],
+    tests: ["", "workers", "flow", "experts", "plan", "core"],
+  },
+};
+
 // What a module's tests may include beyond the table, each because the test needs it to build its
 // input. Keep this list short: a test that needs much more belongs in tests/.
 export const kCxxTestExtras = {

@@ -2,7 +2,7 @@
 // header and its source together) or folders.
 import { posix } from "node:path";
 import {
-  kConfinedHeaders, kCxxModules, kCxxTestExtras, kNodePackages, kWebPackages,
+  kConfinedHeaders, kCxxFolders, kCxxModules, kCxxTestExtras, kNodePackages, kWebPackages,
 } from "../modules.mjs";
 import { isTestFile, lineAt, stripSource } from "../source.mjs";
 import { findCycles } from "../graph.mjs";
@@ -31,6 +31,13 @@ export function cxxModules(files) {
         instead: "add it to ARCHITECTURE.md and tools/tidy/modules.mjs with what it may include" });
       continue;
     }
+    const folder = folderIn(module, file.path.slice("src/".length));
+    if (module in kCxxFolders && !(folder in kCxxFolders[module])) {
+      problems.push({ path: file.path, line: 1,
+        what: `src/${module}/${folder} is not in the table of the folders of ${module}`,
+        instead: "add it to tools/tidy/modules.mjs with what it may include" });
+      continue;
+    }
     for (const include of cxxIncludes(file.text)) {
       const isLibrary = include.system || kQuotedLibraries.test(include.path);
       const check = isLibrary ? systemInclude : ownInclude;
@@ -47,7 +54,7 @@ function ownInclude(module, file, include) {
     return { what: `#include "${include.path}" does not name a module`,
       instead: 'write the path from src/, as in "base/result.h", or use <> for libraries' };
   }
-  if (target === module) return undefined;
+  if (target === module) return folderInclude(module, file, include);
   const allowed = [...kCxxModules[module]];
   if (isTestFile(file.path)) allowed.push(...(kCxxTestExtras[module] ?? []), "base");
   if (!allowed.includes("*") && !allowed.includes(target)) {
@@ -56,6 +63,24 @@ function ownInclude(module, file, include) {
       instead: "pass the value in, or move the code to the module that may" };
   }
   return undefined;
+}
+
+// "flow" of swarm/flow/session.h, "" of swarm/events.h.
+function folderIn(module, path) {
+  return posix.dirname(path).slice(module.length + 1);
+}
+
+// Tests may know everybody.
+function folderInclude(module, file, include) {
+  const table = kCxxFolders[module];
+  if (!table || isTestFile(file.path)) return undefined;
+  const from = folderIn(module, file.path.slice("src/".length));
+  const to = folderIn(module, include.path);
+  if (from === to || table[from].includes(to)) return undefined;
+  const named = table[from].map((folder) => posix.join(module, folder));
+  return { what: `src/${posix.join(module, from)} includes ${include.path}, but may include of ` +
+      `${module} only ${named.join(", ") || "its own folder"}`,
+    instead: "pass the value in, or move what both need down" };
 }
 
 function systemInclude(module, file, include) {

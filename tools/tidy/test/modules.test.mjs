@@ -34,6 +34,20 @@ test("swarm samples, but sees no text", () => {
   assertClean("cxx-modules", { "src/swarm/a.cc": include("sampling/draw.h") });
 });
 
+test("folders of swarm have an order", () => {
+  assertCaught("cxx-modules", { "src/swarm/workers/a.cc": include("swarm/flow/session.h") },
+    "src/swarm/workers/a.cc:1", /src\/swarm\/workers includes swarm\/flow\/session\.h/);
+  assertCaught("cxx-modules", { "src/swarm/a.h": include("swarm/workers/worker.h") },
+    "src/swarm/a.h:1", /its own folder/);
+  assertCaught("cxx-modules", { "src/swarm/extras/a.h": "" }, "src/swarm/extras/a.h:1",
+    /not in the table of the folders of swarm/);
+  assertClean("cxx-modules", {
+    "src/swarm/flow/a.cc": include("swarm/flow/a.h", "swarm/workers/worker.h", "swarm/events.h"),
+    "src/swarm/workers/a_test.cc": include("swarm/tests/core_testing.h"),
+    "src/server/a.cc": include("swarm/core/core.h"),
+  });
+});
+
 test("libraries stay behind their module; tests may use them", () => {
   assertCaught("cxx-modules", { "src/api/a.cc": "#include <boost/beast/http.hpp>" },
     "src/api/a.cc:1", /boost\/beast/);

@@ -1,0 +1,185 @@
+// State: the parts of the core and how events pass between them. Each part is described in
+// its own header.
+#pragma once
+
+#include <set>
+#include <string>
+
+#include "swarm/events.h"
+#include "swarm/experts/experts.h"
+#include "swarm/experts/popularity.h"
+#include "swarm/flow/pipeline.h"
+#include "swarm/flow/requests.h"
+#include "swarm/flow/session.h"
+#include "swarm/outbox.h"
+#include "swarm/plan/planning.h"
+#include "swarm/plan/whole_wishes.h"
+#include "swarm/snapshot.h"
+#include "swarm/workers/absences.h"
+#include "swarm/workers/checks.h"
+#include "swarm/workers/costs.h"
+#include "swarm/workers/health.h"
+#include "swarm/workers/joins.h"
+#include "swarm/workers/lifecycle.h"
+#include "swarm/workers/measuring.h"
+#include "swarm/workers/probation.h"
+#include "swarm/workers/worker.h"
+
+namespace weft::swarm {
+
+struct State {
+  explicit State(CoreOptions core_options);
+
+  // One event each.
+  void On(const WorkerConnected& event);
+  void On(const WorkerControl& event);
+  void On(const WorkerData& event);
+  void On(const WorkerLost& event);
+  void On(const WorkerHeldBack& event);
+  void On(const RequestSubmitted& event);
+  void On(const RequestCancelled& event);
+  void On(const PrefixForgotten& event);
+  void On(const PlanFound& event);
+  void On(const ConsentGiven& event);
+  void On(const LayersChecked& event);
+  void On(const TimerFired& event);
+
+  // Shard messages come many times for each layer of each token: what hubs and holders say to each
+  // other is passed on and has no consequences. False: there is more to it.
+  bool PassOn(const Event& event);
+
+  // Steps that failed, and who is to blame (state_failures.cc).
+  Status OnStepFailed(Worker& worker, const wire::pb::StepFailed& failed);
+  void OnFailedRuns(Worker& worker, const Pipeline::FailedRuns& live, const std::string& problem,
+                    bool numbers_failed);
+  bool AskAnother(const Worker& worker, Session& session, const LayerSpan& layers,
+                  const std::string& problem);
+  void FailDenied(Session& session, const std::string& problem);
+  void EndDenied();
+  void PutAside(Worker& worker, const std::string& problem);
+
+  // What a hub's layers had to do without (state_losses.cc).
+  Status OnGroupsLost(Worker& worker, const wire::pb::GroupsLost& lost);
+  Status OnLossReport(Worker& worker, const wire::pb::LossReport& report);
+
+  // What checks came to (state_checks.cc).
+  void OnVerdicts();
+
+  // What hubs tell of holders (state_holders.cc).
+  Status OnHolderStats(const Worker& hub, const wire::pb::HolderStats& stats);
+  Status CheckRoutes(const wire::pb::HolderStats& stats) const;
+  void ForgetTimesOf(WorkerId hub);
+  std::optional<HolderSnapshot> PictureOfHolder(const WorkerExperts& holder) const;
+
+  // After every event: brings what follows from the new state under way. Frames come many times for
+  // each token, so that what follows from them alone never walks over all workers.
+  void Settle(bool after_frame);
+  void LetLeaversGo();
+  void SettlePlans();
+  void SettleTouched();
+  void UpdatePipeline();
+  // When TimerFired is wanted: as looked for after the last event that was no frame, or earlier
+  // because of workers that were sent something since. It may come too early, never too late.
+  std::optional<Instant> next_timer() const { return timer; }
+  std::optional<Instant> FindTimer() const;
+  Snapshot MakeSnapshot(Instant at) const;
+  std::vector<LossSnapshot> PictureOfLosses() const;
+  WorkerSnapshot PictureOf(WorkerId id, const Worker& worker) const;
+  StageSnapshot PictureOf(const PlanStage& stage) const;
+  std::optional<double> LossUs(const PlanStage& stage) const;
+  void DescribeExperts(Snapshot& picture) const;
+  std::string DescribeHolders() const;
+  const char* ExpertsInWords() const;
+  void DescribeState(uint64_t done_bytes, uint64_t total_bytes, Snapshot& picture) const;
+
+  // What a restart needs, and what came of it (CoreOptions::restored).
+  Placement MakePlacement() const;
+  uint64_t placement_version() const;
+  void Restore();
+  void NoteReturn(const std::string& device);
+
+  // Messages of a worker that has connected properly; an error closes the connection.
+  Status OnControl(Worker& worker, const wire::pb::WorkerMessage& message);
+  Error NoRoom() const;
+  void Refuse(WorkerId id, const Error& why);
+  void OnConnect(Worker& worker, const wire::pb::Connect& connect);
+  void OnLeaving(Worker& worker, const wire::pb::Leaving& leaving);
+  // What the worker has kept of an earlier connection, by `held`, is used again.
+  void Resume(Worker& worker, const wire::pb::Connect& connect);
+  // Of what it has kept: sessions that ended while it was away, and those that another start of the
+  // server gave the same number, where the record of that start was lost. None of the bindings that
+  // are used again has rows of them.
+  void EndSessions(Worker& worker, const wire::pb::Connect& connect,
+                   const std::vector<Binding>& held);
+  Status OnDownloadProgress(Worker& worker, const wire::pb::DownloadProgress& progress);
+  Status OnLayerDownloaded(Worker& worker, const wire::pb::LayerDownloaded& downloaded);
+  Status OnFailed(Worker& worker, const wire::pb::Failed& failed);
+  Status OnResult(Worker& worker, const Slice& frame);
+  Status OnGeneration(Worker& worker, const Slice& message);
+  void OnWrongShards(Worker& worker);
+
+  // Layers that did not get onto a device (state_loading.cc).
+  void OnLoadFault(Worker& worker, const std::string& code, const std::string& problem,
+                   LayerSpan layers);
+  void PauseLoading(Worker& worker, const std::string& problem, bool is_slow);
+  void EndSlowRepair();
+  bool ResumeLoading();
+  LayerSpan LayersOf(const Worker& worker, BindingId epoch) const;
+
+  // What nobody asked for (state_unasked.cc). An error: it is too much.
+  bool IsAnswer(const Worker& worker, const wire::pb::WorkerMessage& message) const;
+  Status CountUnasked(Worker& worker);
+
+  // Closes its connection and goes on without it. `blamed`: it did wrong or refused what it was
+  // asked for, which counts against the device; going away, however suddenly, does not.
+  void Drop(WorkerId id, const std::string& reason, bool blamed);
+  // It is no longer connected; `returns`: it may come back with what it holds.
+  void Forget(WorkerId id, bool returns = false);
+  // Requests whose steps it was computing when it went.
+  void BlameRequests(const Worker& worker);
+  void BlameRequests(const Worker& worker, const SentFrame& computing);
+  // It could not hold so much.
+  void LowerMemory(Worker& worker, uint64_t bytes);
+  bool RestoreMemory();
+  void NoteFailure(Worker& worker, const std::string& problem);
+  void NoteSuccess(Worker& worker);
+  void CheckSlowdown(Worker& worker);
+
+  const CoreOptions options;
+  const Costs costs;
+  Outbox outbox;
+  Roster roster;
+  Probation probation;
+  Absences absences;
+  Joins joins;
+  Checks checks;
+  SessionTable sessions;
+  Lifecycle lifecycle;
+  Popularity popularity;
+  Experts experts;
+  Planning planning;
+  WholeWishes wishes;
+  Measuring measuring;
+  Pipeline pipeline;
+  Health health;
+  Requests requests;
+  std::optional<Instant> timer;
+  // Devices that say that the server's layers are damaged, until it is known whether they are.
+  struct Accusation {
+    WorkerId worker = 0;
+    LayerSpan layers;
+    std::string problem;
+  };
+  std::vector<Accusation> accusations;
+  std::optional<LayerSpan> checking;  // CheckLayers is under way
+  std::string package_problem;        // what is known to be damaged, for people
+  bool is_restored = false;           // Restore was called: with the first event
+  std::set<std::string> awaited;      // devices of before a restart that held layers
+  uint64_t pipeline_version = 0;      // of the lifecycle, when the pipeline was told of it last
+  uint64_t settled_requests = 0;      // that had ended when everything was looked at last
+  Instant now;
+  Instant last_change;  // when SwarmChanged was last caused by mere progress
+  Instant last_busy;    // when a request was last active
+};
+
+}  // namespace weft::swarm

@@ -1,0 +1,27 @@
+// What follows from a check: who has passed may be planned with, who has failed is not used, and
+// nobody goes on from what it has computed.
+#include "swarm/core/state.h"
+
+namespace weft::swarm {
+
+void State::OnVerdicts() {
+  for (const Verdict& verdict : checks.TakeVerdicts()) {
+    Worker& worker = *roster.Find(verdict.worker);
+    outbox.NoteChange();
+    planning.NoteRosterChange();
+    planning.Want(now);
+    if (verdict.passed) continue;
+    worker.record.problem = verdict.problem;
+    const std::string named = "worker " + std::to_string(worker.id) + " (" + worker.offer.name +
+                              ", " + worker.address + "): " + verdict.problem;
+    outbox.Add(Warn{named});
+    probation.PutAside(worker.probation_key, now);
+    experts.NoteChange();
+    lifecycle.OnWorkerGone(worker.id, now);
+    planning.OnWorkerGone(worker.id, now);
+    if (verdict.doubted_since)
+      requests.Doubt(*verdict.doubted_since, verdict.is_proven ? verdict.problem : "", now);
+  }
+}
+
+}  // namespace weft::swarm

@@ -1,0 +1,114 @@
+// What hubs say of those who hold experts for them: added up, and shown.
+#include <algorithm>
+
+#include "swarm/core/state.h"
+#include "wire/holder_stats.h"
+
+namespace weft::swarm {
+namespace {
+
+using Told = wire::pb::HolderStats::Holder;
+
+// Of numbers that hold for whatever a dispatcher counts, the first that does not; nullptr: all do.
+const char* WrongIn(const Told& told) {
+  for (const uint64_t count :
+       {told.calls(), told.rows(), told.wins(), told.losses(), told.timeouts(), told.refused(),
+        told.sent_bytes(), told.received_bytes()})
+    if (count > wire::kMostHolderCount) return "a count beyond 2^40";
+  if (told.hedges() > told.calls()) return "more hedges than calls";
+  if (told.won_hedges() > told.wins()) return "more hedges won than calls";
+  if (told.lost_hedges() > told.losses()) return "more hedges lost than calls";
+  if (std::max({told.p50_us(), told.slowest_us(), told.queue_us()}) > wire::kMostHolderUs)
+    return "a time beyond a minute";
+  if (told.p50_us() > told.slowest_us()) return "a median beyond the slowest";
+  return nullptr;
+}
+
+void Add(const Told& told, HolderCounts& counts) {
+  counts.calls += told.calls();
+  counts.rows += told.rows();
+  counts.hedges += told.hedges();
+  counts.wins += told.wins();
+  counts.losses += told.losses();
+  counts.won_hedges += told.won_hedges();
+  counts.lost_hedges += told.lost_hedges();
+  counts.timeouts += told.timeouts();
+  counts.refused += told.refused();
+  counts.sent_bytes += told.sent_bytes();
+  counts.received_bytes += told.received_bytes();
+}
+
+}  // namespace
+
+// Layers by rising number, experts that they have.
+Status State::CheckRoutes(const wire::pb::HolderStats& stats) const {
+  std::optional<uint32_t> last;
+  for (const auto& routes : stats.routes()) {
+    if (last && routes.layer() <= *last)
+      return Error(ErrorCode::kInvalidData,
+                   "HolderStats do not name layers of routes by rising number.");
+    last = routes.layer();
+    if (routes.layer() >= costs.layer_count() ||
+        routes.times_size() > static_cast<int>(options.model.layers[routes.layer()].expert_count))
+      return Error(ErrorCode::kInvalidData,
+                   "HolderStats tell of routes to " + std::to_string(routes.times_size()) +
+                       " experts of layer " + std::to_string(routes.layer()) +
+                       ", expected no more than it has.");
+  }
+  return OkStatus();
+}
+
+// A message may be under way when a holder goes, or when the hub becomes none: of those it is
+// passed over.
+Status State::OnHolderStats(const Worker& hub, const wire::pb::HolderStats& stats) {
+  const auto wrong = [](const std::string& what) {
+    return Error(ErrorCode::kInvalidData, "HolderStats " + what + ".");
+  };
+  if (!hub.experts.was_hub) return wrong("came from a worker that never was a hub");
+  if (stats.holders_size() > static_cast<int>(options.worker_limit))
+    return wrong("names " + std::to_string(stats.holders_size()) + " holders, expected at most " +
+                 std::to_string(options.worker_limit));
+  uint32_t last = 0;
+  for (const Told& told : stats.holders()) {
+    if (told.peer() <= last) return wrong("does not name holders by rising number");
+    last = told.peer();
+    if (const char* what = WrongIn(told))
+      return wrong("gives " + std::string(what) + " of holder " + std::to_string(told.peer()));
+  }
+  TRY(CheckRoutes(stats));
+  for (const auto& routes : stats.routes())
+    if (popularity.Has(routes.layer()))
+      popularity.Note(routes.layer(),
+                      {routes.times().data(), static_cast<size_t>(routes.times_size())});
+  if (popularity.Review(now)) experts.NoteChange();
+  for (const Told& told : stats.holders()) {
+    Worker* holder = roster.Find(told.peer());
+    if (holder == nullptr || !holder->experts.was_holder) continue;
+    Add(told, holder->experts.counts);
+    holder->experts.times[hub.id] = {told.p50_us() * 1e-3, told.slowest_us() * 1e-3,
+                                     told.queue_us() * 1e-3};
+  }
+  outbox.NoteChange();
+  return OkStatus();
+}
+
+// Who asks nobody any more has no times.
+void State::ForgetTimesOf(WorkerId hub) {
+  for (auto& [id, worker] : roster) worker.experts.times.erase(hub);
+}
+
+// Of several hubs the one for which the holder is slowest.
+std::optional<HolderSnapshot> State::PictureOfHolder(const WorkerExperts& holder) const {
+  if (holder.counts.calls == 0) return std::nullopt;
+  HolderSnapshot out{holder.counts, {}};
+  for (const auto& [id, times] : holder.times) {
+    const Worker* hub = roster.Find(id);
+    if (hub == nullptr || !hub->experts.is_hub) continue;
+    out.times.p50_ms = std::max(out.times.p50_ms, times.p50_ms);
+    out.times.slowest_ms = std::max(out.times.slowest_ms, times.slowest_ms);
+    out.times.queue_ms = std::max(out.times.queue_ms, times.queue_ms);
+  }
+  return out;
+}
+
+}  // namespace weft::swarm

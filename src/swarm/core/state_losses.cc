@@ -1,0 +1,110 @@
+// What hubs say of neuron groups that were lost: counted for the answers, and shown.
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "swarm/core/state.h"
+#include "wire/datagram.h"
+#include "wire/group_sums.h"
+
+namespace weft::swarm {
+namespace {
+
+Error BadReport(std::string message) {
+  return Error(ErrorCode::kInvalidData, std::move(message));
+}
+
+bool IsShare(double share) {
+  return share >= 0 && share <= 1;  // not where it is no number
+}
+
+std::string Percent(double share) {
+  return std::to_string(std::lround(1000 * share) / 10) + "." +
+         std::to_string(std::lround(1000 * share) % 10) + "%";
+}
+
+}  // namespace
+
+// It comes right before the result of its step, so that the step is under way.
+Status State::OnGroupsLost(Worker& worker, const wire::pb::GroupsLost& lost) {
+  auto& in_flight = worker.steps.in_flight;
+  const auto sent = std::find_if(in_flight.begin(), in_flight.end(), [&](const SentFrame& frame) {
+    return frame.sequence == lost.sequence() && frame.epoch == lost.epoch();
+  });
+  if (!options.loss_limit || sent == in_flight.end() || !sent->layers.shards ||
+      lost.sessions_size() != lost.groups_size())
+    return BadReport("GroupsLost names a step that was not to lose anything.");
+  if (std::exchange(sent->told_losses, true)) return BadReport("GroupsLost came twice for a step.");
+  uint64_t most = 0;
+  for (uint32_t layer = sent->layers.first; layer < sent->layers.end; ++layer)
+    most += options.model.layers[layer].expert_count;
+  for (int i = 0; i < lost.sessions_size(); ++i) {
+    const uint32_t id = lost.sessions(i);
+    const bool named = std::any_of(sent->runs.begin(), sent->runs.end(),
+                                   [id](const wire::Run& run) { return run.session == id; });
+    if (!named || lost.groups(i) > most)
+      return BadReport("GroupsLost says that session " + std::to_string(id) + " did without " +
+                       std::to_string(lost.groups(i)) + " groups, expected one of its step and " +
+                       std::to_string(most) + " at most.");
+    if (Session* session = sessions.Find(id)) requests.NoteLost(*session, lost.groups(i));
+  }
+  return OkStatus();
+}
+
+Status State::OnLossReport(Worker& worker, const wire::pb::LossReport& report) {
+  const bool shares = std::all_of(report.lines().begin(), report.lines().end(),
+                                  [](const auto& line) { return IsShare(line.loss()); });
+  if (!options.loss_limit || !worker.experts.was_hub || !shares || !IsShare(report.share()) ||
+      !IsShare(report.fell_at()) || report.lines_size() > static_cast<int>(options.worker_limit) ||
+      report.dropped_size() != static_cast<int>(wire::kDatagramFaults) ||
+      report.fragments_size() != static_cast<int>(wire::kSumsOutcomes))
+    return BadReport("A LossReport came that is none.");
+  worker.experts.losses = report;
+  outbox.NoteChange();
+  return OkStatus();
+}
+
+std::vector<LossSnapshot> State::PictureOfLosses() const {
+  using Report = wire::pb::LossReport;
+  std::vector<LossSnapshot> losses;
+  for (const auto& [id, worker] : roster) {
+    if (!worker.experts.losses || !worker.experts.is_hub) continue;
+    const Report& report = *worker.experts.losses;
+    LossSnapshot& out = losses.emplace_back();
+    out.hub = id;
+    for (const Report::Line& line : report.lines())
+      out.lines.push_back({line.peer(), line.ready(), line.blocked(), line.loss()});
+    const bool sends = std::any_of(report.lines().begin(), report.lines().end(),
+                                   [](const Report::Line& line) { return line.ready(); });
+    if (report.reliable()) {
+      out.state = "reliable";
+      out.message = "Too much was lost (" + Percent(report.fell_at()) +
+                    " of the groups' weight, at most " + Percent(*options.loss_limit) +
+                    " may be): for a minute nothing may be lost.";
+    } else if (sends) {
+      out.state = "lossy";
+      out.message =
+          "Sums of neuron groups come as datagrams, and what is lost of them is not waited for.";
+    } else {
+      out.state = "nobody";
+      out.message = report.lines_size() == 0 ? "No device sends datagrams: nothing is lost."
+                                             : "No device's datagrams get through: sums go over "
+                                               "the WebSocket, where nothing is lost.";
+    }
+    out.groups = report.groups();
+    out.lost = report.lost();
+    out.share = report.share();
+    out.falls = report.falls();
+    out.datagrams = report.datagrams();
+    out.late = report.late();
+    for (size_t i = 0; i < wire::kDatagramFaults; ++i)
+      out.dropped.emplace_back(wire::DatagramFaultName(static_cast<wire::DatagramFault>(i)),
+                               report.dropped(static_cast<int>(i)));
+    for (size_t i = 0; i < wire::kSumsOutcomes; ++i)
+      out.fragments.emplace_back(wire::SumsOutcomeName(static_cast<wire::SumsOutcome>(i)),
+                                 report.fragments(static_cast<int>(i)));
+  }
+  return losses;
+}
+
+}  // namespace weft::swarm

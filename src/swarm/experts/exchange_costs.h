@@ -1,0 +1,34 @@
+// What hubs wait for at a layer, from what is known of devices: the way to planner/expert_cost.h,
+// for workers that are connected and for those that somebody describes in a file (`weft plan`).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "swarm/options.h"
+#include "swarm/workers/costs.h"
+#include "swarm/workers/device.h"
+
+namespace weft::swarm {
+
+// A device that lends memory to experts.
+struct ExpertLender {
+  DeviceNumbers device;
+  uint64_t room_bytes = 0;  // of memory, beside the layers that it runs
+};
+
+// For a step of one row, at one layer with experts. What goes from a hub to a holder passes the
+// server; what the hub holds itself does not. `own`: of `lenders`, the hub; -1: it lends nothing.
+double ExchangeUs(const ModelInfo& model, const DeviceNumbers& hub,
+                  const std::vector<ExpertLender>& lenders, int own);
+
+// Whether all experts find a place.
+bool ExpertsFit(const ModelInfo& model, const std::vector<ExpertLender>& lenders);
+
+// A mixture's, not neuron groups.
+bool HasExperts(const ModelInfo& model);
+
+// Why there is no plan of this kind for the model, and what to do; empty: there is.
+std::string PlanProblem(const ModelInfo& model, PlanKind kind);
+
+}  // namespace weft::swarm

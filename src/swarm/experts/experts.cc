@@ -1,0 +1,395 @@
+#include "swarm/experts/experts.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <utility>
+
+#include "base/sha256.h"
+#include "planner/expert_ring.h"
+#include "swarm/workers/channel_addresses.h"
+#include "wire/expert_frame.h"
+#include "wire/tensor_channel.h"
+
+namespace weft::swarm {
+namespace {
+
+Error BadAnswer(std::string message) {
+  return Error(ErrorCode::kInvalidData, std::move(message));
+}
+
+bool Has(const std::vector<bool>& set, size_t at) {
+  return at < set.size() && set[at];
+}
+
+bool IsEmpty(const std::vector<bool>& set) {
+  return std::find(set.begin(), set.end(), true) == set.end();
+}
+
+}  // namespace
+
+Experts::Experts(const CoreOptions& options, const Costs& costs, Roster& roster,
+                 Lifecycle& lifecycle, const Probation& probation, const Popularity& popularity,
+                 Outbox& outbox)
+    : options_(options),
+      costs_(costs),
+      roster_(roster),
+      lifecycle_(lifecycle),
+      probation_(probation),
+      popularity_(popularity),
+      outbox_(outbox) {
+  first_number_.push_back(0);
+  for (const ModelLayer& layer : options.model.layers)
+    first_number_.push_back(first_number_.back() + layer.expert_count);
+  holders_.assign(first_number_.back(), 0);
+  settled_ = holders_;
+  needed_.assign(first_number_.back(), false);
+}
+
+void Experts::Mark(const SwarmPlan* plan, Set& needed) const {
+  if (plan == nullptr || !plan->shards()) return;
+  for (const PlanStage& stage : plan->stages)
+    std::fill(needed.begin() + first_number_[stage.first],
+              needed.begin() + first_number_[stage.end], true);
+}
+
+uint64_t Experts::BytesOf(const Set& set) const {
+  uint64_t bytes = 0;
+  for (uint32_t layer = 0; layer < costs_.layer_count(); ++layer)
+    for (uint32_t i = first_number_[layer]; i < first_number_[layer + 1]; ++i)
+      if (Has(set, i)) bytes += options_.model.layers[layer].expert_bytes;
+  return bytes;
+}
+
+// As the worker has reported of experts, before that as of its layers.
+double Experts::WeightFactor(const Worker& worker) const {
+  return worker.experts.weight_factor.value_or(worker.memory.weight_factor);
+}
+
+// What these weights take, and working rows as a layer has them.
+uint64_t Experts::MemoryBytes(const Worker& worker, uint64_t weight_bytes) const {
+  if (weight_bytes == 0) return 0;
+  return static_cast<uint64_t>(
+             std::ceil(static_cast<double>(weight_bytes) * WeightFactor(worker))) +
+         costs_.layers()[0].scratch_bytes;
+}
+
+// What its layers, and those that it measures, leave of its offer.
+uint64_t Experts::RoomFor(const Worker& worker) const {
+  LayerSet held(costs_.layer_count()), hubs(costs_.layer_count());
+  for (const Binding& binding : worker.bindings) {
+    held.Add(binding.layers);
+    if (binding.layers.shards) hubs.Add(binding.layers);
+  }
+  if (worker.measure.phase == MeasureJob::Phase::kRunning)
+    held.AddRange(worker.measure.first, worker.measure.end);
+  const uint64_t bytes = costs_.MemoryBytes(worker.memory.weight_factor, held, hubs);
+  return worker.memory.limit - std::min(bytes, worker.memory.limit);
+}
+
+bool Experts::MayHold(const Worker& worker, Instant now) const {
+  return worker.ready && CanHoldExperts(worker.offer, options_.model) && !worker.leaves_at &&
+         worker.check.state != CheckState::kFailed &&
+         !probation_.IsAside(worker.probation_key, now) &&
+         (!worker.loading.paused_until || !worker.experts.held.empty());
+}
+
+// A device has its places whatever connection it comes with.
+void Experts::Place(Instant now) {
+  planner::ExpertProblem problem;
+  problem.replicas = std::max(options_.expert_replicas, options_.expert_copies);
+  for (uint32_t layer = 0; layer < costs_.layer_count(); ++layer)
+    if (const ModelLayer& costs = options_.model.layers[layer];
+        costs.expert_count > 0 && needed_[first_number_[layer]]) {
+      problem.layers.push_back({layer, costs.expert_count, costs.expert_bytes});
+      std::vector<double>& shares = problem.popularity.emplace_back();
+      std::vector<bool>& hot = problem.hot.emplace_back();
+      for (uint32_t expert = 0; expert < costs.expert_count; ++expert) {
+        shares.push_back(popularity_.Share(layer, expert));
+        hot.push_back(popularity_.IsHot(layer, expert));
+      }
+    }
+  std::map<uint32_t, Worker*> holders;
+  for (auto& [id, worker] : roster_) {
+    worker.experts.wanted.clear();
+    uint64_t room = MayHold(worker, now) ? RoomFor(worker) : 0;
+    // One that cannot get more keeps what it holds.
+    if (worker.loading.paused_until)
+      room = std::min(room, MemoryBytes(worker, BytesOf(worker.experts.held)));
+    const uint64_t scratch_bytes = costs_.layers()[0].scratch_bytes;
+    if (room <= scratch_bytes) continue;
+    worker.experts.wanted.assign(needed_.size(), false);
+    const Sha256Digest digest = Sha256(AsBytes(worker.probation_key));
+    auto number = LoadLe<uint32_t>(digest.data());
+    while (!holders.emplace(number, &worker).second) ++number;
+    problem.holders.push_back(
+        {number,
+         static_cast<uint64_t>(static_cast<double>(room - scratch_bytes) / WeightFactor(worker))});
+  }
+  const planner::ExpertPlacement placement = planner::PlaceExperts(problem);
+  for (const planner::HolderExperts& holder : placement.holders)
+    for (const planner::PlacedExpert& placed : holder.experts)
+      holders.at(holder.id)->experts.wanted[first_number_[placed.layer] + placed.expert] = true;
+  coverage_.missing_bytes = 0;
+  for (const planner::PlacedExpert& missing : placement.unplaced)
+    coverage_.missing_bytes += options_.model.layers[missing.layer].expert_bytes;
+}
+
+// What the worker is to hold of what it wants: first what it holds already, then, with `keeps`,
+// what nobody else holds in its place yet, and what else there is room for.
+void Experts::Target(const Worker& worker, bool keeps, Set& target) const {
+  const WorkerExperts& experts = worker.experts;
+  const uint64_t room = RoomFor(worker);
+  uint64_t bytes = 0;
+  target.assign(needed_.size(), false);
+  const auto take = [&](auto&& is_taken) {
+    for (uint32_t layer = 0; layer < costs_.layer_count(); ++layer)
+      for (uint32_t i = first_number_[layer]; i < first_number_[layer + 1]; ++i) {
+        const uint64_t more = options_.model.layers[layer].expert_bytes;
+        if (target[i] || !needed_[i] || !is_taken(i)) continue;
+        if (MemoryBytes(worker, bytes + more) > room) continue;
+        target[i] = true;
+        bytes += more;
+      }
+  };
+  take([&](size_t i) { return Has(experts.wanted, i) && Has(experts.held, i); });
+  if (keeps) take([&](size_t i) { return Has(experts.held, i) && settled_[i] == 0; });
+  if (!worker.loading.paused_until) take([&](size_t i) { return Has(experts.wanted, i); });
+}
+
+// `holders_`: who can be asked. `settled_`: of them those whose place it is.
+void Experts::CountHolders() {
+  std::fill(holders_.begin(), holders_.end(), 0);
+  std::fill(settled_.begin(), settled_.end(), 0);
+  for (const auto& [id, worker] : roster_)
+    for (size_t i = 0; i < worker.experts.held.size(); ++i) {
+      if (!worker.experts.held[i]) continue;
+      ++holders_[i];
+      if (Has(worker.experts.wanted, i)) ++settled_[i];
+    }
+}
+
+void Experts::Settle(Instant now) {
+  if (!changed_ && lifecycle_.version() == lifecycle_version_) return;
+  changed_ = false;
+  lifecycle_version_ = lifecycle_.version();
+  Set needed(needed_.size(), false);
+  Mark(lifecycle_.active(), needed);
+  Mark(lifecycle_.staged(), needed);
+  // Between two plans everybody keeps what he has.
+  if (!lifecycle_.active() && !lifecycle_.staged()) needed = needed_;
+  if (IsEmpty(needed) && IsEmpty(needed_)) return;
+  needed_ = std::move(needed);
+  Place(now);
+  CountHolders();
+  std::vector<std::pair<Worker*, Set>> changes;
+  bool waits = false;
+  // Where nothing moves any more and experts are missing, those that keep each other's places make
+  // room.
+  for (const bool keeps : {true, false}) {
+    for (auto& [id, worker] : roster_) {
+      waits = waits || !worker.experts.answered;
+      const bool takes_part = MayHold(worker, now);
+      if (!worker.experts.answered || (!takes_part && worker.experts.told.empty())) continue;
+      if (worker.leaves_at) continue;  // it goes on until others have loaded what it holds
+      Set target;
+      if (takes_part) Target(worker, keeps, target);
+      if (IsEmpty(target)) target.clear();
+      if (target != worker.experts.told) changes.emplace_back(&worker, std::move(target));
+    }
+    if (!changes.empty() || waits || coverage_.missing_bytes > 0) break;
+  }
+  for (auto& [worker, target] : changes)
+    for (size_t i = 0; i < worker->experts.held.size(); ++i)
+      if (!Has(target, i)) worker->experts.held[i] = false;
+  for (auto& [worker, target] : changes)
+    if (IsEmpty(worker->experts.held)) worker->experts.held.clear();
+  CountHolders();
+  NoteCoverage();
+  TellHubs(now);
+  for (auto& [worker, target] : changes) TellHolder(*worker, std::move(target), now);
+  outbox_.NoteChange();
+}
+
+void Experts::TellHolder(Worker& worker, Set target, Instant now) {
+  uint64_t missing_bytes = 0;
+  for (uint32_t layer = 0; layer < costs_.layer_count(); ++layer)
+    for (uint32_t i = first_number_[layer]; i < first_number_[layer + 1]; ++i)
+      if (Has(target, i) && !Has(worker.experts.held, i))
+        missing_bytes += options_.model.layers[layer].expert_bytes;
+  const double us =
+      static_cast<double>(missing_bytes) /
+      std::min(worker.offer.download_bytes_per_s * 1e-6, costs_.LoadBytesPerUs(worker));
+  const std::vector<wire::LayerExperts> layers = ByLayer(target, needed_);
+  const uint64_t memory_bytes = MemoryBytes(worker, BytesOf(target));
+  auto& message = lifecycle_.HoldExperts(worker, std::move(target), memory_bytes, us, now);
+  wire::FillExpertSets(layers, *message.mutable_sets());
+}
+
+// Those of `set` in layers of which `of_layers` has any.
+std::vector<wire::LayerExperts> Experts::ByLayer(const Set& set, const Set& of_layers) const {
+  std::vector<wire::LayerExperts> layers;
+  for (uint32_t layer = 0; layer < costs_.layer_count(); ++layer) {
+    const uint32_t first = first_number_[layer], end = first_number_[layer + 1];
+    if (first == end || !Has(of_layers, first)) continue;
+    wire::LayerExperts experts{layer, {}};
+    for (uint32_t i = first; i < end; ++i)
+      if (Has(set, i)) experts.experts.push_back(i - first);
+    if (!experts.experts.empty()) layers.push_back(std::move(experts));
+  }
+  return layers;
+}
+
+void Experts::NoteCoverage() {
+  coverage_.needed = coverage_.held = 0;
+  for (size_t i = 0; i < needed_.size(); ++i) {
+    if (!needed_[i]) continue;
+    ++coverage_.needed;
+    if (holders_[i] > 0) ++coverage_.held;
+  }
+}
+
+// The rows of a chunk, once for each expert that they chose; or sentences in their place.
+uint64_t Experts::LongestMessage() const {
+  uint64_t longest = 0;
+  for (const ModelLayer& layer : options_.model.layers) {
+    const uint64_t frames = std::min<uint64_t>(layer.expert_count, wire::kMaxShardFrames);
+    const uint64_t row_bytes = uint64_t{options_.model.hidden_columns} * sizeof(float) + 2;
+    longest = std::max(longest, frames * (wire::kExpertHeaderBytes + wire::kMaxFailureBytes) +
+                                    std::min(uint64_t{options_.prefill_chunk_rows} *
+                                                 layer.experts_per_token * row_bytes,
+                                             wire::kMaxShardRowBytes));
+  }
+  return wire::kShardHeadBytes + longest;
+}
+
+// Every hub hears who can be asked for the experts of its layers, where that changed.
+void Experts::TellHubs(Instant now) {
+  for (auto& [id, hub] : roster_) {
+    WorkerExperts& part = hub.experts;
+    Set asked(needed_.size(), false);
+    part.is_hub = false;
+    for (const Binding& binding : hub.bindings) {
+      if (!binding.layers.shards) continue;
+      part.is_hub = true;
+      std::fill(asked.begin() + first_number_[binding.layers.first],
+                asked.begin() + first_number_[binding.layers.end], true);
+    }
+    part.was_hub = part.was_hub || part.is_hub;
+    part.longest_message = part.is_hub || !IsEmpty(part.told) ? LongestMessage() : 0;
+    const bool waited = std::exchange(part.waits, false);
+    if (!part.is_hub) {
+      part.told_holders.clear();
+      continue;
+    }
+    wire::pb::ExpertHolders statement;
+    statement.set_copies(options_.expert_copies);
+    statement.set_stats_ms(static_cast<uint32_t>(options_.timeouts.holder_stats.us / 1000));
+    for (const auto& [holder, worker] : roster_) {
+      const std::vector<wire::LayerExperts> layers = ByLayer(worker.experts.held, asked);
+      if (layers.empty()) continue;
+      auto& out = *statement.add_holders();
+      out.set_peer(PeerOf(holder));
+      out.set_datagrams(worker.offer.datagrams);
+      if (holder == id) statement.set_self(PeerOf(id));
+      wire::FillExpertSets(layers, *out.mutable_sets());
+    }
+    if (options_.loss_limit) TellLosses(asked, *statement.mutable_losses());
+    for (size_t i = 0; i < asked.size(); ++i) part.waits = part.waits || (asked[i] && !holders_[i]);
+    // Its step has the time that it would have had.
+    if (waited && !part.waits) hub.steps.oldest_since = now;
+    std::string bytes = statement.SerializeAsString();
+    // Even nobody is worth a statement where somebody was.
+    if (part.told_holders == bytes) continue;
+    part.told_holders = std::move(bytes);
+    statement.set_epoch(++last_statement_);
+    *outbox_.Control(id).mutable_expert_holders() = std::move(statement);
+  }
+}
+
+// What a hub of these experts may lose.
+void Experts::TellLosses(const Set& asked, wire::pb::ExpertHolders::Losses& losses) const {
+  losses.set_limit(*options_.loss_limit);
+  for (uint32_t layer = 0; layer < costs_.layer_count(); ++layer) {
+    const std::vector<float>& norms = options_.model.layers[layer].group_norms;
+    if (norms.empty() || !Has(asked, first_number_[layer])) continue;
+    auto& out = *losses.add_norms();
+    out.set_layer(layer);
+    out.mutable_norms()->Assign(norms.begin(), norms.end());
+  }
+}
+
+bool Experts::Covers(const SwarmPlan& plan) const {
+  Set needed(needed_.size(), false);
+  Mark(&plan, needed);
+  for (size_t i = 0; i < needed.size(); ++i)
+    if (needed[i] && holders_[i] == 0) return false;
+  return true;
+}
+
+Status Experts::OnHeld(Worker& worker, const wire::pb::ExpertsHeld& held) {
+  WorkerExperts& experts = worker.experts;
+  // It answered a statement before it heard of the one that has taken its place.
+  if (!experts.answered && held.epoch() != 0 && held.epoch() < experts.epoch) return OkStatus();
+  if (held.epoch() != experts.epoch || experts.answered)
+    return BadAnswer("ExpertsHeld names epoch " + std::to_string(held.epoch()) +
+                     (experts.answered ? ", but no answer is due."
+                                       : ", expected " + std::to_string(experts.epoch) + "."));
+  if (held.used_bytes() > (1ull << 50))
+    return BadAnswer("ExpertsHeld reports " + std::to_string(held.used_bytes()) +
+                     " bytes in use, expected at most 2^50.");
+  experts.answered = true;
+  experts.held = experts.told;
+  const auto weight_bytes = static_cast<double>(BytesOf(experts.told));
+  if (weight_bytes > 0)
+    experts.weight_factor = std::clamp(static_cast<double>(held.used_bytes()) / weight_bytes,
+                                       kMinWeightFactor, kMaxWeightFactor);
+  experts.memory_bytes = MemoryBytes(worker, BytesOf(experts.told));
+  changed_ = true;
+  return OkStatus();
+}
+
+bool Experts::OnFailed(Worker& worker, const wire::pb::Failed& failed) {
+  WorkerExperts& experts = worker.experts;
+  if (experts.answered || failed.epoch() != experts.epoch) return false;
+  experts.answered = true;
+  experts.told = experts.held;
+  experts.memory_bytes = MemoryBytes(worker, BytesOf(experts.told));
+  changed_ = true;
+  return true;
+}
+
+Experts::Forwarded Experts::Forward(Worker& sender, const Slice& message) {
+  WorkerExperts& from = sender.experts;
+  const auto peer = wire::ShardPeer(message.bytes());
+  if (!peer.ok() || !(from.was_hub || from.was_holder)) return Forwarded::kWrong;
+  Worker* receiver = roster_.Find(*peer);
+  // What was on its way to one that has gone, or that has another part by now, is nobody's fault.
+  if (receiver == nullptr) return Forwarded::kNowhere;
+  const WorkerExperts& to = receiver->experts;
+  if (!(from.was_hub && to.was_holder) && !(from.was_holder && to.was_hub))
+    return Forwarded::kWrong;
+  if (!(from.is_hub && !to.held.empty()) && !to.is_hub) return Forwarded::kNowhere;
+  if (wire::IsChannelMessage(message.bytes())) return ForwardChannel(sender, *receiver, message);
+  ++receiver->experts.messages_received;
+  ++from.messages_sent;
+  outbox_.Add(SendData{receiver->id, wire::WithShardPeer(message, PeerOf(sender.id)), sender.id});
+  return Forwarded::kPassed;
+}
+
+// With those addresses alone that may be the hub's; without any it goes nowhere.
+Experts::Forwarded Experts::ForwardChannel(const Worker& hub, const Worker& holder,
+                                           const Slice& message) {
+  if (!hub.experts.was_hub) return Forwarded::kWrong;
+  const auto decoded = wire::DecodeShardMessage(message);
+  if (!decoded.ok()) return Forwarded::kWrong;
+  auto channel = wire::ReadChannel(decoded->frames.front());
+  if (!channel.ok()) return Forwarded::kWrong;
+  channel->addresses = AddressesToProbe(hub, holder, channel->addresses);
+  if (channel->addresses.empty()) return Forwarded::kNowhere;
+  const wire::ExpertFrame frame = wire::ChannelFrame(*channel);
+  outbox_.Add(SendData{holder.id, wire::EncodeShardMessage(PeerOf(hub.id), {&frame, 1}), hub.id});
+  return Forwarded::kPassed;
+}
+
+}  // namespace weft::swarm

@@ -1,0 +1,93 @@
+#include "swarm/flow/fair_queue.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+#include <vector>
+
+namespace weft::swarm {
+namespace {
+
+// Clients without a request whose count is remembered. Beyond that those served least go first:
+// they are nearest to what a newcomer begins with.
+constexpr size_t kMostRemembered = 1024;
+
+}  // namespace
+
+Room RoomFor(size_t total, size_t own, size_t limit) {
+  if (own >= std::max<size_t>(1, limit / 2)) return Room::kOverShare;
+  return total < (own == 0 ? 2 * limit : limit) ? Room::kFree : Room::kFull;
+}
+
+std::shared_ptr<ClientShare> FairQueue::Enter(const std::string& client) {
+  std::optional<uint64_t> least;
+  for (const auto& [name, share] : shares_)
+    if (share->requests > 0 && name != client)
+      least = std::min(least.value_or(UINT64_MAX), share->served);
+  auto& share = shares_[client];
+  if (!share) share = std::make_shared<ClientShare>();
+  if (share->requests == 0) share->served = std::max(share->served, least.value_or(0));
+  share->client = client;
+  ++share->requests;
+  return share;
+}
+
+void FairQueue::Leave(ClientShare& share) {
+  --share.requests;
+  const bool anyone = std::any_of(shares_.begin(), shares_.end(),
+                                  [](const auto& each) { return each.second->requests > 0; });
+  if (!anyone) return shares_.clear();
+  if (client_count() <= kMostRemembered) return;
+  auto least = shares_.end();
+  for (auto each = shares_.begin(); each != shares_.end(); ++each)
+    if (each->second->requests == 0 &&
+        (least == shares_.end() || each->second->served < least->second->served))
+      least = each;
+  if (least != shares_.end()) shares_.erase(least);
+}
+
+std::optional<size_t> FairQueue::Next(const CountActive& active, bool last_tries) const {
+  std::optional<size_t> best;
+  std::pair<uint32_t, uint64_t> best_turn;
+  std::set<const ClientShare*> seen;
+  for (size_t i = 0; i < waiting_.size(); ++i) {
+    if (waiting_[i].last_try && !last_tries) continue;
+    const ClientShare* share = waiting_[i].share.get();
+    if (!seen.insert(share).second) continue;
+    const std::pair turn(active(*share), share->served);
+    if (best && turn >= best_turn) continue;
+    best = i;
+    best_turn = turn;
+  }
+  return best;
+}
+
+uint32_t FairQueue::CountAhead(RequestId id, const CountActive& active) const {
+  FairQueue rest = *this;
+  std::map<const ClientShare*, uint32_t> given;
+  const auto count = [&](const ClientShare& share) {
+    const auto more = given.find(&share);
+    return active(share) + (more == given.end() ? 0 : more->second);
+  };
+  for (uint32_t ahead = 0; auto next = rest.Next(count); ++ahead) {
+    const ActiveRequest taken = rest.Take(*next);
+    if (taken.request.id == id) return ahead;
+    ++given[taken.share.get()];
+  }
+  return 0;
+}
+
+ActiveRequest FairQueue::Take(size_t place) {
+  const auto at = waiting_.begin() + static_cast<std::ptrdiff_t>(place);
+  ActiveRequest taken = std::move(*at);
+  waiting_.erase(at);
+  return taken;
+}
+
+size_t FairQueue::CountOf(const std::string& client) const {
+  return static_cast<size_t>(
+      std::count_if(waiting_.begin(), waiting_.end(),
+                    [&](const ActiveRequest& each) { return each.request.client == client; }));
+}
+
+}  // namespace weft::swarm

@@ -1,0 +1,213 @@
+// Moves rows through the stages of the active plan: composes step frames from what waits in front
+// of a stage, checks answers, keeps the rows that they bring. Knows nothing of how a plan comes
+// about nor of what is done with the last stage's outputs.
+//
+// Nothing is pushed from stage to stage. What a stage gives goes into the session's history in
+// front of the next layer, and each stage is sent what it has not had yet: rows that have just
+// come, or all of them where its worker has taken over a moment ago. So a loss, a prompt and a
+// token are the same thing at different distances (session.h has a picture).
+//
+// Rows of several sessions that wait at the same stage share a frame; nothing ever waits for
+// company. A long prompt neither fills the server with rows that wait in front of a slow stage nor
+// makes others wait for more than one chunk of it at each stage (MaySendChunk). Conversations that
+// nobody waits for are caught up with while nobody waits at all (MaySendIdle). Answers that belong
+// to a generation that is over are recognised by their run and dropped.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "swarm/flow/session.h"
+#include "swarm/options.h"
+#include "swarm/outbox.h"
+#include "swarm/plan_state.h"
+#include "swarm/workers/costs.h"
+#include "swarm/workers/worker.h"
+
+namespace weft::swarm {
+
+// What the last stage gave for one run of a session that still wants it.
+struct StageOutput {
+  wire::Run run;
+  Slice payload;
+};
+
+// What a worker that runs the whole model has chosen for a session.
+struct GeneratedTokens {
+  wire::Run run;  // first_position: of the row that the first of these tokens follows
+  std::vector<int32_t> token_ids;
+  bool last = false;  // nothing more comes for this run
+  bool live = false;  // the session still wants it
+};
+
+struct TrafficCounts {
+  uint64_t bytes_sent = 0, bytes_received = 0;  // whole data frames
+};
+
+// How wrong predictions of single steps were, of one row, on workers that were idle.
+struct PredictionErrors {
+  MeanError initial;  // by the plan when it was made, or when its devices had first been measured
+  MeanError running;  // by what was known when the step was sent
+};
+
+class Pipeline {
+ public:
+  // Keeps references; all outlive the pipeline.
+  Pipeline(const CoreOptions& options, const Costs& costs, Roster& roster, SessionTable& sessions,
+           Outbox& outbox);
+
+  // From now on frames go along these stages, none where it is null. Followers are loaded and run
+  // no part of the plan: in idle time they are sent what the stages of their layers were sent, so
+  // that little is missing when they have to take over.
+  void SetPlan(const SwarmPlan* plan, std::vector<BoundStage> followers);
+
+  // Sends what may be sent.
+  void Pump(Instant now);
+
+  // Of a step that failed: the runs of it that are still wanted, and whose they were.
+  struct FailedRuns {
+    BindingId binding = 0;
+    size_t frame_runs = 0;  // of all that were computed together
+    std::vector<wire::Run> runs;
+    bool counted = false;  // a failure of the same batch of Generates has been told already
+  };
+  // Outputs of the last stage. Rows of other stages go into the history, unless some are not
+  // finite: those runs have failed, by the fault of whoever computed them.
+  struct StepResult {
+    std::vector<StageOutput> outputs;
+    FailedRuns failed;
+    uint64_t not_finite = 0;  // values
+    uint32_t last_layer = 0;  // of the step
+    bool serves = false;      // it was one of the plan's
+  };
+  // The answer to the worker's oldest step. An error means the frame is none that was expected: the
+  // worker cannot be trusted any more.
+  Result<StepResult> OnResult(Worker& worker, Slice message, Instant now);
+  Result<FailedRuns> OnStepFailed(Worker& worker, const wire::pb::StepFailed& failed, Instant now);
+
+  // Some tokens of one of the worker's Generates. Errors as OnResult's.
+  Result<GeneratedTokens> OnTokens(Worker& worker, const wire::Tokens& tokens, Instant now);
+
+  // Tells the host how long a message of a worker may be now (SetMessageLimit), where that changed.
+  void LimitMessages(Worker& worker);
+  // Workers that were sent something since the last call, or answered; some perhaps twice.
+  std::vector<WorkerId> TakeTouched() { return std::exchange(touched_, {}); }
+
+  const TrafficCounts& traffic() const { return traffic_; }
+  const PredictionErrors& errors() const { return errors_; }
+  // Rows that stages behind the first have not been sent, of all sessions.
+  uint64_t waiting_rows() const;
+  // Whether a staged plan, all loaded, may take over without anybody waiting for rows that can be
+  // computed beforehand.
+  bool HasCaughtUp(const SwarmPlan& plan) const;
+  // Positions of live sessions, common ones once, that this binding still lacks to do what it is
+  // there for.
+  uint64_t Lag(const BoundStage& stage) const;
+
+ private:
+  struct Stage {
+    BoundStage bound;
+    uint32_t rotation = 0;  // id of the session that was served last
+    bool last = false;      // of the plan
+    bool follows = false;   // runs no part of the plan
+    // Of one row: when the plan was made, or once its device had been measured. 0: it has not.
+    double planned_us = 0;
+  };
+  struct Batch {
+    std::vector<wire::Run> runs;
+    std::vector<Slice> payloads;
+    std::vector<uint8_t> token_ids;
+    uint32_t rows = 0;
+    bool hidden = false;  // some run gives rows back
+  };
+  enum class Pass { kDecoding, kChunks, kIdle };
+  // Rows that may wait in front of a stage or be on their way to it before the stage in front of it
+  // is given no more chunks, in chunks.
+  static constexpr uint32_t kQueuedChunks = 4;
+
+  uint32_t MostRows() const;
+  void FitSlices();
+  uint64_t LongestAnswer(const Stage& stage) const;
+  // Whether a conversation waits for its next token.
+  uint32_t RowLimit(Pass pass, const Batch& batch) const;
+  const Stage* FindStage(BindingId binding) const;
+  StageProgress* LiveProgress(const wire::Run& run, BindingId binding) const;
+  uint64_t WaitingRows(size_t stage_index, bool with_idle) const;
+  uint32_t Available(const Session& session, const LayerSpan& layers) const;
+  bool SomeoneDecodes() const;
+  bool HasRoomBehind(size_t stage_index, const Worker& worker, bool with_idle) const;
+  bool MaySendChunk(size_t stage_index, const Worker& worker) const;
+  bool MaySendIdle(size_t stage_index, const Worker& worker) const;
+  size_t RunLimit(const Worker& worker) const;
+  StageProgress* Ready(Session& session, size_t stage_index);
+  // A session that another one may be forked from at a stage, and up to where.
+  struct Share {
+    Session* donor = nullptr;
+    StageProgress* theirs = nullptr;
+    uint32_t now = 0;    // where a fork could be made
+    uint32_t reach = 0;  // and before long
+  };
+  Share ShareOf(const Session& session, const StageProgress& progress, const Kin& kin,
+                bool follows) const;
+  Share BestShare(const Session& session, const StageProgress& progress, const Stage& stage) const;
+  bool WaitsForAnother(const Session& session, const StageProgress& progress,
+                       const Stage& stage) const;
+  bool WaitsBehind(Session& session, size_t stage_index) const;
+  bool SuitsWhatIsBehind(Session& session, const Stage& stage, const Share& share);
+  bool TakeShare(Session& session, StageProgress& progress, const Stage& stage);
+  void Fork(Session& session, StageProgress& progress, const Stage& stage, const Share& share);
+  void Reproduce(Session& session, size_t stage_index, StageProgress& stage);
+  void TakeRows(size_t stage_index, Worker& worker, Batch& batch);
+  uint64_t RankOf(const Session& session, const Stage& stage) const;
+  std::vector<Session*> TurnsOf(const Stage& stage, Pass pass) const;
+  void TakePass(size_t stage_index, Pass pass, size_t run_limit, Batch& batch);
+  void AddRun(Session& session, StageProgress& progress, const Stage& stage, uint32_t row_limit,
+              Batch& batch);
+  void Send(Stage& stage, Worker& worker, Batch batch, Instant now);
+  void SendWaiting(size_t stage_index, Instant now);
+  bool SendStep(size_t stage_index, Worker& worker, Instant now);
+  void SendGenerates(Worker& worker, Instant now);
+  void Feed(Stage& follower, Instant now);
+  void FeedSession(Session& session, Stage& follower, uint32_t row_limit, Batch& batch);
+  void TrimHistory();
+  void Track(Worker& worker, SentFrame& sent, double predicted_us, Instant now);
+  bool Generates(const Session& session) const;
+  std::optional<double> GenerateUs(const Worker& worker, size_t sessions) const;
+  uint32_t Interval(std::optional<double> step_us) const;
+  uint32_t TokensToAsk(const Worker& worker, uint32_t interval, bool measured) const;
+  double TokensUs(const Worker& worker, const SentFrame& sent, const wire::Tokens& tokens,
+                  Instant now) const;
+  void RecordTokens(Worker& worker, const SentFrame& sent, double step_us);
+  Session* NextToGenerate();
+  void SendGenerate(Session& session, Worker& worker, Instant now);
+  void SendFrame(WorkerId worker, const wire::GenerationFrame& frame);
+  void StopUnwanted();
+  void EndGenerating(const BoundStage& bound);
+  FailedRuns FailGenerate(Worker& worker, std::deque<SentFrame>::iterator generate, Instant now);
+  void PopOldest(Worker& worker, Instant now);
+  double ComputeUs(const Worker& worker, const SentFrame& sent, const wire::FrameHeader& header,
+                   Instant now) const;
+  void RecordTimes(Worker& worker, const SentFrame& sent, const wire::FrameHeader& header,
+                   Instant now);
+
+  const CoreOptions& options_;
+  const Costs& costs_;
+  Roster& roster_;
+  SessionTable& sessions_;
+  Outbox& outbox_;
+  std::vector<Stage> stages_, followers_;
+  std::vector<WorkerId> touched_;
+  uint32_t most_rows_ = 1;   // of a frame, as far as the lines decide
+  uint32_t chunk_rows_ = 1;  // of a frame of prompts
+  uint32_t next_sequence_ = 1;
+  bool generates_ = false;          // one stage, on a worker that chooses tokens by itself
+  uint32_t generate_rotation_ = 0;  // id of the session that was last asked tokens for
+  bool generated_last_ = false;     // prompts and generations take turns
+  TrafficCounts traffic_;
+  PredictionErrors errors_;
+};
+
+}  // namespace weft::swarm

@@ -1,0 +1,551 @@
+#include "swarm/flow/requests.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "base/check.h"
+#include "base/random.h"
+#include "sampling/choose.h"
+#include "sampling/draw.h"
+#include "swarm/flow/tell_sampling.h"
+
+namespace weft::swarm {
+namespace {
+
+// A stage that must be asked again for one token in so many, or more often, draws by itself.
+constexpr uint32_t kTokensPerTailDraw = 8;
+
+// The last stage alone can tell: the raw probabilities beside those that penalties and biases leave
+// (logprobs), or greedy after them, where the best token is all that is wanted.
+bool MustDraw(const Request& request, const CoreOptions& options) {
+  // To draw behind candidates the stage would have to go back by a row.
+  if (options.model.is_recurrent() && !request.sampling.IsGreedy()) return true;
+  return request.sampling.ChangesLogits() &&
+         (request.sampling.IsGreedy() || request.want_logprobs || request.top_logprobs > 0);
+}
+
+// Candidates to ask of the last stage; 0: its best token is enough.
+uint16_t CandidateCount(const Request& request, const CoreOptions& options) {
+  if (MustDraw(request, options) ||
+      (request.sampling.IsGreedy() && !request.want_logprobs && request.top_logprobs == 0))
+    return 0;
+  const uint32_t wanted = std::max(options.candidate_count, request.top_logprobs);
+  return static_cast<uint16_t>(
+      std::min({std::max(wanted, 1u), sampling::kMaxCandidates, options.model.vocabulary}));
+}
+
+// Of the token to choose next. Without a seed the request's number is one: a replay after a loss
+// must draw the same token.
+double UniformOf(const Session& session) {
+  const Request& request = session.active->request;
+  return CounterDouble(SeedOf(request), session.tokens.size(), 0);
+}
+
+template <typename Best>
+void AddTop(const Best& best, size_t count, float logsumexp, EmitToken& token) {
+  for (size_t i = 0; i < std::min(count, best.size()); ++i)
+    token.top.push_back({best[i].token_id, best[i].logit - logsumexp});
+}
+
+Error Invalid(std::string message) {
+  return Error(ErrorCode::kInvalidArgument, std::move(message));
+}
+
+// The k best of a row of logits, as a stage would give them.
+Result<wire::CandidatesResult> CandidatesOf(std::span<const float> logits, size_t k) {
+  std::vector<int32_t> ids(logits.size());
+  for (size_t i = 0; i < ids.size(); ++i) {
+    ids[i] = static_cast<int32_t>(i);
+    if (!std::isfinite(logits[i]))
+      return Error(ErrorCode::kInvalidData, "A row of logits holds a value that is not finite.");
+  }
+  k = std::min(k, ids.size());
+  std::partial_sort(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(k), ids.end(),
+                    [&](int32_t a, int32_t b) {
+                      const float x = logits[static_cast<size_t>(a)];
+                      const float y = logits[static_cast<size_t>(b)];
+                      return x != y ? x > y : a < b;
+                    });
+  wire::CandidatesResult result;
+  for (size_t i = 0; i < k; ++i)
+    result.candidates.push_back({ids[i], logits[static_cast<size_t>(ids[i])]});
+  double sum = 0;
+  for (const float logit : logits)
+    sum += std::exp(static_cast<double>(logit - result.candidates[0].logit));
+  result.logsumexp = result.candidates[0].logit + static_cast<float>(std::log(sum));
+  return result;
+}
+
+}  // namespace
+
+Status Requests::Check(const Request& request) const {
+  if (request.prompt_ids.empty())
+    return Invalid("The prompt is empty, expected at least one token.");
+  if (request.prompt_ids.size() > options_.context_length)
+    return Error(ErrorCode::kLimitExceeded,
+                 "The conversation has " + std::to_string(request.prompt_ids.size()) +
+                     " tokens; this server's context is " +
+                     std::to_string(options_.context_length) +
+                     ". Start a new chat, or restart the server with a larger --context.");
+  for (const auto* ids : {&request.prompt_ids, &request.answer_ids})
+    for (const int32_t id : *ids)
+      if (id < 0 || static_cast<uint32_t>(id) >= options_.model.vocabulary)
+        return Invalid("The prompt holds token " + std::to_string(id) + ", expected 0 to " +
+                       std::to_string(options_.model.vocabulary - 1) + ".");
+  if (!request.answer_ids.empty() && (request.want_logits || request.want_logprobs))
+    return Invalid("Logits and logprobs of an answer that has begun are not known any more.");
+  if (!request.keep.empty()) return CheckKeep(request);
+  if (request.max_tokens == 0 && !request.want_logits)
+    return Invalid("max_tokens is 0, expected at least 1.");
+  if (request.top_logprobs > sampling::kMaxTopLogprobs)
+    return Invalid("top_logprobs is " + std::to_string(request.top_logprobs) +
+                   ", expected at most 20.");
+  return sampling::Validate(request.sampling);
+}
+
+Status Requests::CheckKeep(const Request& request) const {
+  if (!request.answer_ids.empty() || request.want_logits)
+    return Invalid("A prefix that is to be kept has no answer and no logits.");
+  using Named = std::pair<std::string_view, std::string_view>;
+  const Named name(request.salt, request.keep);
+  std::set<Named> kept;
+  for (const auto& session : sessions_.sessions()) {
+    const std::string& as = session->active ? session->active->request.keep : session->kept;
+    if (!as.empty()) kept.emplace(session->salt, as);
+  }
+  for (const ActiveRequest& waiting : queue_.waiting())
+    if (!waiting.request.keep.empty()) kept.emplace(waiting.request.salt, waiting.request.keep);
+  if (kept.contains(name) || kept.size() + 1 < options_.session_count) return OkStatus();
+  return Error(ErrorCode::kOutOfMemory,
+               "'" + request.keep + "' cannot be kept: " + std::to_string(kept.size()) +
+                   " prefixes are, of the " + std::to_string(options_.session_count) +
+                   " conversations that this server has room for, and one is left for answers. "
+                   "Forget another one, or restart the server with more --sessions.");
+}
+
+std::optional<Requests::NoRoom> Requests::FindNoRoom(const std::string& client) const {
+  const size_t total = queue_.waiting().size(), own = queue_.CountOf(client);
+  const size_t limit = options_.queue_limit;
+  // The server's own are as many as it had accepted before it started again.
+  const Room room = !client.empty() ? RoomFor(total, own, limit)
+                    : total < limit ? Room::kFree
+                                    : Room::kFull;
+  if (room == Room::kFree) return std::nullopt;
+  if (room == Room::kOverShare)
+    return NoRoom{Error(ErrorCode::kUnavailable,
+                        "You have " + std::to_string(own) +
+                            " requests waiting already, the limit for one client. Try again when "
+                            "some of them have been answered."),
+                  true};
+  return NoRoom{Error(ErrorCode::kUnavailable, "The queue is full: " + std::to_string(total) +
+                                                   " requests are waiting already. Try again "
+                                                   "later.")};
+}
+
+void Requests::Submit(Request request, Instant now) {
+  ActiveRequest active;
+  active.last_token_at = now;
+  active.prompt_tokens = static_cast<uint32_t>(request.prompt_ids.size());
+  active.share = queue_.Enter(request.client);
+  Status status = Check(request);
+  active.request = std::move(request);
+  if (!status.ok()) return Finish(active, FinishReason::kError, std::move(status).error());
+  if (const auto no_room = FindNoRoom(active.request.client))
+    return Finish(active, FinishReason::kError, no_room->error, no_room->over_share);
+  // The last token needs no place in the context: its keys and values are never computed.
+  const uint32_t room = options_.context_length - active.prompt_tokens + 1;
+  active.max_tokens = std::min(active.request.max_tokens, room);
+  active.candidate_count = CandidateCount(active.request, options_);
+  active.stage_draws = MustDraw(active.request, options_);
+  active.generated_tokens = static_cast<uint32_t>(active.request.answer_ids.size());
+  if (active.generated_tokens > 0 && active.generated_tokens >= active.max_tokens)
+    return Finish(active, FinishReason::kLength, std::nullopt);
+  queue_.Push(std::move(active));
+  outbox_.NoteChange();
+}
+
+uint32_t Requests::CountActive(const ClientShare& share) const {
+  const auto& sessions = sessions_.sessions();
+  return static_cast<uint32_t>(
+      std::count_if(sessions.begin(), sessions.end(), [&](const auto& session) {
+        return session->active && session->active->share.get() == &share;
+      }));
+}
+
+void Requests::TryOnceMore(Session& session, Instant now) {
+  session.active->last_try = true;
+  ++last_tries_;
+  Pause(session, now);
+  outbox_.NoteChange();
+}
+
+void Requests::HoldLastTries(Instant now) {
+  std::vector<RequestId> held;
+  for (const auto& session : sessions_.sessions())
+    if (session->active && session->active->last_try) held.push_back(session->active->request.id);
+  for (const RequestId id : held) Pause(*sessions_.FindRequest(id), now);
+}
+
+void Requests::Admit(Instant now, bool last_tries) {
+  const auto count = [this](const ClientShare& share) { return CountActive(share); };
+  while (const auto next = queue_.Next(count, last_tries)) {
+    size_t place = *next;
+    if (!sessions_.HasPlace()) {
+      if (!MakeRoom(queue_.waiting()[place], now)) return;
+      ++place;  // who made room waits in front of all
+    }
+    ActiveRequest admitted = queue_.Take(place);
+    admitted.turn_rows = 0;
+    std::vector<uint32_t> released;
+    Session& session = sessions_.Admit(std::move(admitted), released);
+    ActiveRequest& active = *session.active;
+    // A turn that begins with what an earlier one had computed already gains as much as that costs.
+    const size_t again = active.is_paused ? session.tokens.size() - session.completed : 0;
+    active.turn_limit = options_.turn_rows + 2 * again;
+    InvalidateSessions(released);
+    outbox_.NoteChange();
+  }
+}
+
+// A client without a session waits for none of the others to come to its end: a session of whoever
+// has the most goes on later. Where everybody has one, one whose turn is over does.
+bool Requests::MakeRoom(const ActiveRequest& next, Instant now) {
+  if (CountActive(*next.share) > 0) return false;
+  Session* victim = nullptr;
+  std::pair<uint32_t, uint64_t> most;
+  for (const auto& session : sessions_.sessions()) {
+    if (!session->active || session->active->request.want_logits) continue;
+    const ActiveRequest& active = *session->active;
+    const uint32_t sessions = CountActive(*active.share);
+    if (sessions < 2 && active.turn_rows < active.turn_limit) continue;
+    // Of one client's sessions the one that loses least; of single ones the longest turn.
+    const std::pair rank(sessions, sessions > 1 ? UINT64_MAX - active.turn_rows : active.turn_rows);
+    if (victim != nullptr && rank <= most) continue;
+    victim = session.get();
+    most = rank;
+  }
+  if (victim == nullptr) return false;
+  Pause(*victim, now);
+  return true;
+}
+
+// Its tokens are known, and what its session holds is of use if it is still there.
+void Requests::Pause(Session& session, Instant now) {
+  ActiveRequest active = std::move(*session.active);
+  const auto answer = session.tokens.begin() + active.prompt_tokens;
+  active.request.answer_ids.assign(answer, session.tokens.end());
+  active.is_paused = true;
+  queue_.PushFront(std::move(active));
+  if (session.completed > 0) return sessions_.MakeIdle(session, now);
+  const uint32_t id = session.id;
+  sessions_.Remove(id);
+  InvalidateSessions({id});
+}
+
+void Requests::Cancel(RequestId id, Instant now) {
+  const auto& waiting = queue_.waiting();
+  for (size_t i = 0; i < waiting.size(); ++i)
+    if (waiting[i].request.id == id)
+      return Finish(queue_.Take(i), FinishReason::kCancelled, std::nullopt);
+  if (Session* session = sessions_.FindRequest(id))
+    EndSession(*session, FinishReason::kCancelled, std::nullopt, now);
+}
+
+void Requests::EndOverdue(Instant now) {
+  const Instant least = now - options_.timeouts.token_limit;
+  const auto is_overdue = [least](const ActiveRequest& active) {
+    return active.last_token_at <= least;
+  };
+  const Error error(ErrorCode::kUnavailable,
+                    "The request was given up: no token came for " +
+                        std::to_string(options_.timeouts.token_limit.us / 1'000'000) + " s.");
+  for (size_t i = 0; i < queue_.waiting().size();) {
+    if (is_overdue(queue_.waiting()[i]))
+      Finish(queue_.Take(i), FinishReason::kError, error);
+    else
+      ++i;
+  }
+  // What fails is removed from the sessions: they are found first, and ended afterwards.
+  std::vector<RequestId> overdue;
+  for (const auto& session : sessions_.sessions())
+    if (session->active && is_overdue(*session->active))
+      overdue.push_back(session->active->request.id);
+  for (const RequestId id : overdue) Fail(*sessions_.FindRequest(id), error, now);
+}
+
+std::optional<Instant> Requests::next_timer() const {
+  std::optional<Instant> first;
+  const auto consider = [&first](const ActiveRequest& active) {
+    if (!first || active.last_token_at < *first) first = active.last_token_at;
+  };
+  for (const ActiveRequest& active : queue_.waiting()) consider(active);
+  for (const auto& session : sessions_.sessions())
+    if (session->active) consider(*session->active);
+  if (!first) return std::nullopt;
+  return *first + options_.timeouts.token_limit;
+}
+
+std::optional<RequestProgress> Requests::ProgressOf(RequestId id) const {
+  for (const ActiveRequest& active : queue_.waiting()) {
+    if (active.request.id != id) continue;
+    RequestProgress progress;
+    progress.prompt_tokens = active.prompt_tokens;
+    progress.requests_ahead =
+        queue_.CountAhead(id, [this](const ClientShare& share) { return CountActive(share); });
+    return progress;
+  }
+  const Session* session = sessions_.FindRequest(id);
+  if (!session) return std::nullopt;
+  const uint32_t prompt_tokens = session->active->prompt_tokens;
+  return RequestProgress{false, 0, prompt_tokens, std::min(session->completed, prompt_tokens)};
+}
+
+void Requests::Fail(Session& session, Error error, Instant now) {
+  EndSession(session, FinishReason::kError, std::move(error), now);
+}
+
+void Requests::Doubt(Instant since, const std::string& problem, Instant now) {
+  const Error error(ErrorCode::kUnavailable,
+                    "A device computed a part of this answer and turned out to be wrong: " +
+                        problem + " Ask again.");
+  // Of a request that is accepted `last_token_at` is when.
+  const auto was_told = [&](const ActiveRequest& active) {
+    return !problem.empty() && active.last_token_at >= since &&
+           (active.logits_emitted > 0 || active.was_told());
+  };
+  for (size_t i = 0; i < queue_.waiting().size();) {
+    if (was_told(queue_.waiting()[i]))
+      Finish(queue_.Take(i), FinishReason::kError, error);
+    else
+      ++i;
+  }
+  std::vector<uint32_t> removed;
+  std::vector<RequestId> failed;
+  for (const auto& session : sessions_.sessions()) {
+    if (!session->active)
+      removed.push_back(session->id);
+    else if (was_told(*session->active))
+      failed.push_back(session->active->request.id);
+    else
+      session->Doubt();
+  }
+  for (const uint32_t id : removed) sessions_.Remove(id);
+  InvalidateSessions(removed);
+  for (const RequestId id : failed) Fail(*sessions_.FindRequest(id), error, now);
+  outbox_.NoteChange();
+}
+
+void Requests::Finish(const ActiveRequest& active, FinishReason reason, std::optional<Error> error,
+                      bool over_share) {
+  queue_.Leave(*active.share);
+  ++ended_;
+  if (active.last_try) --last_tries_;
+  if (reason == FinishReason::kError)
+    ++counts_.failed;
+  else if (reason != FinishReason::kCancelled)
+    ++counts_.completed;
+  counts_.prompt_tokens += active.prompt_tokens;
+  counts_.cached_prompt_tokens += active.cached_prompt_tokens;
+  outbox_.Add(FinishRequest{active.request.id, reason, std::move(error), active.prompt_tokens,
+                            active.cached_prompt_tokens, active.generated_tokens,
+                            options_.loss_limit ? std::optional(active.lost_groups) : std::nullopt,
+                            over_share});
+  outbox_.NoteChange();
+}
+
+void Requests::EndSession(Session& session, FinishReason reason, std::optional<Error> error,
+                          Instant now) {
+  Finish(*session.active, reason, std::move(error));
+  // A failed session's state is not worth trusting, one without positions not worth keeping.
+  if (reason == FinishReason::kError || session.completed == 0) {
+    const uint32_t id = session.id;
+    sessions_.Remove(id);
+    InvalidateSessions({id});
+  } else {
+    sessions_.MakeIdle(session, now);
+  }
+}
+
+void Requests::EndKept(Session& session, Instant now) {
+  Finish(*session.active, FinishReason::kStop, std::nullopt);
+  sessions_.Keep(session, now);
+}
+
+void Requests::InvalidateSessions(const std::vector<uint32_t>& ids) {
+  if (ids.empty()) return;
+  for (const auto& [id, worker] : roster_) {
+    // One that has no layers now remembers the sessions of those that it had.
+    if (!worker.ready || worker.newest_binding == 0) continue;
+    auto& message = *outbox_.Control(id).mutable_invalidate_sessions();
+    for (const uint32_t session : ids) message.add_sessions(session);
+  }
+}
+
+Status Requests::OnOutput(const StageOutput& output, Instant now) {
+  Session* session = sessions_.Find(output.run.session);
+  if (!session || !session->active) return OkStatus();  // an earlier output of the frame ended it
+  const uint32_t completed = session->completed;
+  session->completed = std::max(completed, output.run.first_position + output.run.count);
+  Status status = TakeOutput(*session, output, now);
+  // What cannot be read has brought nothing: another worker computes these rows.
+  if (!status.ok()) session->completed = completed;
+  return status;
+}
+
+Status Requests::TakeOutput(Session& session, const StageOutput& output, Instant now) {
+  switch (output.run.output) {
+    case wire::OutputKind::kNone:
+      if (!session.active->request.keep.empty() && session.completed == session.tokens.size())
+        EndKept(session, now);
+      return OkStatus();
+    case wire::OutputKind::kArgmax:
+      return OnArgmax(session, output.payload.bytes(), now);
+    case wire::OutputKind::kCandidates: {
+      ASSIGN_OR_RETURN(const wire::CandidatesResult result,
+                       wire::DecodeCandidates(output.payload.bytes(), output.run.candidate_count,
+                                              options_.model.vocabulary));
+      return OnCandidates(session, result, now);
+    }
+    case wire::OutputKind::kDraw: {
+      ASSIGN_OR_RETURN(const wire::DrawResult result,
+                       wire::DecodeDraw(output.payload.bytes(), output.run.candidate_count,
+                                        options_.model.vocabulary));
+      return OnDraw(session, result, now);
+    }
+    case wire::OutputKind::kLogits:
+      return OnLogits(session, output, now);
+    case wire::OutputKind::kHidden:
+      break;
+  }
+  CHECK(false, "the last stage never gives hidden rows");
+}
+
+void Requests::OnGenerated(const GeneratedTokens& generated, Instant now) {
+  const wire::Run& run = generated.run;
+  uint32_t position = run.first_position;
+  for (const int32_t id : generated.token_ids) {
+    Session* session = sessions_.Find(run.session);
+    if (!session || !session->active) return;
+    CHECK(position + 1 == session->tokens.size());
+    session->completed = ++position;
+    sessions_.Charge(*session, 1);
+    EmitToken token;
+    token.token_id = id;
+    Emit(*session, std::move(token), now);
+  }
+}
+
+Status Requests::OnArgmax(Session& session, ByteSpan payload, Instant now) {
+  ASSIGN_OR_RETURN(const wire::ArgmaxResult result,
+                   wire::DecodeArgmax(payload, options_.model.vocabulary));
+  EmitToken token;
+  token.token_id = result.token_id;
+  token.margin = result.margin;
+  Emit(session, std::move(token), now);
+  return OkStatus();
+}
+
+Status Requests::OnCandidates(Session& session, const wire::CandidatesResult& result, Instant now) {
+  ActiveRequest& active = *session.active;
+  const Request& request = active.request;
+  std::vector<sampling::TokenLogit> candidates;
+  candidates.reserve(result.candidates.size());
+  for (const sampling::TokenLogit& candidate : result.candidates)
+    candidates.push_back({candidate.token_id, candidate.logit});
+  const auto chosen = sampling::ChooseCandidate(request.sampling, candidates, result.scaled_sum,
+                                                options_.model.vocabulary, UniformOf(session));
+  if (!chosen) {
+    // The draw fell beyond what the stage gave: it runs the last row again and draws by itself.
+    ++active.tail_draws;
+    active.stage_draws = true;
+    session.completed = static_cast<uint32_t>(session.tokens.size()) - 1;
+    return OkStatus();
+  }
+  EmitToken token;
+  token.token_id = candidates[*chosen].token_id;
+  // Where logprobs are wanted, nothing changed these logits (MustDraw).
+  if (request.want_logprobs) token.logprob = candidates[*chosen].logit - result.logsumexp;
+  if (candidates.size() > 1) token.margin = candidates[0].logit - candidates[1].logit;
+  AddTop(candidates, request.top_logprobs, result.logsumexp, token);
+  Emit(session, std::move(token), now);
+  return OkStatus();
+}
+
+Status Requests::OnDraw(Session& session, const wire::DrawResult& result, Instant now) {
+  ActiveRequest& active = *session.active;
+  // Back to candidates where the tail is seldom needed: they cost the stage less.
+  const bool often =
+      active.tail_draws > 1 && active.tail_draws * kTokensPerTailDraw >= active.generated_tokens;
+  active.stage_draws = MustDraw(active.request, options_) || often;
+  EmitToken token;
+  token.token_id = result.drawn.token_id;
+  if (active.request.want_logprobs) token.logprob = result.drawn.logit - result.logsumexp;
+  AddTop(result.best, active.request.top_logprobs, result.logsumexp, token);
+  Emit(session, std::move(token), now);
+  return OkStatus();
+}
+
+Status Requests::OnLogits(Session& session, const StageOutput& output, Instant now) {
+  ActiveRequest& active = *session.active;
+  const uint32_t first = output.run.first_position, end = first + output.run.count;
+  const size_t row_bytes = size_t{options_.model.vocabulary} * sizeof(float);
+  const uint32_t fresh = std::max(first, active.logits_emitted);
+  // Rows that the client has already (the context was recomputed) are not sent twice.
+  if (fresh < end) {
+    outbox_.Add(
+        EmitLogits{active.request.id, fresh, end - fresh,
+                   output.payload.Sub((fresh - first) * row_bytes, (end - fresh) * row_bytes)});
+    active.logits_emitted = end;
+  }
+  if (end != session.tokens.size()) return OkStatus();
+  if (active.max_tokens == 0) {
+    EndSession(session, FinishReason::kLength, std::nullopt, now);
+    return OkStatus();
+  }
+  std::vector<float> row(options_.model.vocabulary);
+  std::memcpy(row.data(), output.payload.bytes().data() + (output.run.count - 1u) * row_bytes,
+              row_bytes);
+  const Request& request = active.request;
+  ASSIGN_OR_RETURN(const wire::CandidatesResult best,
+                   CandidatesOf(row, std::max<size_t>(request.top_logprobs, 2)));
+  EmitToken token;
+  token.token_id =
+      sampling::DrawAfterPenalties(request.sampling, session.tokens, row, UniformOf(session));
+  if (request.want_logprobs)
+    token.logprob = row[static_cast<size_t>(token.token_id)] - best.logsumexp;
+  if (best.candidates.size() > 1)
+    token.margin = best.candidates[0].logit - best.candidates[1].logit;
+  AddTop(best.candidates, request.top_logprobs, best.logsumexp, token);
+  Emit(session, std::move(token), now);
+  return OkStatus();
+}
+
+void Requests::Emit(Session& session, EmitToken token, Instant now) {
+  ActiveRequest& active = *session.active;
+  const std::vector<int32_t>& stops = active.request.stop_ids;
+  if (std::find(stops.begin(), stops.end(), token.token_id) != stops.end())
+    return EndSession(session, FinishReason::kStop, std::nullopt, now);
+  token.request = active.request.id;
+  active.step_failures = 0;
+  active.last_token_at = now;
+  active.denials.clear();
+  if (std::exchange(active.last_try, false)) --last_tries_;
+  if (!active.victims.empty()) {
+    active.victims.clear();
+    session.alone = false;
+  }
+  for (StageProgress& stage : session.progress) stage.held_at_failure.reset();
+  ++active.generated_tokens;
+  ++active.told_tokens;
+  ++counts_.generated_tokens;
+  rate_.Add(now);
+  session.tokens.push_back(token.token_id);
+  outbox_.Add(std::move(token));
+  if (active.generated_tokens >= active.max_tokens)
+    EndSession(session, FinishReason::kLength, std::nullopt, now);
+}
+
+}  // namespace weft::swarm

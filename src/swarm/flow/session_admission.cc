@@ -1,0 +1,161 @@
+// Which session a request is given, and which ones begin alike.
+#include <algorithm>
+#include <functional>
+
+#include "base/check.h"
+#include "swarm/flow/mark_positions.h"
+#include "swarm/flow/session.h"
+
+namespace weft::swarm {
+namespace {
+
+// Positions whose loss is no reason to keep a session whole: computing them again takes one step.
+constexpr uint32_t kSmallLoss = 8;
+
+uint32_t CommonPrefix(std::span<const int32_t> a, std::span<const int32_t> b) {
+  const size_t limit = std::min(a.size(), b.size());
+  const auto end =
+      std::mismatch(a.begin(), a.begin() + static_cast<std::ptrdiff_t>(limit), b.begin());
+  return static_cast<uint32_t>(end.first - a.begin());
+}
+
+// The last known token always runs: its output is the first new token.
+uint32_t Shareable(std::span<const int32_t> a, std::span<const int32_t> known) {
+  return std::min(CommonPrefix(a, known), static_cast<uint32_t>(known.size()) - 1);
+}
+
+void AddKin(Session& session, Kin kin) {
+  const auto at = std::ranges::upper_bound(session.kin, kin.common, std::greater(), &Kin::common);
+  session.kin.insert(at, kin);
+}
+
+}  // namespace
+
+SessionTable::Continuation SessionTable::BestToContinue(const Request& request,
+                                                        std::span<const int32_t> known) const {
+  Continuation best;
+  if (request.want_logits) return best;
+  for (const auto& session : sessions_) {
+    if (session->active || !session->kept.empty() || session->salt != request.salt) continue;
+    const uint32_t common =
+        session->ReusableUpTo(std::min(Shareable(session->tokens, known), session->completed));
+    const uint32_t lost = session->completed - common;
+    if (common == 0 || common < best.prefix) continue;
+    if (common == best.prefix && lost >= best.lost) continue;
+    best = {session.get(), common, lost};
+  }
+  return best;
+}
+
+uint32_t SessionTable::LongestShare(const Request& request, std::span<const int32_t> known) const {
+  uint32_t longest = 0;
+  if (request.want_logits) return longest;
+  for (const auto& session : sessions_) {
+    if (session->salt != request.salt) continue;
+    const uint32_t common = Shareable(session->tokens, known);
+    if (common < kLeastShare) continue;
+    longest = std::max(longest, session->active
+                                    ? session->WillPass(common)
+                                    : session->ReusableUpTo(std::min(common, session->completed)));
+  }
+  return longest;
+}
+
+uint64_t SessionTable::CountLiveRows() const {
+  uint64_t rows = 0;
+  for (const auto& session : sessions_) {
+    if (!session->active) continue;
+    uint32_t counted = 0;
+    for (const Kin& kin : session->kin) {
+      if (kin.common <= counted) break;
+      const Session* other = kin.session < session->id ? Find(kin.session) : nullptr;
+      if (other != nullptr && other->active)
+        counted = std::max(counted, std::min(kin.common, other->completed));
+    }
+    rows += session->completed - std::min(counted, session->completed);
+  }
+  return rows;
+}
+
+Session* SessionTable::LeastRecent() const {
+  Session* oldest = nullptr;
+  for (const auto& session : sessions_)
+    if (!session->active && session->kept.empty() &&
+        (!oldest || session->idle_since < oldest->idle_since))
+      oldest = session.get();
+  return oldest;
+}
+
+uint32_t SessionTable::LossOf(const Session& session) const {
+  uint32_t kept = 0;
+  for (const Kin& kin : session.kin)
+    kept = std::max(kept, std::min(kin.common, Find(kin.session)->completed));
+  return session.completed - std::min(kept, session.completed);
+}
+
+void SessionTable::ForgetKin(uint32_t id) {
+  for (const auto& session : sessions_) {
+    if (session->id == id) session->kin.clear();
+    std::erase_if(session->kin, [id](const Kin& kin) { return kin.session == id; });
+  }
+}
+
+void SessionTable::NoteKin(Session& session) {
+  ForgetKin(session.id);
+  for (const auto& other : sessions_) {
+    if (other.get() == &session || other->salt != session.salt) continue;
+    const uint32_t common = CommonPrefix(other->tokens, session.tokens);
+    if (common < kLeastShare) continue;
+    AddKin(session, {other->id, common});
+    AddKin(*other, {session.id, common});
+  }
+}
+
+Session& SessionTable::Add(std::vector<uint32_t>& released) {
+  if (sessions_.size() >= session_limit_) {
+    const uint32_t oldest = LeastRecent()->id;
+    released.push_back(oldest);
+    Remove(oldest);
+  }
+  Session& session = *sessions_.emplace_back(std::make_unique<Session>());
+  session.id = next_id_++;
+  session.recurrent = recurrent_;
+  session.mark_limit = mark_limit_;
+  session.history.CountIn(history_tally_);
+  return session;
+}
+
+Session& SessionTable::Admit(ActiveRequest request, std::vector<uint32_t>& released) {
+  CHECK(HasPlace());
+  std::vector<int32_t> known = request.request.prompt_ids;
+  const std::vector<int32_t>& answer = request.request.answer_ids;
+  known.insert(known.end(), answer.begin(), answer.end());
+  const Continuation best = BestToContinue(request.request, known);
+  const uint32_t shared = LongestShare(request.request, known);
+  const bool full = sessions_.size() >= session_limit_;
+  const Session* oldest = full ? LeastRecent() : nullptr;
+  const bool costs_less =
+      full && best.session && (best.session == oldest || best.lost <= LossOf(*oldest));
+  const bool continues =
+      best.session && best.prefix + kSmallLoss > shared && (best.lost < kSmallLoss || costs_less);
+  Session& session = continues ? *best.session : Add(released);
+  if (continues) session.Rewind(best.prefix);
+  // As things are; what a stage has to compute all the same is taken off (Pipeline::AddRun).
+  if (!request.is_paused)
+    request.cached_prompt_tokens =
+        std::min(continues ? best.prefix : shared, request.prompt_tokens);
+  if (mark_limit_ > 0)
+    session.mark_positions =
+        MarkPositions(request.request, continues ? best.prefix : 0, session.mark_positions);
+  session.salt = request.request.salt;
+  session.admission = ++admissions_;
+  session.tokens = std::move(known);
+  session.alone = false;
+  session.told.reset();
+  for (StageProgress& stage : session.progress) stage.held_at_failure.reset();
+  session.active = std::move(request);
+  NoteKin(session);
+  return session;
+}
+
+}  // namespace weft::swarm

@@ -1,0 +1,50 @@
+#include "swarm/flow/slice.h"
+
+#include <algorithm>
+
+namespace weft::swarm {
+namespace {
+
+// Rows of a prompt that take as long as a token, of a device that has computed nothing yet.
+constexpr double kAssumedGain = 4;
+// A slice lasts at least as long as so many steps of one row.
+constexpr double kStepsOfASlice = 2;
+
+// What the planner has reserved scratch for, and what the rest of the offer would hold.
+uint32_t RowsInMemory(const CoreOptions& options, const Costs& costs, const Worker& worker) {
+  const uint64_t used = worker.experts.memory_bytes + costs.MemoryBytes(worker.memory.weight_factor,
+                                                                        worker.layers.loaded,
+                                                                        worker.layers.loaded_hubs);
+  const uint64_t free_bytes = worker.memory.limit - std::min(used, worker.memory.limit);
+  const uint64_t more = free_bytes / std::max<uint64_t>(costs.scratch_row_bytes(), 1);
+  return options.prefill_chunk_rows +
+         static_cast<uint32_t>(std::min<uint64_t>(more, kMostSliceRows));
+}
+
+// Of one row; of two where no step of one row was measured yet.
+double StepUs(const Costs& costs, const Worker& worker, LayerSpan layers) {
+  if (const auto median = worker.times.compute_us.Median()) return *median;
+  if (const auto two = worker.times.computed.ExpectedUs(2)) return *two;
+  return costs.ComputeUs(worker, layers);
+}
+
+}  // namespace
+
+uint32_t SliceRows(const CoreOptions& options, const Costs& costs, const Worker& worker,
+                   LayerSpan layers) {
+  const uint32_t usual = options.prefill_chunk_rows;
+  if (options.prefill_slice.us <= 0) return usual;
+  const double step_us = StepUs(costs, worker, layers);
+  const double slice_us =
+      std::max(static_cast<double>(options.prefill_slice.us), kStepsOfASlice * step_us);
+  double rows = 0;
+  if (const auto measured = worker.times.computed.RowsWithin(slice_us)) {
+    rows = *measured;
+  } else {
+    rows = std::min<double>(usual, slice_us * kAssumedGain / step_us);
+  }
+  const uint32_t most = std::min(kMostSliceRows, RowsInMemory(options, costs, worker));
+  return static_cast<uint32_t>(std::clamp<double>(rows, 1, most));
+}
+
+}  // namespace weft::swarm

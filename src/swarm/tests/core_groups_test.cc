@@ -1,0 +1,248 @@
+// Plans of hubs for models in neuron groups: who takes part, who goes on when somebody is lost, and
+// which plans there are for which models.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+
+#include "swarm/experts/exchange_costs.h"
+#include "swarm/tests/core_testing.h"
+#include "wire/datagram.h"
+#include "wire/expert_sets.h"
+#include "wire/group_sums.h"
+
+namespace weft::swarm {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Key;
+using testing::Not;
+using testing::UnorderedElementsAre;
+
+using Kind = wire::pb::ServerMessage::KindCase;
+
+constexpr uint32_t kGroups = 4, kGroupedLayers = 4;
+
+// Layers 1 to 4 have an MLP of four groups of 200 kB each.
+CoreOptions GroupOptions(PlanKind kind = PlanKind::kTensor) {
+  CoreOptions options = TestOptions();
+  options.plan_kind = kind;
+  options.model.has_onnx = false;
+  for (uint32_t layer = 1; layer <= kGroupedLayers; ++layer) {
+    ModelLayer& costs = options.model.layers[layer];
+    costs.expert_count = costs.experts_per_token = kGroups;
+    costs.expert_bytes = 200'000;
+    costs.groups = true;
+  }
+  return options;
+}
+
+TestWorker GroupWorker(uint64_t memory_bytes = 100'000'000) {
+  TestWorker worker;
+  worker.memory_bytes = memory_bytes;
+  worker.takes_experts = worker.can_be_hub = worker.runs_groups = true;
+  return worker;
+}
+
+TestWorker TabWithoutGroups() {
+  TestWorker worker;
+  worker.kind = "web";
+  worker.engine = "webgpu";
+  worker.takes_experts = true;
+  return worker;
+}
+
+// How many groups the hub may ask each holder for, by its last statement.
+std::map<WorkerId, size_t> GroupHolders(const TestSwarm& swarm, WorkerId hub) {
+  std::map<WorkerId, size_t> holders;
+  const wire::pb::ServerMessage message = swarm.Last(hub, Kind::kExpertHolders);
+  for (const auto& holder : message.expert_holders().holders()) {
+    size_t& count = holders[holder.peer()];
+    const auto layers = wire::ReadExpertSets(holder.sets(), 6).value();
+    for (const wire::LayerExperts& layer : layers) count += layer.experts.size();
+  }
+  return holders;
+}
+
+size_t GroupCount(const std::map<WorkerId, size_t>& holders) {
+  size_t count = 0;
+  for (const auto& [id, groups] : holders) count += groups;
+  return count;
+}
+
+TEST(CoreGroups, EveryGroupIsWithTwoDevicesTheHubAmongThem) {
+  TestSwarm swarm(GroupOptions());
+  const WorkerId hub = swarm.Join(GroupWorker());
+  swarm.Advance(Milliseconds(200));
+  ASSERT_EQ(swarm.picture().state, SwarmState::kUp) << "one device is a swarm";
+  EXPECT_EQ(GroupCount(GroupHolders(swarm, hub)), kGroupedLayers * kGroups);
+  const WorkerId second = swarm.Join(GroupWorker()), third = swarm.Join(GroupWorker());
+  swarm.Advance(Seconds(1));
+  EXPECT_THAT(GroupHolders(swarm, hub), UnorderedElementsAre(Key(hub), Key(second), Key(third)));
+  EXPECT_EQ(GroupCount(GroupHolders(swarm, hub)), 2 * kGroupedLayers * kGroups);
+  EXPECT_THAT(swarm.Tokens(swarm.Submit({3, 4, 5}, 3)), testing::ElementsAre(6, 7, 8));
+  swarm.Lose(second);
+  EXPECT_EQ(swarm.picture().state, SwarmState::kUp);
+  swarm.Advance(Seconds(1));
+  EXPECT_THAT(GroupHolders(swarm, hub), UnorderedElementsAre(Key(hub), Key(third)));
+  EXPECT_EQ(GroupCount(GroupHolders(swarm, hub)), 2 * kGroupedLayers * kGroups)
+      << "others took its groups over";
+}
+
+// What is lost (serve --lossy).
+class CoreLossesTest : public testing::Test {
+ protected:
+  static CoreOptions Options(bool lossy) {
+    CoreOptions options = GroupOptions();
+    if (lossy) options.loss_limit = 0.125;
+    options.model.layers[2].group_norms = {1, 2, 3, 4};
+    return options;
+  }
+  explicit CoreLossesTest(bool lossy = true) : swarm_(Options(lossy)) {
+    hub_ = swarm_.Join(GroupWorker());
+    swarm_.Advance(Seconds(1));
+    swarm_.worker(hub_).answer_steps = false;
+    request_ = swarm_.Submit({3, 4, 5}, 2);
+  }
+  wire::pb::WorkerMessage Lost(uint32_t groups, uint32_t session = 1) {
+    wire::pb::WorkerMessage message;
+    auto& lost = *message.mutable_groups_lost();
+    lost.set_sequence(swarm_.step(hub_).header.sequence);
+    lost.set_epoch(swarm_.step(hub_).header.epoch);
+    lost.add_sessions(session);
+    lost.add_groups(groups);
+    return message;
+  }
+  static wire::pb::WorkerMessage Report(bool reliable = false) {
+    wire::pb::WorkerMessage message;
+    auto& report = *message.mutable_loss_report();
+    report.set_reliable(reliable);
+    report.set_fell_at(0.25);
+    report.set_groups(100);
+    report.set_lost(30);
+    for (size_t i = 0; i < wire::kDatagramFaults; ++i) report.add_dropped(i);
+    for (size_t i = 0; i < wire::kSumsOutcomes; ++i) report.add_fragments(10 * i);
+    return message;
+  }
+
+  TestSwarm swarm_;
+  WorkerId hub_ = 0;
+  RequestId request_ = 0;
+};
+
+class CoreNoLossesTest : public CoreLossesTest {
+ protected:
+  CoreNoLossesTest() : CoreLossesTest(false) {}
+};
+
+TEST_F(CoreLossesTest, HubsAreToldWhatTheyMayLoseAndAnswersSayWhatTheyDid) {
+  const wire::pb::ServerMessage told = swarm_.Last(hub_, Kind::kExpertHolders);
+  EXPECT_EQ(told.expert_holders().losses().limit(), 0.125);
+  ASSERT_EQ(told.expert_holders().losses().norms_size(), 1);
+  EXPECT_EQ(told.expert_holders().losses().norms(0).layer(), 2u);
+  EXPECT_EQ(told.expert_holders().losses().norms(0).norms(3), 4);
+  swarm_.Control(hub_, Lost(2));
+  swarm_.AnswerStep(hub_);
+  swarm_.Control(hub_, Lost(kGroups * kGroupedLayers));
+  swarm_.AnswerStep(hub_);
+  ASSERT_EQ(swarm_.Ends(request_).size(), 1u);
+  EXPECT_EQ(swarm_.Ends(request_)[0].lost_groups, 2 + kGroups * kGroupedLayers);
+  EXPECT_EQ(swarm_.picture().lost_groups, 2 + kGroups * kGroupedLayers);
+}
+
+TEST_F(CoreLossesTest, ReportsAreShown) {
+  EXPECT_THAT(swarm_.picture().losses, IsEmpty());
+  swarm_.Control(hub_, Report(true));
+  ASSERT_EQ(swarm_.picture().losses.size(), 1u);
+  const LossSnapshot losses = swarm_.picture().losses[0];
+  EXPECT_EQ(losses.hub, hub_);
+  EXPECT_EQ(losses.state, "reliable");
+  EXPECT_THAT(losses.message, AllOf(HasSubstr("25.0%"), HasSubstr("12.5%")));
+  EXPECT_EQ(losses.lost, 30u);
+  EXPECT_EQ(losses.dropped.at(3).first, "type");
+  EXPECT_EQ(losses.dropped.at(3).second, 3u);
+  EXPECT_EQ(losses.fragments.at(4).first, "repeated");
+}
+
+TEST_F(CoreLossesTest, WhatCannotBeEndsTheConnection) {
+  const auto is_refused = [](const wire::pb::WorkerMessage& message, TestSwarm& swarm,
+                             WorkerId hub) {
+    swarm.Control(hub, message);
+    return swarm.CloseReasons(hub).size() == 1;
+  };
+  wire::pb::WorkerMessage other_step = Lost(1), no_share = Report();
+  other_step.mutable_groups_lost()->set_sequence(99);
+  no_share.mutable_loss_report()->set_share(std::nan(""));
+  wire::pb::WorkerMessage short_report = Report();
+  short_report.mutable_loss_report()->clear_dropped();
+  for (const auto& message :
+       {Lost(kGroups * kGroupedLayers + 1), Lost(1, 7), other_step, no_share, short_report}) {
+    TestSwarm swarm(Options(true));
+    const WorkerId hub = swarm.Join(GroupWorker());
+    swarm.Advance(Seconds(1));
+    swarm.worker(hub).answer_steps = false;
+    swarm.Submit({3, 4, 5}, 2);
+    EXPECT_TRUE(is_refused(message, swarm, hub)) << message.ShortDebugString();
+  }
+}
+
+TEST_F(CoreNoLossesTest, WhereNothingMayBeLostNobodyIsToldOrBelieved) {
+  EXPECT_FALSE(swarm_.Last(hub_, Kind::kExpertHolders).expert_holders().has_losses());
+  swarm_.AnswerStep(hub_);
+  swarm_.AnswerStep(hub_);
+  ASSERT_EQ(swarm_.Ends(request_).size(), 1u);
+  EXPECT_EQ(swarm_.Ends(request_)[0].lost_groups, std::nullopt);
+  swarm_.Control(hub_, Report());
+  EXPECT_EQ(swarm_.CloseReasons(hub_).size(), 1u);
+}
+
+TEST(CoreGroups, WhatIsMissingIsCalledByItsName) {
+  TestSwarm swarm(GroupOptions());
+  swarm.Join(GroupWorker(3'000'000));
+  swarm.Advance(Milliseconds(200));
+  EXPECT_EQ(swarm.picture().state, SwarmState::kPreparing);
+  EXPECT_THAT(swarm.picture().message, HasSubstr("Of 16 neuron groups "));
+}
+
+TEST(CoreGroups, WhoDoesNotRunGroupsGetsNone) {
+  TestSwarm swarm(GroupOptions());
+  const WorkerId tab = swarm.Join(TabWithoutGroups());
+  swarm.Advance(Milliseconds(200));
+  EXPECT_EQ(swarm.picture().state, SwarmState::kDown);
+  EXPECT_THAT(swarm.picture().message, AllOf(HasSubstr("neuron groups"), HasSubstr("weft worker")));
+  const WorkerId hub = swarm.Join(GroupWorker());
+  swarm.Advance(Seconds(1));
+  EXPECT_EQ(swarm.picture().state, SwarmState::kUp);
+  EXPECT_THAT(GroupHolders(swarm, hub), UnorderedElementsAre(Key(hub)));
+  EXPECT_THAT(swarm.Sent(tab), Not(HasSubstr("hold_experts")));
+  EXPECT_THAT(swarm.Sent(tab), Not(HasSubstr("measure_speed")));
+}
+
+TEST(CoreGroups, WithAChoiceLayersStayWhole) {
+  TestSwarm swarm(GroupOptions(PlanKind::kAuto));
+  const WorkerId id = swarm.Join(GroupWorker());
+  swarm.Join(GroupWorker());
+  swarm.Advance(Seconds(1));
+  EXPECT_EQ(swarm.picture().state, SwarmState::kUp);
+  EXPECT_FALSE(swarm.Last(id, Kind::kPrepareStage).prepare_stage().shards());
+}
+
+TEST(CoreGroups, EveryPlanThatCannotBeSaysWhatToDo) {
+  ModelInfo dense = TestOptions().model, groups = GroupOptions().model, mixture = groups;
+  for (ModelLayer& layer : mixture.layers) layer.groups = false;
+  for (const ModelInfo* model : {&dense, &groups, &mixture})
+    for (const PlanKind kind : {PlanKind::kAuto, PlanKind::kLayers})
+      EXPECT_THAT(PlanProblem(*model, kind), IsEmpty());
+  EXPECT_THAT(PlanProblem(groups, PlanKind::kTensor), IsEmpty());
+  EXPECT_THAT(PlanProblem(mixture, PlanKind::kExperts), IsEmpty());
+  EXPECT_THAT(PlanProblem(dense, PlanKind::kTensor), HasSubstr("weft groups"));
+  EXPECT_THAT(PlanProblem(mixture, PlanKind::kTensor), HasSubstr("--plan experts is for"));
+  EXPECT_THAT(PlanProblem(groups, PlanKind::kExperts), HasSubstr("--plan tensor is for"));
+  EXPECT_THAT(PlanProblem(dense, PlanKind::kExperts), HasSubstr("has none"));
+}
+
+}  // namespace
+}  // namespace weft::swarm

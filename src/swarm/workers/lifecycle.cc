@@ -1,0 +1,591 @@
+#include "swarm/workers/lifecycle.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace weft::swarm {
+namespace {
+
+Error Illegal(std::string message) {
+  return Error(ErrorCode::kInvalidData, std::move(message));
+}
+
+}  // namespace
+
+void Lifecycle::Changed() {
+  ++version_;
+  outbox_.NoteChange();
+}
+
+bool Lifecycle::IsPlanned(BindingId binding) const {
+  return (active_ && active_->Uses(binding)) || (staged_ && staged_->Uses(binding));
+}
+
+// The other form of a layer never fits beside one.
+bool Lifecycle::FitsBeside(const Worker& worker, LayerSpan layers,
+                           const std::function<bool(const Binding&)>& stays) const {
+  LayerSet held(costs_.layer_count()), hubs(costs_.layer_count());
+  bool both_forms = false;
+  const auto add = [&](const LayerSpan& span) {
+    both_forms = both_forms || (span.shards != layers.shards && span.Overlaps(layers));
+    held.Add(span);
+    if (span.shards) hubs.Add(span);
+  };
+  for (const Binding& binding : worker.bindings)
+    if (stays(binding)) add(binding.layers);
+  if (worker.measure.phase == MeasureJob::Phase::kRunning)
+    add({worker.measure.first, worker.measure.end});
+  add(layers);
+  return !both_forms && costs_.MemoryBytes(worker.memory.weight_factor, held, hubs) +
+                                worker.experts.memory_bytes <=
+                            worker.memory.limit;
+}
+
+bool Lifecycle::FitsBesidePlans(const Worker& worker, LayerSpan layers) const {
+  return FitsBeside(worker, layers,
+                    [this](const Binding& binding) { return IsPlanned(binding.id); });
+}
+
+void Lifecycle::Stage(SwarmPlan plan, Instant now) {
+  CHECK(!plan.stages.empty() && !plan.HasHole());
+  const std::optional<SwarmPlan> before = std::exchange(staged_, std::move(plan));
+  restored_.reset();
+  for (PlanStage& stage : staged_->stages) {
+    stage.binding = 0;
+    for (Binding& binding : roster_.Find(stage.worker)->bindings)
+      if (binding.layers == stage.layers()) {
+        stage.binding = binding.id;
+        stage.number = binding.stage;
+      }
+  }
+  repair_deadline_ = RepairDeadline(now);
+  Changed();
+  if (before)
+    for (const PlanStage& stage : before->stages)
+      if (Worker* worker = roster_.Find(stage.worker)) Retire(*worker);
+  downloading_ = false;
+  const bool fits =
+      std::all_of(staged_->stages.begin(), staged_->stages.end(), [this](const PlanStage& stage) {
+        return stage.binding != 0 || FitsBesidePlans(*roster_.Find(stage.worker), stage.layers());
+      });
+  // Hubs are fetched as they are prepared: DownloadLayers means whole layers.
+  if (!serves() || fits || staged_->shards()) return BeginPreparing(now);
+  // Something of the active plan has to go before this one can be loaded: fetch first what is
+  // missing.
+  downloading_ = true;
+  Duration longest = options_.timeouts.prepare_min;
+  for (const PlanStage& stage : staged_->stages) {
+    Worker& worker = *roster_.Find(stage.worker);
+    const double seconds = static_cast<double>(costs_.MissingBytes(worker.layers, stage.layers())) /
+                           worker.offer.download_bytes_per_s * options_.timeouts.prepare_factor;
+    longest =
+        std::max(longest, Microseconds(static_cast<int64_t>(std::min(seconds, 86400.0) * 1e6)));
+    Download(worker, stage.first, stage.end);
+  }
+  download_deadline_ = now + longest;
+  OnDownload(now);
+}
+
+// Of a plan that nothing serves in place of: everything that is missing is loaded at the same time.
+// Hubs may wait for whoever takes their experts, which nobody can predict.
+Instant Lifecycle::RepairDeadline(Instant now) const {
+  if (!active_ || serves() || staged_->shards()) return Instant{INT64_MAX};
+  double longest_us = 0;
+  for (const PlanStage& stage : staged_->stages)
+    if (stage.binding == 0)
+      longest_us = std::max(longest_us, LoadUs(*roster_.Find(stage.worker), stage.layers()));
+  const Duration limit = Microseconds(
+      static_cast<int64_t>(std::min(longest_us * options_.timeouts.repair_factor, 86400e6)));
+  return now + std::max(options_.timeouts.repair_min, limit);
+}
+
+bool Lifecycle::RepairOverdue(Instant now) const {
+  return staged_ && !serves() && now >= repair_deadline_;
+}
+
+void Lifecycle::OnDownload(Instant now) {
+  if (!staged_ || !downloading_) return;
+  for (const PlanStage& stage : staged_->stages)
+    if (!roster_.Find(stage.worker)->layers.HasCached(stage.layers())) return;
+  BeginPreparing(now);
+}
+
+// Everything that a worker was told to load counts against its offer until it was told to drop it,
+// so room is made before PrepareStage is sent. Messages of a connection keep their order: the
+// worker has dropped the old layers when it begins to load the new ones.
+void Lifecycle::BeginPreparing(Instant now) {
+  downloading_ = false;
+  for (size_t i = 0; i < staged_->stages.size(); ++i) {
+    PlanStage& stage = staged_->stages[i];
+    if (stage.binding != 0) continue;
+    Worker& worker = *roster_.Find(stage.worker);
+    MakeRoom(worker, stage.layers(), now);
+    stage.binding = Prepare(worker, stage.layers(), static_cast<uint32_t>(i), false, now).id;
+    stage.number = static_cast<uint32_t>(i);
+  }
+  Changed();
+}
+
+wire::pb::HoldExperts& Lifecycle::HoldExperts(Worker& worker, std::vector<bool> told,
+                                              uint64_t memory_bytes, double load_us, Instant now) {
+  WorkerExperts& experts = worker.experts;
+  experts.epoch = worker.newest_binding = ++last_binding_;
+  experts.told = std::move(told);
+  experts.memory_bytes = memory_bytes;
+  experts.answered = false;
+  experts.was_holder = true;
+  const Duration limit = Microseconds(
+      static_cast<int64_t>(std::min(load_us * options_.timeouts.prepare_factor, 86400e6)));
+  // A worker loads one thing after the other.
+  Instant begin = now;
+  for (const Binding& binding : worker.bindings)
+    if (!binding.loaded) begin = std::max(begin, binding.answer_deadline);
+  experts.answer_deadline = begin + std::max(options_.timeouts.prepare_min, limit);
+  auto& message = *outbox_.Control(worker.id).mutable_hold_experts();
+  message.set_epoch(experts.epoch);
+  return message;
+}
+
+// Layers go before experts, of which others may hold the same and which are the sooner loaded
+// elsewhere (Experts).
+void Lifecycle::DropExperts(Worker& worker, Instant now) {
+  if (worker.experts.memory_bytes == 0) return;
+  worker.experts.held.clear();
+  HoldExperts(worker, {}, 0, 0, now);
+  Changed();
+}
+
+void Lifecycle::MakeRoom(Worker& worker, LayerSpan layers, Instant now) {
+  Retire(worker);
+  const auto all = [](const Binding&) { return true; };
+  if (FitsBeside(worker, layers, all)) return;
+  DropBindings(worker, [this](const Binding& binding) { return !IsPlanned(binding.id); });
+  if (FitsBeside(worker, layers, all)) return;
+  DropExperts(worker, now);
+  if (FitsBeside(worker, layers, all)) return;
+  // The active plan goes on without what it had here.
+  if (active_)
+    for (PlanStage& stage : active_->stages)
+      if (stage.worker == worker.id && !staged_->Uses(stage.binding)) {
+        stage.worker = 0;
+        stage.binding = 0;
+      }
+  DropBindings(worker, [this](const Binding& binding) { return !IsPlanned(binding.id); });
+  if (FitsBeside(worker, layers, all)) return;
+  // What is being measured: the worker has measured it before it hears of this.
+  DropBindings(
+      worker, [](const Binding&) { return false; }, false);
+}
+
+Binding& Lifecycle::Prepare(Worker& worker, LayerSpan layers, uint32_t number, bool standby,
+                            Instant now) {
+  Binding& binding = worker.bindings.emplace_back();
+  binding.id = worker.newest_binding = ++last_binding_;
+  binding.stage = number;
+  binding.layers = layers;
+  binding.standby = standby;
+  const Duration limit = Microseconds(static_cast<int64_t>(
+      std::min(LoadUs(worker, layers) * options_.timeouts.prepare_factor, 86400e6)));
+  // A worker loads one thing after the other.
+  Instant begin = now;
+  for (const Binding& other : worker.bindings)
+    if (!other.loaded) begin = std::max(begin, other.answer_deadline);
+  if (!worker.experts.answered) begin = std::max(begin, worker.experts.answer_deadline);
+  binding.asked_at = now;
+  binding.only_loads = begin == now && worker.layers.HasCached(layers);
+  binding.answer_deadline = begin + std::max(options_.timeouts.prepare_min, limit);
+  worker.layers.NoteLoaded(layers);
+  auto& prepare = *outbox_.Control(worker.id).mutable_prepare_stage();
+  prepare.set_epoch(binding.id);
+  prepare.set_stage(number);
+  prepare.mutable_layers()->set_first(layers.first);
+  prepare.mutable_layers()->set_end(layers.end);
+  prepare.set_standby(standby);
+  prepare.set_shards(layers.shards);
+  return binding;
+}
+
+double Lifecycle::LoadUs(const Worker& worker, LayerSpan layers) const {
+  const double missing = static_cast<double>(costs_.MissingBytes(worker.layers, layers));
+  return missing / (worker.offer.download_bytes_per_s * 1e-6) +
+         costs_.WeightBytes(layers) / costs_.LoadBytesPerUs(worker);
+}
+
+bool Lifecycle::StandBy(Worker& worker, LayerSpan layers, Instant now) {
+  for (const Binding& binding : worker.bindings)
+    if (binding.layers == layers) return true;
+  if (!FitsBeside(worker, layers, [](const Binding&) { return true; })) return false;
+  Prepare(worker, layers, 0, true, now);
+  Changed();
+  return true;
+}
+
+void Lifecycle::KeepStandbys(Worker& worker, const std::function<bool(LayerSpan)>& is_wanted) {
+  DropBindings(worker, [&](const Binding& binding) {
+    return binding.standby && !IsPlanned(binding.id) && !is_wanted(binding.layers);
+  });
+}
+
+// The answer to a binding that it was asked for, once, or that it has been told to drop since.
+Status Lifecycle::OnPrepared(Worker& worker, const wire::pb::Prepared& prepared, Instant now) {
+  const BindingId id = prepared.epoch();
+  Binding* binding = worker.Find(id);
+  if (id == 0 || id > worker.newest_binding)
+    return Illegal("Prepared names epoch " + std::to_string(id) +
+                   ", but the last one asked for was " + std::to_string(worker.newest_binding) +
+                   ".");
+  if (binding != nullptr && binding->loaded)
+    return Illegal("Prepared for epoch " + std::to_string(id) + " came twice.");
+  const double factor = prepared.weight_factor();
+  if (!(factor >= kMinWeightFactor && factor <= kMaxWeightFactor))
+    return Illegal("Prepared gives the weight factor " + std::to_string(factor) +
+                   ", expected 0.25 to 16.");
+  if (prepared.used_bytes() > (1ull << 50))
+    return Illegal("Prepared reports " + std::to_string(prepared.used_bytes()) +
+                   " bytes in use, expected at most 2^50.");
+  WorkerMemory& memory = worker.memory;
+  memory.reported_bytes = prepared.used_bytes();
+  if (memory.doubt == Doubt::kDoubted && memory.reported_bytes > worker.offer.memory_bytes)
+    memory.doubt = Doubt::kRefuted;
+  memory.weight_factor =
+      memory.doubt == Doubt::kDoubted ? std::min(factor, worker.offer.weight_factor) : factor;
+  if (binding == nullptr) return OkStatus();
+  binding->loaded = true;
+  NoteLoad(worker, *binding, now);
+  Changed();
+  worker.layers.NoteCached(binding->layers);
+  for (uint32_t layer = binding->layers.first; layer < binding->layers.end; ++layer)
+    worker.layers.requested.Remove(layer);
+  // It was asked for while the layers were thought to take less: standbys make room, and where that
+  // is not enough the plan is found again with what is known now.
+  const auto all = [](const Binding&) { return true; };
+  if (!FitsBeside(worker, binding->layers, all)) {
+    DropBindings(worker, [this](const Binding& each) { return !IsPlanned(each.id); });
+    if (worker.Find(id) && !FitsBeside(worker, worker.Find(id)->layers, all))
+      DropExperts(worker, now);
+    if (staged_ && staged_->Uses(id) && worker.Find(id) &&
+        !FitsBeside(worker, worker.Find(id)->layers, all)) {
+      DropStaged(now);
+      Retire(worker);
+      return OkStatus();
+    }
+  }
+  return OkStatus();
+}
+
+// What was on the device already took its engine so long, and the line a round trip.
+void Lifecycle::NoteLoad(Worker& worker, const Binding& binding, Instant now) const {
+  if (!binding.only_loads) return;
+  const double us = static_cast<double>((now - binding.asked_at).us) - costs_.LatencyUs(worker);
+  worker.times.load_rate.Add(costs_.WeightBytes(binding.layers) / std::max(us, 1.0));
+}
+
+bool Lifecycle::CanSwap() const {
+  if (!staged_ || downloading_) return false;
+  return std::all_of(staged_->stages.begin(), staged_->stages.end(), [this](const auto& stage) {
+    const Binding* binding = roster_.Find(stage.worker)->Find(stage.binding);
+    return binding != nullptr && binding->loaded;
+  });
+}
+
+void Lifecycle::Swap(Instant now) {
+  CHECK(CanSwap());
+  const std::optional<SwarmPlan> before = std::exchange(active_, std::move(staged_));
+  staged_.reset();
+  last_swap_ = now;
+  for (const PlanStage& stage : active_->stages) {
+    Worker& worker = *roster_.Find(stage.worker);
+    worker.Find(stage.binding)->standby = false;
+    if (before && before->Uses(stage.binding)) continue;
+    worker.times.ClearBinding();
+  }
+  Changed();
+  for (auto& [id, worker] : roster_) Retire(worker);
+}
+
+void Lifecycle::Retire(Worker& worker) {
+  if (!worker.ready) return;
+  DropBindings(worker, [this](const Binding& binding) {
+    return !binding.standby && !IsPlanned(binding.id);
+  });
+}
+
+// Tells the worker what stays where something goes: bindings, or layers that were loaded for none.
+void Lifecycle::DropBindings(Worker& worker, const std::function<bool(const Binding&)>& goes,
+                             bool keep_measured) {
+  const size_t dropped = std::erase_if(worker.bindings, goes);
+  LayerSet kept(costs_.layer_count()), kept_hubs(costs_.layer_count());
+  for (const Binding& binding : worker.bindings) {
+    kept.Add(binding.layers);
+    if (binding.layers.shards) kept_hubs.Add(binding.layers);
+  }
+  if (keep_measured && worker.measure.phase == MeasureJob::Phase::kRunning)
+    kept.AddRange(worker.measure.first, worker.measure.end);
+  if (dropped == 0 && kept == worker.layers.loaded) return;
+  worker.layers.loaded = kept;
+  worker.layers.loaded_hubs = kept_hubs;
+  Changed();
+  auto& message = outbox_.Control(worker.id);
+  // Release would let go of experts, too.
+  if (kept.empty() && worker.experts.told.empty()) {
+    message.mutable_release();
+    return;
+  }
+  auto& retire = *message.mutable_retire();
+  for (const auto& [first, end] : kept.Ranges()) {
+    auto& range = *retire.add_keep();
+    range.set_first(first);
+    range.set_end(end);
+  }
+  for (const Binding& binding : worker.bindings) retire.add_epochs(binding.id);
+}
+
+Status Lifecycle::OnFailed(Worker& worker, const wire::pb::Failed& failed, Instant now) {
+  const BindingId id = failed.epoch();
+  if (id > worker.newest_binding)
+    return Illegal("Failed names epoch " + std::to_string(id) +
+                   ", but the last one asked for was " + std::to_string(worker.newest_binding) +
+                   ".");
+  const Binding* binding = worker.Find(id);
+  if (binding == nullptr) return OkStatus();  // dropped since
+  if (binding->loaded)
+    return Illegal("Failed names epoch " + std::to_string(id) + ", which was answered before.");
+  const bool planned = staged_ && staged_->Uses(id);
+  // What it managed to load is not said.
+  DropBindings(worker, [id](const Binding& each) { return each.id == id; });
+  if (planned) DropStaged(now);
+  return OkStatus();
+}
+
+void Lifecycle::DropStaged(Instant) {
+  if (!staged_) return;
+  const SwarmPlan dropped = std::move(*staged_);
+  staged_.reset();
+  downloading_ = false;
+  Changed();
+  // Where nothing serves, the next plan is likely to want the same layers: what is being loaded
+  // stays until it is known.
+  if (!serves()) return;
+  for (const PlanStage& stage : dropped.stages)
+    if (Worker* worker = roster_.Find(stage.worker)) Retire(*worker);
+}
+
+bool Lifecycle::OnWorkerGone(WorkerId gone, Instant now) {
+  bool hurt = false;
+  if (active_ && active_->StageOf(gone)) {
+    hurt = true;
+    for (PlanStage& stage : active_->stages)
+      if (stage.worker == gone) {
+        stage.worker = 0;
+        stage.binding = 0;
+      }
+  }
+  if (staged_ && staged_->StageOf(gone)) {
+    DropStaged(now);
+    hurt = true;
+  }
+  // One that is still there is not to be found standing by with what it has loaded.
+  if (Worker* unwanted = roster_.Find(gone))
+    DropBindings(*unwanted, [](const Binding&) { return true; });
+  FillHoles();
+  if (active_ && std::all_of(active_->stages.begin(), active_->stages.end(),
+                             [](const PlanStage& stage) { return stage.IsHole(); }))
+    active_.reset();
+  Changed();  // it may have stood by
+  if (staged_ && downloading_ && !serves()) BeginPreparing(now);
+  return hurt;
+}
+
+// Neighbouring holes are one: whoever stands by may hold layers of both.
+void Lifecycle::FillHoles() {
+  for (uint32_t at = 0; active_ && at < costs_.layer_count();) {
+    uint32_t end = at, stage_end = at;
+    for (const PlanStage& stage : active_->stages) {
+      if (stage.first == end && stage.IsHole()) end = stage.end;
+      if (stage.first == at) stage_end = stage.end;
+    }
+    if (end > at) FillFromStandbys(at, end);
+    at = std::max(end, stage_end);
+  }
+}
+
+bool Lifecycle::Relieve(WorkerId late) {
+  if (!active_) return false;
+  bool relieved = false;
+  for (PlanStage& stage : active_->stages) {
+    if (stage.worker != late) continue;
+    const auto [worker, ready] = WhoRelieves(stage);
+    if (ready == nullptr) continue;
+    roster_.Find(late)->Find(stage.binding)->standby = true;
+    ready->standby = false;
+    stage.worker = worker;
+    stage.binding = ready->id;
+    stage.number = ready->stage;
+    relieved = true;
+  }
+  if (relieved) Changed();
+  return relieved;
+}
+
+// Somebody idle; else somebody who is being fed, which is what it needs anyway, unless it owes an
+// answer itself.
+std::pair<WorkerId, Binding*> Lifecycle::WhoRelieves(const PlanStage& stage) {
+  std::pair<WorkerId, Binding*> found{0, nullptr};
+  for (auto& [id, worker] : roster_) {
+    if (id == stage.worker || IsUsed(id) || !worker.ready || worker.IsProbed()) continue;
+    const auto& steps = worker.steps.in_flight;
+    const bool idle = worker.steps.idle();
+    if (!idle && (found.second != nullptr || steps.empty() || steps.front().was_late)) continue;
+    for (Binding& binding : worker.bindings)
+      if (binding.loaded && binding.layers == stage.layers()) found = {id, &binding};
+    if (found.first == id && idle) break;
+  }
+  return found;
+}
+
+void Lifecycle::Restore(SwarmPlan plan, BindingId last_binding) {
+  last_binding_ = last_binding;
+  if (!plan.stages.empty()) restored_ = std::move(plan);
+}
+
+// The stage that the worker ran before the restart, if nobody else runs it by now.
+void Lifecycle::TakeBack(const Worker& worker, Instant now) {
+  if (!restored_ || staged_ || IsUsed(worker.id)) return;
+  for (const PlanStage& before : restored_->stages) {
+    const Binding* binding = worker.Find(before.binding);
+    if (binding == nullptr || binding->layers != before.layers()) continue;
+    if (!active_) {
+      active_ = restored_;
+      for (PlanStage& stage : active_->stages) stage.binding = 0;
+      last_swap_ = now;
+    }
+    for (PlanStage& stage : active_->stages)
+      if (stage.IsHole() && stage.layers() == before.layers()) {
+        stage.worker = worker.id;
+        stage.binding = binding->id;
+        stage.number = binding->stage;
+        roster_.Find(worker.id)->Find(binding->id)->standby = false;
+      }
+    return;
+  }
+}
+
+void Lifecycle::Resume(Worker& worker, const std::vector<Binding>& held, Instant now) {
+  for (const Binding& binding : held) {
+    worker.bindings.push_back(binding);
+    worker.bindings.back().standby = true;
+    worker.newest_binding = std::max(worker.newest_binding, binding.id);
+    worker.layers.NoteLoaded(binding.layers);
+    worker.layers.NoteCached(binding.layers);
+  }
+  TakeBack(worker, now);
+  FillHoles();
+  if (!active_ && !staged_) {
+    // Everything that is needed may have come back.
+    active_.emplace();
+    PlanStage& all = active_->stages.emplace_back();
+    all.end = costs_.layer_count();
+    all.shards = !held.empty() && held.front().layers.shards;
+    if (!FillFromStandbys(0, costs_.layer_count())) active_.reset();
+    last_swap_ = now;
+  }
+  // What was being loaded for a hole that is no more is not wanted.
+  if (serves() && staged_) DropStaged(now);
+  Changed();
+}
+
+// Puts loaded standbys into the hole [first, end) if they fill all of it: from the front the one
+// that reaches furthest, each worker once. Workers that serve already come behind those that do
+// not.
+bool Lifecycle::FillFromStandbys(uint32_t first, uint32_t end) {
+  std::vector<PlanStage> filling;
+  for (uint32_t at = first; at < end;) {
+    PlanStage best;
+    bool best_is_used = true;
+    for (const auto& [id, worker] : roster_) {
+      const bool taken =
+          std::any_of(filling.begin(), filling.end(),
+                      [holder = id](const PlanStage& stage) { return stage.worker == holder; });
+      if (taken || !worker.ready) continue;
+      const bool used = IsUsed(id);
+      for (const Binding& binding : worker.bindings) {
+        if (!binding.loaded || IsPlanned(binding.id) || binding.layers.first != at ||
+            binding.layers.end > end || binding.layers.shards != active_->shards())
+          continue;
+        const bool better = binding.layers.end > best.end ||
+                            (binding.layers.end == best.end && best_is_used && !used);
+        if (!better) continue;
+        best = {id, at, binding.layers.end, 0, binding.id, binding.stage, active_->shards()};
+        best_is_used = used;
+      }
+    }
+    if (best.worker == 0) return false;
+    filling.push_back(best);
+    at = best.end;
+  }
+  std::vector<PlanStage> stages;
+  for (const PlanStage& stage : active_->stages) {
+    if (stage.first < first || stage.first >= end) {
+      stages.push_back(stage);
+    } else if (stage.first == first) {
+      stages.insert(stages.end(), filling.begin(), filling.end());
+    }
+  }
+  active_->stages = std::move(stages);
+  for (const PlanStage& stage : filling) {
+    Worker& worker = *roster_.Find(stage.worker);
+    worker.Find(stage.binding)->standby = false;
+    worker.times.ClearBinding();
+  }
+  Changed();
+  return true;
+}
+
+bool Lifecycle::IsUsed(WorkerId worker) const {
+  return (active_ && active_->StageOf(worker)) || (staged_ && staged_->StageOf(worker));
+}
+
+// Those of the staged plan first: it waits for them.
+std::vector<BoundStage> Lifecycle::Followers() const {
+  std::vector<BoundStage> followers;
+  const auto is_staged = [this](const BoundStage& each) {
+    return staged_ && staged_->Uses(each.binding);
+  };
+  for (const auto& [id, worker] : roster_) {
+    if (!worker.ready || (active_ && active_->StageOf(id))) continue;
+    for (const Binding& binding : worker.bindings) {
+      const BoundStage bound{binding.id, id, binding.stage, binding.layers};
+      // A hub that stands by would ask for the experts of every token once more.
+      if (binding.loaded && (!binding.layers.shards || is_staged(bound)))
+        followers.push_back(bound);
+    }
+  }
+  std::stable_partition(followers.begin(), followers.end(), is_staged);
+  return followers;
+}
+
+void Lifecycle::Download(Worker& worker, uint32_t first, uint32_t end) {
+  wire::pb::DownloadLayers* message = nullptr;
+  for (uint32_t layer = first; layer < end; ++layer) {
+    if (worker.layers.cached.Has(layer) || worker.IsFetching(layer)) continue;
+    if (!message) message = outbox_.Control(worker.id).mutable_download_layers();
+    message->add_layers(layer);
+    worker.layers.requested.Add(layer);
+  }
+}
+
+bool Lifecycle::DownloadOverdue(Instant now) const {
+  return staged_ && downloading_ && now >= download_deadline_;
+}
+
+std::optional<Instant> Lifecycle::next_timer() const {
+  if (!staged_) return std::nullopt;
+  Instant next{INT64_MAX};
+  if (downloading_) next = download_deadline_;
+  if (!serves()) next = std::min(next, repair_deadline_);
+  if (next == Instant{INT64_MAX}) return std::nullopt;
+  return next;
+}
+
+}  // namespace weft::swarm

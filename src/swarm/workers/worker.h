@@ -1,0 +1,347 @@
+// One connected worker as the core knows it, in parts by who may change them, and the roster of all
+// of them. Plain data with a few questions.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/token_bucket.h"
+#include "swarm/binding.h"
+#include "swarm/events.h"
+#include "swarm/holder_counts.h"
+#include "swarm/workers/connect.h"
+#include "swarm/workers/layer_set.h"
+#include "swarm/workers/worker_times.h"
+#include "wire/control.pb.h"
+#include "wire/data_frame.h"
+#include "wire/generation.h"
+
+namespace weft::swarm {
+
+// A step frame or a Generate that has not been answered to the end.
+struct SentFrame {
+  uint32_t sequence = 0;
+  BindingId epoch = 0;
+  uint16_t stage = 0;
+  LayerSpan layers;
+  std::vector<wire::Run> runs;
+  uint32_t rows = 0;
+  uint32_t columns = 0;  // of the hidden rows expected back; 0: none
+  Instant sent_at;
+  // Counted from when it became the oldest: answered within this, or the worker is given up; and
+  // late from then on, so that whoever stands by is asked.
+  Duration limit, late;
+  bool was_late = false;
+  bool told_losses = false;  // GroupsLost came for it
+  bool alone = false;        // nothing else was in flight: its round trip is a measurement
+  uint64_t step_bytes = 0;
+  // For one row: by the plan when it was made, and by what is known now.
+  double planned_us = 0, predicted_us = 0;
+  // A Generate (wire/generation.h): answered by several messages, the last one of which ends it.
+  bool stopped = false;
+  uint32_t tokens_made = 0;
+  Instant told_at;  // when it was sent, or told of tokens last
+  // Another Generate of its batch has failed since it told of tokens: if it fails, too, the device
+  // has failed once.
+  bool failure_counted = false;
+  uint64_t answer_bytes = 0;  // of the longest message that may answer it
+};
+
+struct SentPing {
+  uint64_t nonce = 0;
+  Instant sent_at;
+  uint32_t answer_bytes = 0;  // > 0: asked for, to measure the line
+};
+
+// Rows made from a seed, and the layers that are to compute them.
+struct Probe {
+  LayerSpan layers;
+  uint64_t seed = 0;
+};
+
+struct ProbeAnswer {
+  std::string digest;          // SHA-256 of the rows
+  std::vector<float> samples;  // wire::ProbeColumns of each
+};
+
+// Whether it computes what it should. Checks'.
+enum class CheckState { kUnchecked, kTrusted, kPassed, kFailed };
+
+struct WorkerCheck {
+  CheckState state = CheckState::kUnchecked;
+  bool asked = false;  // for rows
+  // What it answered while there was nothing to compare with.
+  std::optional<std::pair<Probe, ProbeAnswer>> waiting;
+  std::set<uint32_t> tried;  // of one that is trusted: first layers that it was asked for others
+  // Of one that has passed: when last, how many requests had ended by then, and whether it has
+  // answered a step of the plan since.
+  Instant passed_at;
+  uint64_t passed_requests = 0;
+  bool has_served = false;
+  uint32_t again_count = 0;  // how often it was asked since the first time
+  uint32_t unanswered = 0;   // of these the last in a row
+};
+
+struct MeasureJob {
+  enum class Phase { kNone, kDownloading, kRunning } phase = Phase::kNone;
+  uint32_t first = 0, middle = 0, end = 0;  // MeasureRanges
+  Instant deadline;
+  bool tried = false;          // it has been asked once
+  bool only_probes = false;    // nothing is timed
+  bool again = false;          // it has passed a check before, and may serve meanwhile
+  uint32_t late_answers = 0;   // to measurements that were given up
+  std::optional<Probe> probe;  // rows that are asked for
+  Instant asked_at;
+  bool was_loaded = false;  // all of the layers, when it was asked
+  Instant again_at;         // measured: when it may be measured again
+};
+
+// What its engine takes of what it offers. Lifecycle writes what Prepared reports, Planning the
+// doubt, Core::State the limit.
+//
+// What a worker reports after a load holds for that load. An engine that asks for room in large
+// pieces, or kept some that an earlier load took, reports more for a byte of weights than the next
+// byte would take, and nothing would ever correct that where it keeps the worker out of every plan.
+// So a report above the claim is doubted where no plan is left with it: the claim counts again. A
+// worker that then holds more than it offers has refuted the doubt.
+enum class Doubt { kNone, kDoubted, kRefuted };
+
+struct WorkerMemory {
+  double weight_factor = 1;            // that plans count with: latest report, in doubt the claim
+  Doubt doubt = Doubt::kNone;          // of reports above the claim
+  uint64_t reported_bytes = 0;         // used_bytes of the last Prepared
+  uint64_t limit = 0;                  // the offer, or less for a while after it ran out of memory
+  std::optional<Instant> limit_until;  // then the whole offer is tried again
+  uint32_t failures = 0;
+};
+
+// Whether it may be asked to get layers that it has not. Its disk may be full, or what it is sent
+// damaged: asking again at once would change nothing of it, and what it runs goes on. State's.
+struct WorkerLoading {
+  std::optional<Instant> paused_until;
+  uint32_t pauses = 0;   // since it got something
+  bool is_slow = false;  // paused since a repair took too long: asked again where nobody else can
+};
+
+// Where the model's layers are on the device. Lifecycle and Measuring write it, and Core::State
+// what the worker says of downloads.
+struct WorkerLayers {
+  LayerSet cached;       // blobs on the device
+  LayerSet cached_hubs;  // at least those of their hub form
+  LayerSet requested;    // asked to download (DownloadLayers), not yet answered
+  LayerSet loaded;       // in memory as far as it was told; an upper bound
+  LayerSet loaded_hubs;  // of `loaded` those in hub form: a worker never has both forms of a layer
+  uint64_t downloaded_bytes = 0, download_total_bytes = 0;
+
+  const LayerSet& Cached(bool shards) const { return shards ? cached_hubs : cached; }
+  bool HasCached(const LayerSpan& span) const {
+    return Cached(span.shards).HasAll(span.first, span.end);
+  }
+  void NoteCached(const LayerSpan& span) {
+    cached_hubs.Add(span);
+    if (!span.shards) cached.Add(span);
+  }
+  void NoteLoaded(const LayerSpan& span) {
+    loaded.Add(span);
+    if (span.shards) loaded_hubs.Add(span);
+  }
+};
+
+// What a binding has computed before. A GPU compiles kernels when it first meets a step of 1, 2 to
+// 3, 4 to 7 ... rows, or a batch of so many sessions: on a slow machine that takes seconds.
+class MetSizes {
+ public:
+  void AddStep(uint32_t rows) { steps_ |= Bit(rows); }
+  void AddBatch(size_t sessions) { batches_ |= Bit(static_cast<uint32_t>(sessions)); }
+  bool HasStep(uint32_t rows) const { return (steps_ & Bit(rows)) != 0; }
+  bool HasBatch(size_t sessions) const {
+    return (batches_ & Bit(static_cast<uint32_t>(sessions))) != 0;
+  }
+
+ private:
+  static uint64_t Bit(uint32_t count) { return uint64_t{1} << std::bit_width(count); }
+  uint64_t steps_ = 0, batches_ = 0;
+};
+
+// Steps on their way. Pipeline's.
+struct WorkerSteps {
+  std::deque<SentFrame> in_flight;   // step frames, answered in order
+  std::deque<SentFrame> generating;  // Generates, of which each is answered for itself
+  Instant oldest_since;  // when in_flight.front() became the oldest, or Tokens came after that
+  Instant answered_at;   // a step frame was answered
+  Instant last_at;       // anything was sent or answered
+  bool idle() const { return in_flight.empty() && generating.empty(); }
+  BindingId answered_epoch = 0;  // last binding of which it answered a step
+  MetSizes met;                  // of that binding
+  void NoteAnswered(BindingId epoch) {
+    if (epoch != answered_epoch) met = {};
+    answered_epoch = epoch;
+  }
+  uint64_t tokens_computed = 0;  // rows
+  bool has_served = false;       // it answered a step as a stage of the plan
+};
+
+// Heartbeats. Health's.
+struct WorkerPings {
+  std::deque<SentPing> open;
+  Instant next_at;
+  uint64_t next_nonce = 1;
+  bool upload_probed = false;
+  // An answer is owed and the worker was asked for a sign of life: when last, and until when.
+  std::optional<Instant> probed_at;
+  Instant probe_due;
+};
+
+// How it has done so far, in this connection. State's.
+struct WorkerRecord {
+  std::string problem;           // its last failure, for people
+  uint32_t successes = 0;        // steps since the last failure
+  double slow_reference_us = 0;  // stage time at the last replanning because of slowness; 0: none
+};
+
+// Its part in plans of hubs. Experts' and, where layers need the room, Lifecycle's.
+struct WorkerExperts {
+  // As a holder, by the numbers of experts (Experts): whose place it is, what it was told to hold,
+  // and of that what it has said that it holds. Empty: none.
+  std::vector<bool> wanted, told, held;
+  uint64_t memory_bytes = 0;            // that `told` takes
+  std::optional<double> weight_factor;  // as it has reported
+  BindingId epoch = 0;                  // of the last HoldExperts
+  bool answered = true;
+  Instant answer_deadline;
+  bool was_holder = false;
+  HolderCounts counts;                    // State's: as hubs tell it
+  std::map<WorkerId, HolderTimes> times;  // State's: the same of now, by hub
+  // As a hub.
+  bool is_hub = false, was_hub = false;
+  double model_exchange_us = 0;                // expected wait at a layer by exchange_costs.h
+  double exchange_us = 0;                      // the same by how long hubs turned out to wait
+  std::string told_holders;                    // the last ExpertHolders, without its epoch
+  bool waits = false;                          // some of its experts are held by nobody
+  std::optional<wire::pb::LossReport> losses;  // State's: the last one of this hub
+  // Shard messages.
+  uint64_t longest_message = 0;  // 0: it has no business with them
+  uint64_t messages_sent = 0, messages_received = 0;
+  uint32_t bad_messages = 0;
+};
+
+// What was said last, so that it is said again only when it changes.
+struct WorkerTold {
+  std::optional<wire::WholeModel::State> whole;  // by Planning, to the worker
+  bool whole_asked = false;                      // WholeWishes': the owner is asked
+  uint64_t message_limit = 0;                    // by Pipeline, to the host; 0: none yet
+};
+
+// Every part has one owner who changes it, named above; everyone may read. The fields of Worker
+// itself are State's, and those of `times` belong to whoever takes the measurement.
+struct Worker {
+  WorkerId id = 0;
+  std::string address, network;
+  std::string stranger_network;  // by which it counts before Connect (strangers.h)
+  Instant connected_at;
+  Instant last_heard;
+  std::optional<Instant> held_back_at;  // nothing is read from it since
+  bool ready = false;                   // Connect was accepted
+  bool trusted = false;                 // as WorkerConnected says
+  // It has said that it leaves, and goes on until its layers are elsewhere, at most until then.
+  std::optional<Instant> leaves_at;
+  Offer offer;
+  std::string probation_key;  // the device, across connections
+
+  WorkerTimes times;
+  WorkerMemory memory;
+  WorkerLayers layers;
+  WorkerLoading loading;
+  std::vector<Binding> bindings;  // that it was asked for and not told to drop; Lifecycle's
+  BindingId newest_binding = 0;
+  MeasureJob measure;  // Measuring's
+  WorkerCheck check;
+  WorkerSteps steps;
+  WorkerPings pings;
+  WorkerRecord record;
+  WorkerExperts experts;
+  WorkerTold told;
+  std::optional<TokenBucket> unasked;  // messages of it that answer nothing; State's
+
+  // True while long silences are normal: loading layers, measuring, first steps of a binding.
+  bool Busy() const {
+    return IsLoading() || (measure.phase == MeasureJob::Phase::kRunning && !measure.again) ||
+           (!steps.in_flight.empty() && steps.in_flight.front().epoch != steps.answered_epoch) ||
+           (!steps.generating.empty() && steps.generating.front().epoch != steps.answered_epoch);
+  }
+  // Whether it may have to compile kernels before it answers (MetSizes).
+  bool MeetsNewSize() const {
+    if (offer.kind == "native") return false;
+    if (!steps.in_flight.empty() && !steps.met.HasStep(steps.in_flight.front().rows)) return true;
+    return !steps.generating.empty() && !steps.met.HasBatch(SessionsTogether());
+  }
+  // Of Generates so many are computed at once; the others wait for their turn.
+  size_t SessionsTogether() const {
+    return std::min<size_t>(steps.generating.size(), std::max(offer.makes_tokens, 1u));
+  }
+  // Whether the layer is on its way to the device, asked for by itself or with a binding.
+  bool IsFetching(uint32_t layer) const {
+    return layers.requested.Has(layer) ||
+           std::any_of(bindings.begin(), bindings.end(), [layer](const Binding& binding) {
+             return !binding.loaded && binding.layers.Covers(layer);
+           });
+  }
+  bool IsLoading() const {
+    return !experts.answered || std::any_of(bindings.begin(), bindings.end(),
+                                            [](const Binding& binding) { return !binding.loaded; });
+  }
+  Binding* Find(BindingId wanted) {
+    for (Binding& binding : bindings)
+      if (binding.id == wanted) return &binding;
+    return nullptr;
+  }
+  const Binding* Find(BindingId wanted) const { return const_cast<Worker*>(this)->Find(wanted); }
+  // What the device has said of its line counts until its steps tell.
+  LineRates Rates() const {
+    return {times.down_rate.Median().value_or(offer.download_bytes_per_s * 1e-6),
+            times.up_rate.Median().value_or(offer.upload_bytes_per_s * 1e-6)};
+  }
+  // It was pinged because it owes an answer, and nothing has come since.
+  bool IsProbed() const { return pings.probed_at && last_heard < *pings.probed_at; }
+  // Tokens can be chosen on it without a round trip for each, if it holds all layers.
+  bool CanGenerate() const { return offer.makes_tokens > 0; }
+  bool SpeedKnown() const { return times.overhead_us || times.speed.count() >= 3; }
+};
+
+// By rising id, so that everything that walks over workers is deterministic.
+class Roster {
+ public:
+  Worker& Add(WorkerId id) { return workers_[id]; }
+  void Remove(WorkerId id) { workers_.erase(id); }
+  Worker* Find(WorkerId id) {
+    const auto found = workers_.find(id);
+    return found == workers_.end() ? nullptr : &found->second;
+  }
+  const Worker* Find(WorkerId id) const {
+    const auto found = workers_.find(id);
+    return found == workers_.end() ? nullptr : &found->second;
+  }
+  size_t count() const { return workers_.size(); }
+  size_t ready_count() const {
+    return static_cast<size_t>(std::count_if(workers_.begin(), workers_.end(),
+                                             [](const auto& each) { return each.second.ready; }));
+  }
+  auto begin() { return workers_.begin(); }
+  auto end() { return workers_.end(); }
+  auto begin() const { return workers_.begin(); }
+  auto end() const { return workers_.end(); }
+
+ private:
+  std::map<WorkerId, Worker> workers_;
+};
+
+}  // namespace weft::swarm
