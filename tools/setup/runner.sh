@@ -38,13 +38,16 @@ step_model() { model_up_to_date; }
 step_names() { cut -d'|' -f1 <<< "$all_steps" | sed '/^$/d'; }
 needs_of() { grep "^$1|" <<< "$all_steps" | cut -d'|' -f2; }
 
-# run_step NAME: prints one line when it ends, and on failure the tail of its log.
+# run_step NAME: prints one line when it ends, and on failure the tail of its log. The line says how
+# long it took and how long processors worked for it: "unit  1735 passed, 194 s (cpu 301 s)".
 run_step() {
-  local name=$1 status=0 begin=$SECONDS log="$logs/$1.log" counts="$logs/$1.json" word
+  local name=$1 status=0 begin=$SECONDS log="$logs/$1.log" counts="$logs/$1.json" word cpu
   rm -f "$counts"
-  WEFT_COUNTS="$counts" "$root/dev" __step "$name" > "$log" 2>&1 < /dev/null || status=$?
+  cpu=$(TIMEFORMAT='%U %S'; { time WEFT_COUNTS="$counts" "$root/dev" __step "$name" \
+    > "$log" 2>&1 < /dev/null; } 2>&1) || status=$?
   word=$(node tools/setup/counts.mjs step "$counts" "$status")
-  printf '%-16s %s, %d s\n' "$name" "$word" $((SECONDS - begin))
+  printf '%-16s %s, %d s (cpu %.0f s)\n' "$name" "$word" $((SECONDS - begin)) \
+    "$(awk '{ print $1 + $2 }' <<< "$cpu")"
   if [ "$status" -eq 77 ]; then
     sed 's/^/    /' <(tail -n 1 "$log")
   elif [ "$status" -ne 0 ]; then
