@@ -164,20 +164,54 @@ TEST(CheckAgain, WhoNeverAnswersHasFailed) {
   EXPECT_FALSE(serving.Serves());
 }
 
-// It says that it cannot: as good as no answer.
-TEST(CheckAgain, WhoRefusesIsAskedThreeTimes) {
+// It says that it cannot: as good as no answer. A moment later it could not either.
+TEST(CheckAgain, WhoRefusesIsAskedAfterThreeRequests) {
   Serving serving;
   TestSwarm& swarm = serving.swarm;
   swarm.worker(serving.id).answer_measure = false;
   swarm.ClearLog();
-  serving.Ask(2);
-  for (int i = 0; i < 3; ++i) {
+  for (size_t i = 1; i <= 3; ++i) {
     EXPECT_EQ(serving.Check(), "passed");
+    serving.Ask(1);
+    EXPECT_EQ(serving.Asked(), i);
     swarm.Control(serving.id, swarm.Failed(0, ErrorCode::kUnavailable));
-    swarm.Advance(Milliseconds(1));
+    swarm.Advance(Seconds(25));
+    EXPECT_EQ(serving.Asked(), i);
   }
   EXPECT_EQ(serving.Asked(), 3u);
   EXPECT_EQ(serving.Check(), "failed");
+}
+
+// Two devices that are each full run the halves. The owner's third one stands by with the half that
+// is not in question, and has no room beside it for a layer to compare with.
+TEST(CheckAgain, OneThatStandsByMakesRoomForRowsToCompareWith) {
+  TestSwarm swarm;
+  swarm.hold_plans = true;
+  TestWorker stranger = Half();
+  stranger.trusted = false;
+  stranger.address = "10.0.0.7";
+  const WorkerId own = swarm.JoinTimed(Half()), liar = swarm.JoinTimed(stranger);
+  swarm.AnswerPlan({{own, {0, 3}}, {liar, {3, 6}}});
+  swarm.Advance(Seconds(1));
+  const auto check = [&] { return std::string(swarm.picture().workers.at(1).check); };
+  ASSERT_EQ(check(), "passed");
+  TestWorker spare = Half();
+  spare.run_us = 5000;
+  const WorkerId third = swarm.JoinTimed(spare);
+  swarm.hold_plans = false;
+  swarm.AnswerNoPlan();
+  swarm.Advance(Seconds(1));
+  EXPECT_THAT(swarm.Sent(third), HasSubstr("prepare_stage"));
+  swarm.ClearLog();
+  swarm.worker(liar).wrong_rows = true;
+  for (int i = 0; i < 3; ++i) {
+    swarm.Submit({7 + i}, 2);
+    swarm.Advance(Seconds(1));
+  }
+  EXPECT_EQ(check(), "failed");
+  EXPECT_EQ(
+      swarm.Sent(third),
+      "release measure_speed release prepare_stage invalidate_sessions release prepare_stage");
 }
 
 }  // namespace

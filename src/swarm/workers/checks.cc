@@ -152,6 +152,10 @@ std::optional<Probe> Checks::ProbeAgain(const Worker& worker, uint64_t requests,
   if (check.state != CheckState::kPassed || !check.has_served) return std::nullopt;
   if (requests == check.passed_requests && now < check.passed_at + options_.timeouts.check_again)
     return std::nullopt;
+  // A disk that fails once fails again a moment later.
+  if (check.unanswered > 0 && requests == check.again_requests &&
+      now < check.again_at + options_.timeouts.check_again)
+    return std::nullopt;
   std::vector<LayerSpan> units = LoadedUnits(worker);
   std::erase_if(units, [this](const LayerSpan& unit) { return !IsVouched(unit); });
   if (units.empty()) return std::nullopt;

@@ -109,7 +109,9 @@ bool Measuring::Settle(bool calm, bool idle, uint64_t requests, Instant now) {
       }
       gave_up = worker.measure.tried = true;
     }
-    if (const auto probe = PickProbe(worker)) {
+    auto probe = PickProbe(worker);
+    if (!probe) probe = MakeRoomForProbe(worker);
+    if (probe) {
       const LayerSpan& layers = probe->layers;
       Start(worker, {layers.first, layers.end, layers.end}, probe, now);
     }
@@ -147,8 +149,29 @@ void Measuring::AskAgain(Worker& worker, Instant now) {
   const auto probe = checks_.ProbeAgain(worker, requests_, now);
   if (!probe || !Fits(worker, probe->layers.first, probe->layers.end)) return;
   ++worker.check.again_count;
+  worker.check.again_at = now;
+  worker.check.again_requests = requests_;
   worker.measure.again = true;
   Start(worker, {probe->layers.first, probe->layers.end, probe->layers.end}, probe, now);
+}
+
+// Rows of a device that serves are to be compared, and nobody who is trusted has room for such a
+// layer: one that stands by lets go of what it holds ready. Planning gives it a stage again later.
+std::optional<Probe> Measuring::MakeRoomForProbe(Worker& worker) {
+  if (lifecycle_.IsUsed(worker.id) || worker.IsLoading() || worker.experts.memory_bytes > 0)
+    return std::nullopt;
+  const auto probe = checks_.ProbeForOthers(worker, [&](LayerSpan layers) {
+    return costs_.MemoryBytes(worker.memory.weight_factor, layers) <= worker.memory.limit;
+  });
+  if (!probe) return std::nullopt;
+  for (const auto& [id, other] : roster_) {
+    const auto has_room = [&](LayerSpan layers) {
+      return layers == probe->layers && Fits(other, layers.first, layers.end);
+    };
+    if (other.ready && checks_.ProbeForOthers(other, has_room)) return std::nullopt;
+  }
+  lifecycle_.KeepStandbys(worker, [](LayerSpan) { return false; });
+  return Fits(worker, probe->layers.first, probe->layers.end) ? probe : std::nullopt;
 }
 
 void Measuring::Start(Worker& worker, const MeasureRanges& ranges, std::optional<Probe> only,

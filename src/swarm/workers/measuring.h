@@ -40,6 +40,7 @@ class Measuring {
  private:
   std::optional<MeasureRanges> PickRanges(const Worker& worker) const;
   std::optional<MeasureRanges> PickKept(const Worker& worker) const;
+  std::optional<Probe> MakeRoomForProbe(Worker& worker);
   bool Fits(const Worker& worker, uint32_t first, uint32_t end) const;
   bool MayMeasure(const Worker& worker, bool idle, Instant now) const;
   std::optional<Probe> PickProbe(const Worker& worker) const;

@@ -87,8 +87,10 @@ struct WorkerCheck {
   Instant passed_at;
   uint64_t passed_requests = 0;
   bool has_served = false;
-  uint32_t again_count = 0;  // how often it was asked since the first time
-  uint32_t unanswered = 0;   // of these the last in a row
+  uint32_t again_count = 0;     // how often it was asked since the first time
+  uint32_t unanswered = 0;      // of these the last in a row
+  Instant again_at;             // when it was asked last, and
+  uint64_t again_requests = 0;  // how many requests had ended by then
 };
 
 struct MeasureJob {
