@@ -18,6 +18,7 @@ void AddEvalCommand(CLI::App& app, int* exit_code);
 void AddGroupsCommand(CLI::App& app, int* exit_code);
 void AddProfileCommand(CLI::App& app, int* exit_code);
 void AddTextCommands(CLI::App& app, int* exit_code);  // tokenize, render
+void AddGrammarCommand(CLI::App& app, int* exit_code);
 void AddSimCommand(CLI::App& app, int* exit_code);
 void AddOnnxSplitCommand(CLI::App& app, int* exit_code);
 

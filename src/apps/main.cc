@@ -37,6 +37,7 @@ int Main(const std::vector<std::string>& arguments) {
   AddGenerateCommand(app, &exit_code);
   AddEvalCommand(app, &exit_code);
   AddTextCommands(app, &exit_code);
+  AddGrammarCommand(app, &exit_code);
   AddSimCommand(app, &exit_code);
   AddOnnxSplitCommand(app, &exit_code);
   try {

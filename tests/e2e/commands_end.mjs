@@ -120,6 +120,7 @@ const kWork = {
   tokenize: () => [["tokenize", modelFolder("weft-tiny")], /\[\d+/, '"a fox"\n'],
   render: () => [["render", modelFolder("weft-tiny")], /fox/,
     JSON.stringify({ messages: [{ role: "user", content: "a fox" }] })],
+  grammar: () => [["grammar"], /"accepted":\[true\]/, '{"regex": "a+", "check": ["aa"]}\n'],
   plan: () => {
     const devices = join(home, "devices.json");
     writeFileSync(devices, JSON.stringify({ workers: [{ name: "a", memory: "1GiB" }] }));
@@ -142,6 +143,7 @@ const kRefused = {
   profile: [kNothing, "--text", kNothing],
   plan: [kNothing, "--workers", kNothing], generate: [kNothing, "--prompt", "a"],
   eval: [kNothing, "--reference", kNothing], tokenize: [kNothing], render: [kNothing],
+  grammar: ["--tokenizer", kNothing],
   "onnx-split": [kNothing, join(home, "out")],
 };
 

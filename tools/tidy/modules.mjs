@@ -13,6 +13,7 @@ export const kCxxModules = {
   program: ["base", "tensor"],
   lower: ["base", "tensor", "onnx", "program"],
   text: ["base"],
+  grammar: ["base"],
   convert: ["base", "tensor", "onnx", "lower", "program", "package", "text"],
   planner: ["base"],
   kernels: ["base", "tensor", "sampling"],
@@ -22,7 +23,7 @@ export const kCxxModules = {
   net: ["base"],
   hub: ["base", "net", "package"],
   journal: ["base"],
-  api: ["base", "swarm", "text", "sampling"],
+  api: ["base", "swarm", "text", "sampling", "grammar"],
   server: ["base", "wire", "package", "text", "planner", "swarm", "net", "journal", "api"],
   sim: ["base", "swarm", "planner", "wire", "worker", "engine", "program", "sampling"],
   apps: ["*"],
@@ -49,6 +50,7 @@ export const kCxxTestExtras = {
   worker: ["convert", "net"],
   engine: ["convert", "text"],
   api: ["net"],
+  grammar: ["text"],
 };
 
 // Third-party headers that stay behind one module's interface.

@@ -143,6 +143,11 @@ std::string_view Tokenizer::TokenText(int32_t id) const {
   return data_->vocabulary.Text(id);
 }
 
+bool Tokenizer::IsControl(int32_t id) const {
+  const AddedToken* const added = data_->AddedOf(id);
+  return added != nullptr && added->is_control();
+}
+
 std::string Tokenizer::TokenBytes(int32_t id) const {
   const std::string_view text = TokenText(id);
   return data_->AddedOf(id) != nullptr ? std::string(text) : data_->decoder.TokenBytes(text);

@@ -51,6 +51,8 @@ class Tokenizer {
   std::string_view TokenText(int32_t id) const;
   // The bytes that the token stands for, which may be half a character.
   std::string TokenBytes(int32_t id) const;
+  // Whether it steers the model and is no text: decoding skips it, or it ends a turn.
+  bool IsControl(int32_t id) const;
   std::optional<int32_t> TokenId(std::string_view text) const;
   // One more than the largest id, added tokens included.
   int32_t vocab_count() const;

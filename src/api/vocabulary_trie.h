@@ -1,0 +1,17 @@
+// A model's vocabulary as grammars see it: the bytes of each token of text.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "grammar/token_trie.h"
+#include "text/tokenizer/tokenizer.h"
+
+namespace weft::api {
+
+// Control tokens are no text; `stop_ids` end one.
+std::shared_ptr<const grammar::TokenTrie> VocabularyTrie(const Tokenizer& tokenizer,
+                                                         std::vector<int32_t> stop_ids);
+
+}  // namespace weft::api
