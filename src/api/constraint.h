@@ -25,8 +25,9 @@ struct Constraint {
   grammar::Compiled Compile() const;
 };
 
-// An object as vLLM has it, with exactly one of "json" (a schema, or its text), "json_object": true,
-// "regex", "choice" and "grammar". `field` is what it is called in errors; "": it has no name.
+// An object as vLLM has it, with exactly one of "json" (a schema, or its text), "json_object":
+// true, "regex", "choice" and "grammar". `field` is what it is called in errors; "": it has no
+// name.
 ApiResult<Constraint> ReadConstraint(const boost::json::object& object, const std::string& field);
 
 }  // namespace weft::api
