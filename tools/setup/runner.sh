@@ -17,10 +17,11 @@ oracles|data|what other implementations answer, for unit tests to compare with
 unit|build data oracles|unit tests of all C++ modules
 model|build|the embedded model as a package
 conformance|build model data|cases of tests/conformance
-sim|build|200 simulated swarms with faults
+sim|build|1,000 simulated swarms with faults
 fuzz-build||fuzz targets with clang, address and undefined-behaviour sanitizers
 fuzz|fuzz-build|a few seconds of every fuzz target
 clone|build data|a copy of the tracked files alone has every test and its data
+processes|build web-build model data|servers, native and headless workers without a browser
 e2e|build web-build model data|browser tabs and native workers together
 more-data|build model|deep: unit tests and conformance with other reference data, $WEFT_MORE_DATA
 clang-tidy-all|build|deep: clang-tidy of every file
@@ -66,17 +67,18 @@ run_lane() {
 }
 
 # The order is for two cores: what compiles on one side, what waits or is single-threaded on the
-# other. What compiles, fuzzes or converts beside browsers takes only what they leave (SCHED_IDLE):
-# tabs that lack a processor for seconds test patience, not weft.
+# other. Browsers wait for most of their time: what has no browser runs beside them. What compiles,
+# fuzzes or converts takes only what all of them leave (SCHED_IDLE): tabs that lack a processor for
+# seconds test patience, not weft.
 run_everything() {
   run_lane tidy format tools types eslint web-build data oracles &
   run_lane build
   wait
   run_lane model
   idle_lane fuzz-build clang-tidy fuzz &
-  run_lane unit
   idle_lane conformance sim clone &
-  run_lane web-unit e2e # web-unit runs weft, too
+  run_lane web-unit processes & # web-unit runs weft, too
+  run_lane unit e2e
   wait
 }
 
@@ -125,7 +127,7 @@ prepare_for() {
       format) apt_ready clang-format ;;
       build | unit | model | sim*) ready_native ;;
       fuzz* | clang-tidy* | asan-* | tsan) ready_clang ;;
-      e2e) ready_browser ;;
+      processes | e2e) ready_browser ;;
     esac
   done
 }

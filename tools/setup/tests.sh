@@ -151,12 +151,16 @@ fuzz_all() {
 step_fuzz() { fuzz_all "${WEFT_FUZZ_SECONDS:-3}"; }
 step_fuzz_long() { fuzz_all "${WEFT_FUZZ_SECONDS:-60}"; }
 
-step_e2e() {
+# end_to_end OPTION: files of tests/e2e that use a browser (--files-with-matches), or do not
+# (--files-without-match): by what they import.
+end_to_end() {
   local files
-  mapfile -t files < <(find tests/e2e -maxdepth 1 -name '*.mjs' 2> /dev/null | sort)
-  [ ${#files[@]} -gt 0 ] || not_there "tests/e2e holds no *.mjs yet"
+  mapfile -t files < <(grep "$1" -E 'lib/(tabs|pages|engines|firefox|webkit)\.mjs' tests/e2e/*.mjs)
   WEFT="$weft" node_tests "${files[@]}"
 }
+
+step_e2e() { end_to_end --files-with-matches; }
+step_processes() { end_to_end --files-without-match; }
 
 # What is undefined fails the test that did it; by itself the sanitizer would only say so.
 step_asan_ubsan() {
@@ -194,7 +198,7 @@ command_e2e() {
   model_up_to_date
   ready_browser
   if [ $# -eq 0 ]; then
-    step_e2e
+    WEFT="$weft" node_tests tests/e2e/*.mjs
   else
     WEFT="$weft" node_tests "$@"
   fi

@@ -2,7 +2,9 @@
 // free ports, chat completions, the picture of the swarm.
 import assert from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";
-import { cpSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import {
+  cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync,
+} from "node:fs";
 import { basename, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
@@ -34,19 +36,32 @@ export function packageOf(model, quantisation = "") {
   const name = [model, quantisation].filter(Boolean).join("-");
   const folder = join(root, "build/e2e/packages", name);
   if (existsSync(join(folder, "weft.json"))) return folder;
-  mkdirSync(join(root, "build/e2e/packages"), { recursive: true });
+  // Two processes of tests may want it at the same time: whoever is first puts it there whole.
+  const making = mkdtempSync(join(mkdir("build/e2e"), "making-"));
   const how = quantisation === "" ? [] : ["--quant", quantisation];
-  const source = withChatTemplate(kModels[model]);
-  execFileSync(weft, ["convert", source, folder, ...how], { stdio: "pipe" });
+  const source = withChatTemplate(kModels[model], making);
+  execFileSync(weft, ["convert", source, join(making, name), ...how], { stdio: "pipe" });
+  mkdir("build/e2e/packages");
+  try {
+    renameSync(join(making, name), folder);
+  } catch (error) {
+    if (!existsSync(join(folder, "weft.json"))) throw error;
+  }
+  rmSync(making, { recursive: true });
   return folder;
+}
+
+function mkdir(name) {
+  mkdirSync(join(root, name), { recursive: true });
+  return join(root, name);
 }
 
 // A model without a chat template gets one that joins what is said, in a copy of its folder, so
 // that tests may ask any model in the same way.
-function withChatTemplate(source) {
+function withChatTemplate(source, folder) {
   const config = JSON.parse(readFileSync(join(source, "tokenizer_config.json"), "utf8"));
   if (config.chat_template || existsSync(join(source, "chat_template.jinja"))) return source;
-  const copy = join(root, "build/e2e/models", basename(source));
+  const copy = join(folder, "models", basename(source));
   cpSync(source, copy, { recursive: true });
   const joined = "{{ bos_token }}{% for message in messages %}{{ message.content }}{% endfor %}";
   writeFileSync(join(copy, "chat_template.jinja"), joined);
