@@ -54,6 +54,11 @@ class Generations {
       if (is_over(known.session, known.epoch)) known.stopped = true;
   }
 
+  bool IsStopped(uint32_t sequence) const {
+    const auto known = known_.find(sequence);
+    return known != known_.end() && known->second.stopped;
+  }
+
   // Whether the next work is a batch, where other work waits or does not.
   bool IsNext(bool others_wait) const {
     return !joined_.empty() && (places_ == 1 || due_ || !others_wait);

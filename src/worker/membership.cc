@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "wire/fork_frame.h"
 #include "wire/version.h"
+#include "worker/answers.h"
 
 namespace weft::worker {
 
@@ -105,7 +106,9 @@ void Membership::OnControl(pb::ServerMessage message) {
     case Kind::kExpertHolders:
       return OnExpertHolders(message.expert_holders());
     default:
-      return Violation("The server sent an unknown control message: update weft.");
+      return End(Error(ErrorCode::kUnsupported,
+                       "The server sent a control message that this worker does not know: update "
+                       "weft on this device."));
   }
 }
 
@@ -253,6 +256,7 @@ void Membership::OnInvalidateSessions(const pb::InvalidateSessions& message) {
 void Membership::OnRelease() {
   stages_.Clear();
   experts_.Clear();
+  DropExpertLoads();
   kept_.clear();
   sessions_.clear();
   StopOver();
@@ -366,6 +370,13 @@ void Membership::DropUnwantedLoads() {
   }
 }
 
+void Membership::DropExpertLoads() {
+  for (auto load = loads_.begin(); load != loads_.end();) {
+    const auto each = load++;
+    if (each->second.experts) DropLoad(each);
+  }
+}
+
 void Membership::DropLoad(std::map<uint32_t, Load>::iterator load) {
   fetches_.Drop(load->first);
   std::erase(fetched_, load->first);
@@ -446,7 +457,13 @@ void Membership::OnInstalled(uint32_t ticket, const Result<Outcome>& outcome) {
   reading_.reset();
   const auto found = loads_.find(ticket);
   if (found == loads_.end()) return;  // retired while it was being installed
-  if (!outcome.ok()) return FailLoad(ticket, outcome.error());
+  if (!outcome.ok()) {
+    // Some of its layers may have become part of the engine.
+    const bool leaves_layers = !found->second.experts;
+    FailLoad(ticket, outcome.error());
+    if (leaves_layers) UnloadWhatIsNotNeeded();
+    return;
+  }
   const Load load = std::move(found->second);
   loads_.erase(found);
   if (load.experts) return OnExpertsInstalled(load, *outcome);
@@ -462,9 +479,7 @@ void Membership::OnInstalled(uint32_t ticket, const Result<Outcome>& outcome) {
 }
 
 void Membership::OnTimings(const Result<Outcome>& outcome) {
-  // What was loaded only to be measured goes again.
-  ++unloads_waiting_;
-  waiting_.push_front(Work(WhatIsNeeded()));
+  UnloadWhatIsNotNeeded();  // what was loaded only to be measured
   if (!outcome.ok()) return Say(FailedMessage(0, outcome.error()));
   pb::WorkerMessage message;
   const auto& timings = std::get<Timings>(*outcome);
@@ -481,6 +496,11 @@ void Membership::OnTimings(const Result<Outcome>& outcome) {
     for (const Duration run : measured.runs) timing.add_run_us(static_cast<uint64_t>(run.us));
   }
   Say(std::move(message));
+}
+
+void Membership::UnloadWhatIsNotNeeded() {
+  ++unloads_waiting_;
+  waiting_.push_front(Work(WhatIsNeeded()));
 }
 
 // ---- the computing thread ----
@@ -539,6 +559,7 @@ void Membership::OnMadeTokens(const Running& ran, Result<Outcome> outcome) {
   }
   for (MadeOfOne& made : std::get<MadeTokens>(*outcome).of_each) {
     const uint32_t sequence = made.tokens.sequence;
+    if (generations_.IsStopped(sequence)) made.tokens.last = true;
     const bool goes_on = !made.error && !made.tokens.last;
     if (made.error)
       Say(StepFailedMessage(sequence, made.tokens.epoch, 0, *made.error));
@@ -558,6 +579,16 @@ bool Membership::IsIdle() const {
 
 void Membership::Advance() {
   AnswerInit();
+  if (auto layers = fetches_.Begin()) {
+    Fetch fetch{std::move(*layers), {}, false};
+    const auto load = loads_.find(*fetches_.served());  // or of DownloadLayers
+    if (load != loads_.end()) {
+      if (load->second.experts) fetch.experts = *load->second.experts;
+      fetch.shards = load->second.shards;
+    }
+    actions_.push_back(std::move(fetch));
+  }
+  if (fetches_.TakeInterrupt()) actions_.push_back(InterruptFetch{});
   // Hubs' dispatches and all other work take turns; steps that were begun come before others.
   while (!ended_ && !running_) {
     if (std::exchange(experts_turn_, false) && BeginExperts()) break;
@@ -594,16 +625,6 @@ void Membership::Advance() {
     read_interrupted_ = true;
     actions_.push_back(InterruptRead{});
   }
-  if (auto layers = fetches_.Begin()) {
-    Fetch fetch{std::move(*layers), {}, false};
-    const auto load = loads_.find(*fetches_.served());  // or of DownloadLayers
-    if (load != loads_.end()) {
-      if (load->second.experts) fetch.experts = *load->second.experts;
-      fetch.shards = load->second.shards;
-    }
-    actions_.push_back(std::move(fetch));
-  }
-  if (fetches_.TakeInterrupt()) actions_.push_back(InterruptFetch{});
 }
 
 void Membership::Begin(Waiting waiting) {
@@ -623,8 +644,8 @@ void Membership::Begin(Waiting waiting) {
     actions_.push_back(Compute{InstallExperts{std::move(install.layers)}});
     return;
   }
-  actions_.push_back(
-      Compute{InstallLayers{std::move(install.layers), load->second.ranges, load->second.shards}});
+  actions_.push_back(Compute{InstallLayers{std::move(install.layers), load->second.ranges,
+                                           load->second.shards, load->second.epoch}});
 }
 
 void Membership::BeginWork(Work work) {
@@ -694,7 +715,10 @@ void Membership::On(KeptLongEnough&) {
 
 void Membership::DropLoads() {
   const bool loads = running_ && (running_->install || running_->measures);
-  const bool holds_more = loads || !loads_.empty() || !kept_.empty();
+  const auto& bindings = stages_.bindings();
+  const bool is_unfinished = std::any_of(bindings.begin(), bindings.end(),
+                                         [](const auto& binding) { return !binding.loaded; });
+  const bool holds_more = loads || is_unfinished || !kept_.empty();
   experts_.Clear();
   senders_.clear();
   experts_epoch_ = 0;
@@ -762,25 +786,6 @@ void Membership::Say(pb::WorkerMessage message) {
 
 void Membership::SayFrame(std::vector<Slice> message) {
   if (connected_) actions_.push_back(SendFrame{std::move(message)});
-}
-
-pb::WorkerMessage Membership::FailedMessage(uint32_t epoch, const Error& error) {
-  pb::WorkerMessage message;
-  message.mutable_failed()->set_epoch(epoch);
-  message.mutable_failed()->set_code(std::string(ErrorCodeName(error.code())));
-  message.mutable_failed()->set_message(error.ToString());
-  return message;
-}
-
-pb::WorkerMessage Membership::StepFailedMessage(uint32_t sequence, uint32_t epoch, uint32_t stage,
-                                                const Error& error) {
-  pb::WorkerMessage message;
-  message.mutable_step_failed()->set_sequence(sequence);
-  message.mutable_step_failed()->set_epoch(epoch);
-  message.mutable_step_failed()->set_stage(stage);
-  message.mutable_step_failed()->set_code(std::string(ErrorCodeName(error.code())));
-  message.mutable_step_failed()->set_message(error.ToString());
-  return message;
 }
 
 }  // namespace weft::worker

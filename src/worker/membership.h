@@ -159,6 +159,7 @@ class Membership {
   void BeginBatch();
   void Add(Load load);
   void DropUnwantedLoads();
+  void DropExpertLoads();
   void DropLoad(std::map<uint32_t, Load>::iterator load);
   // The next message's dispatches, if there are any.
   bool BeginExperts();
@@ -174,6 +175,7 @@ class Membership {
   void CarryHub();
   // Of every binding, and what the last Retire named.
   KeepLayers WhatIsNeeded() const;
+  void UnloadWhatIsNotNeeded();
   // Layers that are kept for more than their hub form.
   std::vector<engine::LayerRange> KeptWhole() const;
   void FailLoad(uint32_t ticket, const Error& error);
@@ -196,9 +198,6 @@ class Membership {
   void SayShards(uint32_t peer, std::vector<wire::ExpertFrame> frames);
   // Behind the work that waits.
   void SayInOrder(wire::pb::WorkerMessage message) { waiting_.push_back(std::move(message)); }
-  static wire::pb::WorkerMessage FailedMessage(uint32_t epoch, const Error& error);
-  static wire::pb::WorkerMessage StepFailedMessage(uint32_t sequence, uint32_t epoch,
-                                                   uint32_t stage, const Error& error);
   void End(Error error);
   void Violation(std::string sentence) { End(Error(ErrorCode::kInvalidData, std::move(sentence))); }
 

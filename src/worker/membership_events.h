@@ -33,6 +33,7 @@ struct InstallLayers {
   std::unique_ptr<engine::LoadedLayers> layers;
   std::vector<engine::LayerRange> ranges;  // loaded afterwards
   bool shards = false;                     // in their hub form
+  uint32_t epoch = 0;                      // of their binding; 0: they are to be measured
 };
 // Experts that were read are held from now on, and no others. Outcome: ExpertsInstalled.
 struct InstallExperts {

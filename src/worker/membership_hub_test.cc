@@ -1,4 +1,5 @@
-// Membership of a hub: steps that wait for experts on other machines, and what waits for them.
+// What a hub tells of those who hold experts for it. What else it does is in
+// tests/conformance/membership.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,7 +10,6 @@ namespace weft::worker {
 namespace {
 
 using testing::ElementsAre;
-using testing::HasSubstr;
 using testing::IsEmpty;
 
 constexpr uint32_t kHolder = 5;
@@ -60,11 +60,6 @@ class MembershipHubTest : public MembershipTest {
       bytes.insert(bytes.end(), piece.bytes().begin(), piece.bytes().end());
     return Told(std::move(bytes));
   }
-  Said Release(uint32_t session) {
-    pb::ServerMessage message;
-    message.mutable_invalidate_sessions()->add_sessions(session);
-    return Told(message);
-  }
   // A token whose row is answered in a millisecond.
   void Token(uint32_t sequence) {
     Step(sequence, 1, 1, sequence - 1);
@@ -91,110 +86,8 @@ class MembershipHubTest : public MembershipTest {
     Holders({kHolder});
   }
 
-  // Sequences of dispatches: of the first and of the second place.
-  static constexpr uint32_t kFirst = 1, kSecond = 1 | wire::kBatchBit;
   uint32_t statement_ = 0, stats_ms_ = 0;
 };
-
-TEST_F(MembershipHubTest, AStepStopsIsResumedAndAnswered) {
-  Start();
-  EXPECT_THAT(Step(1, 1), ElementsAre("COMPUTE step 1"));
-  EXPECT_THAT(Waits(), ElementsAre("shards to 5 1:0", "WAKE"));
-  EXPECT_THAT(Result(kFirst), ElementsAre("WAKE NEVER", "COMPUTE resume 0 with 1 values"));
-  EXPECT_THAT(WorkOver(StepReply{}), ElementsAre("frame"));
-}
-
-TEST_F(MembershipHubTest, StepsOfOtherSessionsRunMeanwhileAndAnswersKeepTheirOrder) {
-  Start();
-  Step(1, 1, 1);
-  Step(2, 1, 2);
-  Step(3, 1, 1, 1);
-  EXPECT_THAT(Waits(), ElementsAre("shards to 5 1:0", "WAKE", "COMPUTE step 2"));
-  // The third continues the first.
-  EXPECT_THAT(Waits(), ElementsAre("shards to 5 1:0"));
-  EXPECT_THAT(Result(kSecond), ElementsAre("COMPUTE resume 1 with 1 values"));
-  EXPECT_THAT(WorkOver(StepReply{}), IsEmpty());
-  EXPECT_THAT(Result(kFirst), ElementsAre("WAKE NEVER", "COMPUTE resume 0 with 1 values"));
-  EXPECT_THAT(WorkOver(StepReply{}), ElementsAre("frame", "frame", "COMPUTE step 3"));
-}
-
-TEST_F(MembershipHubTest, RefusalsDoNotOvertakeStepsEither) {
-  Start();
-  Step(1, 1);
-  Waits();
-  EXPECT_THAT(Step(2, 99), IsEmpty());
-  Result(kFirst);
-  EXPECT_THAT(WorkOver(StepReply{}), ElementsAre("frame", "step_failed 2 invalid_argument"));
-}
-
-TEST_F(MembershipHubTest, WhatForgetsWaitsForTheStepsThatItWouldCut) {
-  Start();
-  Step(1, 1);
-  Waits();
-  EXPECT_THAT(Release(2), ElementsAre("COMPUTE release sessions"));
-  WorkOver();
-  EXPECT_THAT(Release(1), IsEmpty());
-  EXPECT_THAT(Result(kFirst), ElementsAre("WAKE NEVER", "COMPUTE resume 0 with 1 values"));
-  EXPECT_THAT(WorkOver(StepReply{}), ElementsAre("frame", "COMPUTE release sessions"));
-}
-
-TEST_F(MembershipHubTest, AStepWhoseExpertsNobodyHoldsWaitsForWhoever) {
-  Start();
-  Step(1, 1);
-  EXPECT_THAT(Holders({}), IsEmpty());
-  EXPECT_THAT(Waits(), IsEmpty());
-  EXPECT_THAT(Holders({9}), ElementsAre("shards to 9 1:0", "WAKE"));
-  EXPECT_THAT(Result(kFirst, 9), ElementsAre("WAKE NEVER", "COMPUTE resume 0 with 1 values"));
-}
-
-TEST_F(MembershipHubTest, AStepThatNobodyCanHelpGivesWayToWhatForgetsIt) {
-  Start();
-  Step(1, 1);
-  Waits();
-  EXPECT_THAT(Holders({}), ElementsAre("WAKE NEVER"));
-  EXPECT_THAT(Release(1), ElementsAre("step_failed 1 unavailable", "COMPUTE abandon 0"));
-  EXPECT_THAT(WorkOver(), ElementsAre("COMPUTE release sessions"));
-  EXPECT_THAT(WorkOver(), IsEmpty());
-  EXPECT_THAT(Step(2, 1), ElementsAre("COMPUTE step 2"));
-}
-
-TEST_F(MembershipHubTest, WhatTheHubHoldsItselfTakesNoDetour) {
-  Start();
-  pb::ServerMessage hold;
-  hold.mutable_hold_experts()->set_epoch(2);
-  wire::FillExpertSets({{1, {0}}}, *hold.mutable_hold_experts()->mutable_sets());
-  Told(hold);
-  FetchOver();
-  Read();
-  WorkOver(ExpertsInstalled{50});
-  Holders({7}, 7);
-  Step(1, 1);
-  EXPECT_THAT(Waits(), ElementsAre("WAKE", "COMPUTE experts 1:0"));
-  wire::ExpertFrame result = Dispatch(kFirst, 1, 0);
-  result.type = wire::ExpertFrameType::kResult;
-  EXPECT_THAT(WorkOver(ExpertResults{{result}, Milliseconds(1)}),
-              ElementsAre("WAKE NEVER", "COMPUTE resume 0 with 1 values"));
-}
-
-TEST_F(MembershipHubTest, AHolderThatIsLateIsAskedAgain) {
-  Start();
-  Step(1, 1);
-  EXPECT_THAT(Waits(), ElementsAre("shards to 5 1:0", "WAKE"));
-  Holders({kHolder, 6});
-  now_ = now_ + Milliseconds(600);
-  EXPECT_THAT(Told(TimerDue{}), ElementsAre("shards to 6 1:0", "WAKE"));
-}
-
-TEST_F(MembershipHubTest, ThreeMessagesThatAreNonePutTheirSenderAside) {
-  Start();
-  Step(1, 1);
-  Waits();
-  std::vector<uint8_t> cut = {wire::kShardByte, kHolder};
-  cut.resize(wire::kShardHeadBytes + wire::kExpertHeaderBytes);
-  EXPECT_THAT(Told(cut), IsEmpty());
-  EXPECT_THAT(Told(cut), IsEmpty());
-  EXPECT_THAT(Told(cut), ElementsAre("WAKE NEVER"));
-}
 
 TEST_F(MembershipHubTest, WhoWantsToKnowWhatHoldersDidIsTold) {
   stats_ms_ = 1000;
@@ -243,48 +136,6 @@ TEST_F(MembershipHubTest, AServerThatDoesNotAskHearsNothingOfHolders) {
   Start();
   Token(1);
   EXPECT_THAT(Stats(Seconds(5)), IsEmpty());
-}
-
-TEST_F(MembershipHubTest, AConnectionThatBreaksAbandonsItsSteps) {
-  Start();
-  Step(1, 1, 1);
-  Step(2, 1, 2);
-  Waits();
-  EXPECT_THAT(Told(ConnectionLost{}), ElementsAre("WAKE NEVER", "KEEP 60000"));
-  // The second computes on, unanswered.
-  EXPECT_THAT(Waits(), ElementsAre("COMPUTE abandon 0 1"));
-  EXPECT_THAT(WorkOver(), IsEmpty());
-  Told(ConnectedAgain{});
-  EXPECT_THAT(Told(InitMessage()), ElementsAre("SILENCE 3000", "COMPUTE stock 1 s1 s2"));
-}
-
-TEST_F(MembershipHubTest, ARetiredHubKeepsWhatWasMeasuredOnly) {
-  Start();
-  EXPECT_THAT(Told(RetireMessage({1}, 0, kTestLayers)), ElementsAre("COMPUTE keep 0-6 hubs 0-6"));
-  WorkOver();
-  Told(MeasureMessage(0, 1));
-  FetchOver();
-  Read();
-  EXPECT_THAT(WorkOver(Installed{}), ElementsAre("COMPUTE measure 0-1"));
-  EXPECT_THAT(WorkOver(Timings{{{{0, 1}, {}}}}),
-              ElementsAre(HasSubstr("measured"), "COMPUTE keep hubs 0-6"));
-}
-
-class MembershipNoHubTest : public MembershipTest {};
-
-TEST_F(MembershipNoHubTest, IsAskedForNothingOfTheKind) {
-  Join();
-  pb::ServerMessage message = PrepareMessage(1, 0, 2);
-  message.mutable_prepare_stage()->set_shards(true);
-  EXPECT_THAT(Told(message), ElementsAre("FINISH invalid_data"));
-  EXPECT_THAT(Problem(), HasSubstr("cannot be a hub"));
-}
-
-TEST_F(MembershipNoHubTest, HearsOfNoHolders) {
-  Join();
-  pb::ServerMessage message;
-  message.mutable_expert_holders()->set_epoch(1);
-  EXPECT_THAT(Told(message), ElementsAre("FINISH invalid_data"));
 }
 
 }  // namespace

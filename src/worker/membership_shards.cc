@@ -17,10 +17,7 @@ void Membership::OnHoldExperts(const pb::HoldExperts& message) {
   experts_epoch_ = message.epoch();
   // What it does not name is not computed any more; what it adds is, once it is loaded.
   experts_.HoldOnly(*sets);
-  for (auto load = loads_.begin(); load != loads_.end();) {
-    const auto each = load++;
-    if (each->second.experts) DropLoad(each);  // the newest counts
-  }
+  DropExpertLoads();  // the newest counts
   Load load;
   load.epoch = message.epoch();
   load.experts = std::move(*sets);

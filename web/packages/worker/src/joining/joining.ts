@@ -8,6 +8,7 @@ import type { Manifest } from "../download/manifest.ts";
 import type { PackageSource } from "../download/packageSource.ts";
 import { toHex } from "../download/sha256.ts";
 import type { ConnectKind, Ending, JoinedAs } from "../membership/events.ts";
+import { packageProblemOf } from "../membership/initCheck.ts";
 import { memoryFactor } from "../stage/memoryFactor.ts";
 
 // What this device says of itself.
@@ -41,8 +42,6 @@ export async function join(
   init: Init,
   { offer, source, measureDownload }: JoiningParts,
 ): Promise<{ manifest: Manifest; as: JoinedAs } | Ending> {
-  const mismatch = versionMismatch(init);
-  if (mismatch) return mismatch;
   const manifest = await fetchManifest(init, source);
   if ("kind" in manifest) return manifest;
   if (!offer.needsOnnx && !manifest.lowered) {
@@ -53,24 +52,6 @@ export async function join(
   const connect = connectMessage(init, manifest, offer, source.downloadedLayers(), rate);
   const layerBytes = manifest.layers.map(({ weightBytes }) => weightBytes);
   return { manifest, as: { connect, layerBytes } };
-}
-
-// Gives null when both sides speak the same versions.
-function versionMismatch(init: Init): Ending | null {
-  const pairs: [string, number, number][] = [
-    ["protocol", init.protocolVersion, kProtocolVersion],
-    ["program", init.programVersion, kProgramVersion],
-    ["package format", init.packageFormat, kPackageFormat],
-  ];
-  for (const [what, theirs, ours] of pairs) {
-    if (theirs === ours) continue;
-    const message =
-      `The server speaks ${what} version ${theirs}, this worker version ${ours}: ` +
-      "reload the page, or update weft on " +
-      (theirs > ours ? "this device." : "the server.");
-    return { kind: "refused", message };
-  }
-  return null;
 }
 
 // The package that Init named, or why it cannot be had.
@@ -84,11 +65,7 @@ async function fetchManifest(init: Init, source: PackageSource): Promise<Manifes
     const message = error instanceof Error ? error.message : String(error);
     return { kind: isFinal ? "refused" : "retry", message };
   }
-  if (manifest.layers.length === init.layerCount) return manifest;
-  const message =
-    `The package has ${manifest.layers.length} layers, the server announced ` +
-    `${init.layerCount}.`;
-  return { kind: "retry", message };
+  return packageProblemOf(init, manifest.layers.length) ?? manifest;
 }
 
 function connectMessage(

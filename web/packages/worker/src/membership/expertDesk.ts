@@ -20,6 +20,11 @@ import type { Turn } from "./turns.ts";
 
 // The rows of a shard message, within which its frames have room (src/wire/expert_frame.h).
 const kMaxMessageBytes = 60 * 2 ** 20;
+// Of one hub: two batches are on their way at a time, each of one message to a holder.
+const kMostWaitingBytes = 2 * kMaxMessageBytes;
+
+// As the answer repeats them.
+const rowBytes = ({ tokens, hidden }: ExpertFrame): number => 4 * tokens * hidden;
 
 type Dispatches = Extract<Work, { kind: "runExperts" }>;
 
@@ -117,18 +122,31 @@ export class ExpertDesk {
       if (frame.type === ExpertFrameType.cancel) this.#cancel(hub, frame);
       if (frame.type !== ExpertFrameType.dispatch) continue;
       this.#preempt(hub, frame.sequence);
-      const { layer, expert } = frame;
-      if (names(this.#held, layer, expert)) dispatches.push(frame);
-      else {
-        const why = `Expert ${expert} of layer ${layer} is not held here.`;
-        refusals.push(failedResult(frame, why));
-      }
+      const problem = this.#problemOf(hub, frame, dispatches);
+      if (problem === "") dispatches.push(frame);
+      else refusals.push(failedResult(frame, problem));
     }
     if (dispatches.length > 0) {
       this.#hubs.add(hub);
       this.#waiting.push({ kind: "runExperts", hub, dispatches });
     }
     if (refusals.length > 0) this.#send(hub, refusals);
+  }
+
+  // "", or why it is refused behind these of the same message.
+  #problemOf(hub: number, frame: ExpertFrame, before: readonly ExpertFrame[]): string {
+    const { layer, expert } = frame;
+    if (!names(this.#held, layer, expert)) {
+      return `Expert ${expert} of layer ${layer} is not held here.`;
+    }
+    const waiting = this.#waiting.filter((work) => work.hub === hub)
+      .flatMap(({ dispatches }) => dispatches);
+    const bytes = [...waiting, ...before, frame].reduce((sum, each) => sum + rowBytes(each), 0);
+    if (bytes <= kMostWaitingBytes) return "";
+    return (
+      `Rows of ${bytes} bytes would wait here for this hub, expected at most ` +
+      `${kMostWaitingBytes}.`
+    );
   }
 
   // A dispatch takes the place of those that wait for the same hub's same batch under another

@@ -1,7 +1,7 @@
 // Which layers are fetched next, and what is no longer wanted. One fetch is under way at a time:
 // stages, experts and measurements in the order in which they were asked for, then what nobody
 // waits for, standby stages and standby layers. A stage interrupts those, which go on afterwards
-// behind the bytes that they have.
+// with what has not come yet.
 import type { LayerRange } from "@weft/engine";
 import type { LayerExperts } from "@weft/wire";
 
@@ -29,6 +29,20 @@ export function wantedOf({ ranges, experts = [] }: Fetch): Required<Omit<Fetch, 
   return { ranges, experts };
 }
 
+function missingOf(ranges: readonly LayerRange[], came: ReadonlySet<number>): LayerRange[] {
+  const missing: LayerRange[] = [];
+  for (const { first, end } of ranges) {
+    let next = first;
+    for (let layer = first; layer < end; ++layer) {
+      if (!came.has(layer)) continue;
+      if (next < layer) missing.push({ first: next, end: layer });
+      next = layer + 1;
+    }
+    if (next < end) missing.push({ first: next, end });
+  }
+  return missing;
+}
+
 const isStandby = ({ purpose }: Fetch): boolean =>
   purpose.kind === "standby" || (purpose.kind === "stage" && purpose.isStandby);
 
@@ -38,6 +52,7 @@ export class FetchQueue {
   #current: Fetch | null = null;
   #interrupted = false; // `#current` was asked to end
   #dropped = false; // nobody wants `#current` any more
+  readonly #came = new Set<number>(); // layers of `#current`
 
   push(fetch: Fetch): void {
     (isStandby(fetch) ? this.#standby : this.#urgent).push(fetch);
@@ -74,12 +89,18 @@ export class FetchQueue {
       this.#current = this.#urgent.shift() ?? this.#standby.shift() ?? null;
       this.#interrupted = false;
       this.#dropped = false;
+      this.#came.clear();
       return this.#current;
     }
     const gives = this.#dropped || (isStandby(this.#current) && this.#urgent.length > 0);
     if (!gives || this.#interrupted) return null;
     this.#interrupted = true;
     return "interrupt";
+  }
+
+  // A layer of the fetch under way has come.
+  layerCame(layer: number): void {
+    this.#came.add(layer);
   }
 
   // The fetch under way has ended. The result is what it was for; null when there is nothing to do
@@ -89,7 +110,7 @@ export class FetchQueue {
     this.#current = null;
     if (!fetch || this.#dropped) return null;
     if (isComplete || !this.#interrupted) return fetch;
-    this.#standby.unshift(fetch);
+    this.#standby.unshift({ ...fetch, ranges: missingOf(fetch.ranges, this.#came) });
     return null;
   }
 }

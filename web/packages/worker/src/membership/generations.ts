@@ -30,6 +30,10 @@ export class Generations {
     return this.#places > 1;
   }
 
+  get isEmpty(): boolean {
+    return this.#known.size === 0;
+  }
+
   // It has come, and waits for its turn.
   add(frame: GenerateFrame): void {
     this.#known.set(frame.sequence, { frame, hasJoined: false, isStopped: false });

@@ -21,26 +21,18 @@ import type {
 } from "@weft/wire";
 
 import type {
-  Action,
-  Ending,
-  Event,
-  Fault,
-  HeldBinding,
-  JoinedAs,
-  Outcome,
-  Shown,
-  Work,
-  WorkerKind,
+  Action, Ending, Event, Fault, HeldBinding, JoinedAs, Outcome, Shown, Work, WorkerKind,
 } from "./events.ts";
 import { ExpertDesk } from "./expertDesk.ts";
 import { FetchQueue, wantedOf } from "./fetchQueue.ts";
 import type { Fetch } from "./fetchQueue.ts";
 import { Generations } from "./generations.ts";
+import { packageProblemOf, problemOf } from "./initCheck.ts";
 import { Keeping, silenceLimitMs } from "./keeping.ts";
-import { checkedProbes, checkedRange } from "./ranges.ts";
-import { kLoading, kLong, kMaxMeasureRuns, kMostEngineFailures, kMostPadding } from "./rules.ts";
+import { checkedRange, measurementOf } from "./ranges.ts";
+import { kLoading, kLong, kMostEngineFailures, kMostPadding } from "./rules.ts";
 import { SessionLimits } from "./sessionLimits.ts";
-import { StageTable, installedBytes, kMaxBindings } from "./stageTable.ts";
+import { StageTable, installedBytes, unpreparable } from "./stageTable.ts";
 import { shownOf } from "./shown.ts";
 import type { Binding } from "./stageTable.ts";
 import { WholeWish } from "./wholeWish.ts";
@@ -123,6 +115,7 @@ export class Membership {
         const value = { layer: event.layer, byteCount: byteCount!, elapsedUs: elapsedUs! };
         this.#cached.add(event.layer);
         this.#send({ case: "layerDownloaded", value });
+        this.#fetches.layerCame(event.layer);
         const purpose = this.#fetches.current?.purpose; // the next ones are fetched meanwhile
         if (purpose?.kind === "stage") this.#install(purpose.epoch, event.layer + 1);
         return;
@@ -234,6 +227,8 @@ export class Membership {
         return this.#onPrepareStage(kind.value);
       case "holdExperts":
         return this.#onHoldExperts(kind.value);
+      case "expertHolders":
+        return this.#refuseHub();
       case "retire":
         return this.#onRetire(kind.value);
       case "invalidateSessions":
@@ -259,6 +254,10 @@ export class Membership {
     }
   }
 
+  #refuseHub(): void {
+    this.#finish("retry", "The server wanted a hub of a worker that cannot be a hub.");
+  }
+
   #onPing({ nonce, answerBytes }: Ping): void {
     const padding = new Uint8Array(Math.min(answerBytes, kMostPadding));
     this.#send({ case: "pong", value: { nonce, padding } });
@@ -275,6 +274,8 @@ export class Membership {
   #onInit(init: Init, now: number): void {
     if (this.#initSeen) return this.#finish("retry", "The server sent Init twice.");
     this.#initSeen = true;
+    const problem = problemOf(init);
+    if (problem) return this.#finish(problem.kind, problem.message);
     this.#sessions.begin(init.contextLength, init.sessionCount);
     this.#init = init;
     this.#actions.push({ kind: "limitSilence", ms: silenceLimitMs(init) });
@@ -307,6 +308,8 @@ export class Membership {
     this.#isJoining = false;
     if (this.#joinsInVain || !this.#init) return; // for a connection that is gone
     if ("kind" in as) return this.#finish(as.kind, as.message);
+    const problem = packageProblemOf(this.#init, as.layerBytes.length);
+    if (problem) return this.#finish(problem.kind, problem.message);
     this.#package = as;
     this.#cached = new Set(as.connect.value.cachedLayers);
     this.#keeping.begin(this.#init);
@@ -353,28 +356,18 @@ export class Membership {
 
   #onDownloadLayers(layers: readonly number[]): void {
     const ranges = this.#checked(layers.map((layer) => ({ first: layer, end: layer + 1 })));
-    for (const range of ranges) {
-      this.#fetches.push({ purpose: { kind: "standby" }, ranges: [range] });
-    }
+    this.#fetches.push({ purpose: { kind: "standby" }, ranges });
   }
 
   #onMeasureSpeed(message: MeasureSpeed): void {
-    const ranges = this.#checked(message.ranges);
-    const runs = Math.min(Math.max(message.runs, 1), kMaxMeasureRuns);
-    const probes = checkedProbes(message.probes, this.#layerCount);
-    const rest = probes.map(({ layers }) => layers)
-      .filter(({ first, end }) => !ranges.some((it) => it.first <= first && end <= it.end));
-    const purpose = { kind: "measurement", timed: ranges, runs, probes } as const;
-    this.#fetches.push({ purpose, ranges: [...ranges, ...rest] });
+    this.#fetches.push(measurementOf(message, this.#layerCount));
   }
 
-  #onPrepareStage({ epoch, stage, layers, standby }: PrepareStage): void {
+  #onPrepareStage({ epoch, stage, layers, standby, shards }: PrepareStage): void {
     const range = checkedRange(layers, this.#layerCount);
+    if (shards) return this.#refuseHub();
     if (!this.#stages.prepare(epoch, stage, range, standby)) {
-      const message =
-        `The server asked for epoch ${epoch} to be prepared, expected one that is newer than ` +
-        `those before, and at most ${kMaxBindings} at a time.`;
-      return this.#finish("retry", message);
+      return this.#finish("retry", unpreparable(epoch));
     }
     this.#fetches.push({ purpose: { kind: "stage", epoch, isStandby: standby }, ranges: [range] });
   }
@@ -396,7 +389,14 @@ export class Membership {
   }
 
   #keepingWhatIsNeeded(): Turn {
-    const keep = (): LayerRange[] => [...this.#stages.ranges(), ...this.#kept];
+    // Steps and Generates that wait came before whatever has dropped their binding since, and are
+    // still computed.
+    const keep = (): LayerRange[] => [
+      ...this.#stages.ranges(),
+      ...this.#kept,
+      ...this.#turns.flatMap(({ runs }) => runs ?? []),
+      ...(this.#generations.isEmpty ? [] : [{ first: 0, end: this.#layerCount }]),
+    ];
     return { take: () => ({ kind: "keepLayers", keep: keep() }), forgets: true };
   }
 
@@ -436,6 +436,10 @@ export class Membership {
   }
 
   #onGeneration(frame: GenerationFrame): void {
+    if (this.#package && !this.#package.connect.value.makesTokens) {
+      const message = "The server sent a generation frame to a worker that chooses no tokens.";
+      return this.#finish("retry", message);
+    }
     switch (frame.kind) {
       case "generate":
         return this.#onGenerate(frame);
@@ -553,14 +557,14 @@ export class Membership {
     else this.#sendFailed("epoch" in purpose ? purpose.epoch : 0, fault);
   }
 
-  #onFetched({ purpose, ranges }: Fetch): void {
+  #onFetched({ purpose }: Fetch): void {
     if (purpose.kind === "measurement") {
       const { timed, runs, probes } = purpose;
       this.#push({ kind: "measureSpeed", ranges: timed, runs, probes });
     } else if (purpose.kind === "experts") {
       this.#turns.push(this.#experts.installing(purpose.epoch));
     } else if (purpose.kind === "stage") {
-      this.#install(purpose.epoch, ranges[0]!.end);
+      this.#install(purpose.epoch, Infinity);
     }
   }
 
@@ -568,7 +572,7 @@ export class Membership {
   #install(epoch: number, thereEnd: number): void {
     const stage = this.#stages.unfinished(epoch);
     if (!stage) return; // retired or released meanwhile
-    stage.thereEnd = Math.max(stage.thereEnd, thereEnd);
+    stage.thereEnd = Math.min(Math.max(stage.thereEnd, thereEnd), stage.layers.end);
     if (!stage.hasTurn) this.#installNext(epoch, stage);
   }
 

@@ -4,11 +4,13 @@ import { kMaxProbeRows, kMaxProbes } from "@weft/wire";
 import type { MeasureSpeed } from "@weft/wire";
 
 import type { Probe } from "./events.ts";
+import type { Fetch } from "./fetchQueue.ts";
+import { kMaxMeasureRuns } from "./rules.ts";
 
 type ProbeMessage = MeasureSpeed["probes"][number];
 
 // Throws where one is not of layers between embedding and head, or asks for too much.
-export function checkedProbes(probes: readonly ProbeMessage[], layerCount: number): Probe[] {
+function checkedProbes(probes: readonly ProbeMessage[], layerCount: number): Probe[] {
   if (probes.length > kMaxProbes) {
     throw new Error(`it sent ${probes.length} probes, expected at most ${kMaxProbes}.`);
   }
@@ -22,6 +24,17 @@ export function checkedProbes(probes: readonly ProbeMessage[], layerCount: numbe
         `${kMaxProbeRows} behind layers between embedding and head.`,
     );
   });
+}
+
+// Layers that are measured, and those that are loaded for rows of a check alone. Throws where
+// something of it is not of this model.
+export function measurementOf(message: MeasureSpeed, layerCount: number): Fetch {
+  const timed = message.ranges.map((range) => checkedRange(range, layerCount));
+  const runs = Math.min(Math.max(message.runs, 1), kMaxMeasureRuns);
+  const probes = checkedProbes(message.probes, layerCount);
+  const rest = probes.map(({ layers }) => layers)
+    .filter(({ first, end }) => !timed.some((it) => it.first <= first && end <= it.end));
+  return { purpose: { kind: "measurement", timed, runs, probes }, ranges: [...timed, ...rest] };
 }
 
 // Throws where the range is not one of a model with so many layers.

@@ -6,6 +6,13 @@ import type { LayerRange } from "@weft/engine";
 // with. More than this nobody needs.
 export const kMaxBindings = 64;
 
+export function unpreparable(epoch: number): string {
+  return (
+    `The server asked for epoch ${epoch} to be prepared, expected one that is newer than those ` +
+    `before, and at most ${kMaxBindings} at a time.`
+  );
+}
+
 export interface Binding {
   readonly stage: number;
   readonly layers: LayerRange;

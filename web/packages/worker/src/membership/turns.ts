@@ -8,6 +8,7 @@ export interface Turn {
   readonly take: () => Work | null;
   // It leaves less behind: that is done whether there is a connection or not.
   readonly forgets: boolean;
+  readonly runs?: LayerRange; // of a step: what it needs loaded
   // A Generate: its turn may come while others make tokens.
   readonly joins?: boolean;
 }
@@ -15,7 +16,8 @@ export interface Turn {
 const kForgetting: readonly Work["kind"][] = ["releaseSessions", "releaseAll", "keepLayers"];
 
 export function turnOf(work: Work): Turn {
-  return { take: () => work, forgets: kForgetting.includes(work.kind) };
+  const turn = { take: () => work, forgets: kForgetting.includes(work.kind) };
+  return work.kind === "runStep" ? { ...turn, runs: work.layers } : turn;
 }
 
 type HeldValue = NonNullable<ConnectKind["value"]["held"]>[number];

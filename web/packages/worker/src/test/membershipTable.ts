@@ -12,6 +12,9 @@ import {
   encodeFrame,
   encodeGeneration,
   isShardMessage,
+  kPackageFormat,
+  kProgramVersion,
+  kProtocolVersion,
 } from "@weft/wire";
 import type { ExpertFrame, GenerateFrame, WholeModel } from "@weft/wire";
 import { encodeServerMessage } from "@weft/wire/test/orchestrator.ts";
@@ -30,7 +33,9 @@ const kConnect = { case: "connect", value: { name: "A tab", makesTokens: 8 } } a
 // Init as the server of these tests says it, with a change.
 export function init(change: Record<string, unknown> = {}): ServerKind {
   const value = {
-    modelName: "m", contextLength: 64, sessionCount: 2, pingIntervalMs: 500,
+    protocolVersion: kProtocolVersion, programVersion: kProgramVersion,
+    packageFormat: kPackageFormat, modelName: "m", layerCount: 6, contextLength: 64,
+    sessionCount: 2, pingIntervalMs: 500,
     swarmId: new Uint8Array([1]), packageDigest: new Uint8Array(32), resumeMs: 60_000,
     batchesTokens: true, ...change,
   };

@@ -392,7 +392,8 @@ describe("downloads", () => {
       path.endsWith(rigPackage.digests[1]!) ? new Response("{}", { status: 404 }) : null);
     const rig = new WorkerRig(fetch);
     await rig.join();
-    rig.tell({ case: "downloadLayers", value: { layers: [1, 2] } });
+    rig.tell({ case: "downloadLayers", value: { layers: [1] } });
+    rig.tell({ case: "downloadLayers", value: { layers: [2] } });
     expect(await rig.next("failed")).toMatchObject({ epoch: 0, code: "not_found" });
     expect((await rig.next("layerDownloaded")).layer).toBe(2);
     await until(() => rig.status.phase === "idle", "idle");
