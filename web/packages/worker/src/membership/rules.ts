@@ -12,6 +12,3 @@ export const kMostPadding = 32 * 1024;
 // Of no use to a worker that goes.
 export const kLoading: readonly ServerMessage["kind"]["case"][] =
   ["downloadLayers", "measureSpeed", "prepareStage", "holdExperts"];
-// An engine that fails so often in a row has lost its device (a GPU that was reset, say): the next
-// connection makes a new one.
-export const kMostEngineFailures = 3;

@@ -1,10 +1,18 @@
 // The rules for sessions that go beyond the engine's: the limits of Init.
+import type { Frame } from "@weft/wire";
+
 import { kMeasureSession } from "./events.ts";
 
 export class SessionLimits {
+  readonly #isAlone: boolean;
   readonly #sessions = new Set<number>(); // that steps have named and that are not over
   #context = 0; // positions; 0: any
   #count = 0; // 0: any
+
+  // `isAlone`: the engine computes one session at a time.
+  constructor(isAlone: boolean) {
+    this.#isAlone = isAlone;
+  }
 
   begin(contextLength: number, sessionCount: number): void {
     this.#context = contextLength;
@@ -25,6 +33,18 @@ export class SessionLimits {
 
   clear(): void {
     this.#sessions.clear();
+  }
+
+  // "" or why a step of these is refused.
+  takeRuns(runs: Frame["runs"]): string {
+    if (this.#isAlone && runs.length > 1) {
+      return `The frame has ${runs.length} runs; this engine computes one session at a time.`;
+    }
+    for (const { session, firstPosition, count } of runs) {
+      const problem = this.take(session, firstPosition + count);
+      if (problem !== "") return problem;
+    }
+    return "";
   }
 
   // "", or why the session may not come to hold so many positions.

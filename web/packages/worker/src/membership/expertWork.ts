@@ -1,6 +1,6 @@
 // Membership's part for experts on other machines: what this worker is to hold for hubs and said
-// that it holds, and which of their dispatches wait. A state machine; its counterparts are
-// src/worker/expert_queue.h and src/worker/membership_shards.cc.
+// that it holds, and which of their dispatches wait. In C++, which can be a hub as well:
+// src/worker/expert_queue.h and hub.h.
 import {
   ExpertFrameType,
   WireError,
@@ -14,8 +14,9 @@ import {
 } from "@weft/wire";
 import type { ExpertFrame, HoldExperts, LayerExperts, ShardMessage } from "@weft/wire";
 
-import type { Outcome, Work, WorkerKind } from "./events.ts";
+import type { Outcome, Work } from "./events.ts";
 import type { Fetch } from "./fetchQueue.ts";
+import type { Outbox } from "./outbox.ts";
 import type { Turn } from "./turns.ts";
 
 // The rows of a shard message, within which its frames have room (src/wire/expert_frame.h).
@@ -28,14 +29,9 @@ const rowBytes = ({ tokens, hidden }: ExpertFrame): number => 4 * tokens * hidde
 
 type Dispatches = Extract<Work, { kind: "runExperts" }>;
 
-export interface ExpertDeskOptions {
-  readonly takesExperts: boolean;
-  readonly send: (message: WorkerKind) => void;
-  readonly sendFrame: (message: Uint8Array<ArrayBuffer>) => void;
-}
-
-export class ExpertDesk {
-  readonly #options: ExpertDeskOptions;
+export class ExpertWork {
+  readonly #out: Outbox;
+  readonly #takesExperts: boolean;
   #epoch = 0; // of the newest HoldExperts of this connection
   #wanted: readonly LayerExperts[] | null = null; // by it
   #held: readonly LayerExperts[] = []; // what may be asked for
@@ -45,8 +41,9 @@ export class ExpertDesk {
   #waiting: Dispatches[] = []; // a message each, or what is left of it
   #isNext = false; // before other work
 
-  constructor(options: ExpertDeskOptions) {
-    this.#options = options;
+  constructor(out: Outbox, takesExperts: boolean) {
+    this.#out = out;
+    this.#takesExperts = takesExperts;
   }
 
   // Throws WireError for what a server must not send. What the statement does not name is not
@@ -67,7 +64,7 @@ export class ExpertDesk {
   }
 
   #check(what: string): void {
-    if (this.#options.takesExperts) return;
+    if (this.#takesExperts) return;
     throw new WireError(`${what} came to a worker that takes no experts.`);
   }
 
@@ -100,7 +97,7 @@ export class ExpertDesk {
     this.#held = this.#wanted!;
     this.#usedBytes = outcome.usedBytes;
     const value = { epoch: work.epoch, usedBytes: BigInt(outcome.usedBytes) };
-    this.#options.send({ case: "expertsHeld", value });
+    this.#out.send({ case: "expertsHeld", value });
     return [];
   }
 
@@ -204,7 +201,7 @@ export class ExpertDesk {
   }
 
   #send(hub: number, frames: readonly ExpertFrame[]): void {
-    this.#options.sendFrame(encodeShardMessage(hub, frames));
+    this.#out.sendFrame(encodeShardMessage(hub, frames));
   }
 
   // Nothing is held or wanted any more.

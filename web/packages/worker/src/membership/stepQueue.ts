@@ -1,0 +1,247 @@
+// What waits to be computed, in the order of the messages, and the one piece of work that is under
+// way: steps and their refusals, forks, generations, installing and unloading.
+import type { LayerRange } from "@weft/engine";
+import { FrameType } from "@weft/wire";
+import type { ForkFrame, Frame, GenerateFrame } from "@weft/wire";
+
+import type { EngineHealth } from "./engineHealth.ts";
+import type { Event, Fault, Work } from "./events.ts";
+import type { ExpertWork } from "./expertWork.ts";
+import { Generations } from "./generations.ts";
+import type { Outbox } from "./outbox.ts";
+import { kLong } from "./rules.ts";
+import { SessionLimits } from "./sessionLimits.ts";
+import type { StageTable } from "./stageTable.ts";
+import { turnOf } from "./turns.ts";
+import type { Turn } from "./turns.ts";
+
+export interface QueueParts {
+  readonly out: Outbox;
+  readonly stages: StageTable;
+  readonly experts: ExpertWork;
+  readonly health: EngineHealth;
+  readonly needsOnnx: boolean; // the engine runs graphs: one session a step
+}
+
+export class StepQueue {
+  readonly #out: Outbox;
+  readonly #stages: StageTable;
+  readonly #experts: ExpertWork;
+  readonly #health: EngineHealth;
+  readonly sessions: SessionLimits;
+  readonly #turns: Turn[] = [];
+  readonly #generations = new Generations();
+  #layerCount = 0;
+  #current: Work | null = null; // under way
+  #isUnanswered = false; // the connection that asked for it is gone
+  #isPausing = false; // it is MakeTokens, and ends behind its next batch
+
+  constructor(parts: QueueParts) {
+    this.#out = parts.out;
+    this.#stages = parts.stages;
+    this.#experts = parts.experts;
+    this.#health = parts.health;
+    this.sessions = new SessionLimits(parts.needsOnnx);
+  }
+
+  // From Connect on: the model, and how many sessions a batch of tokens takes.
+  begin(layerCount: number, places: number): void {
+    this.#layerCount = layerCount;
+    this.#generations.begin(places);
+  }
+
+  get current(): Work | null {
+    return this.#current;
+  }
+
+  get isIdle(): boolean {
+    return !this.#current && this.#turns.length === 0;
+  }
+
+  push(work: Work): void {
+    this.#turns.push(turnOf(work));
+  }
+
+  pushTurn(...turns: Turn[]): void {
+    this.#turns.push(...turns);
+  }
+
+  // Before everything that waits.
+  unshiftTurn(turn: Turn): void {
+    this.#turns.unshift(turn);
+  }
+
+  // What steps and Generates need loaded until they are computed.
+  layersNeeded(): LayerRange[] {
+    const waiting = this.#turns.flatMap(({ runs }) => runs ?? []);
+    if (!this.#generations.isEmpty) waiting.push({ first: 0, end: this.#layerCount });
+    return waiting;
+  }
+
+  // Which layers it runs is settled when it comes: Retire may drop the stage while it waits.
+  onFrame(frame: Frame, arrival: number): void {
+    const { type, sequence, epoch, stage } = frame.header;
+    const layers = type === FrameType.step ? this.#stages.toRun(epoch, stage) : undefined;
+    const problem = layers
+      ? this.sessions.takeRuns(frame.runs)
+      : `Stage ${stage} of epoch ${epoch} is not prepared on this worker.`;
+    if (layers && problem === "") return this.push({ kind: "runStep", frame, layers, arrival });
+    this.#refuse(sequence, epoch, stage, problem);
+  }
+
+  // A fork that cannot be made is not answered: the next step of its session says so.
+  onFork({ epoch, stage, session: to, ...rest }: ForkFrame): void {
+    const layers = this.#stages.toRun(epoch, stage);
+    if (!layers || this.sessions.take(to, rest.positionCount) !== "") return;
+    this.push({ kind: "forkSession", layers, fork: { ...rest, to } });
+  }
+
+  onGenerate(frame: GenerateFrame): void {
+    const { sequence, epoch } = frame;
+    const layers = this.#stages.toRun(epoch, 0);
+    if (layers?.first !== 0 || layers.end !== this.#layerCount) {
+      const message = `The whole model of epoch ${epoch} is not prepared on this worker.`;
+      return this.#refuse(sequence, epoch, 0, message);
+    }
+    const problem = this.sessions.take(frame.session, frame.position + frame.count);
+    if (problem !== "") return this.#refuse(sequence, epoch, 0, problem);
+    this.#generations.add(frame);
+    const take = (): null => {
+      this.#join(frame);
+      return null;
+    };
+    this.#turns.push({ take, forgets: false, joins: true });
+  }
+
+  // In the order of the messages, after the work before it.
+  #refuse(sequence: number, epoch: number, stage: number, message: string): void {
+    const take = (): null => {
+      const said = { code: "invalid_argument", message };
+      this.#out.sendStepFailed({ sequence, epoch, stage }, said);
+      return null;
+    };
+    this.#turns.push({ take, forgets: false });
+  }
+
+  invalidate(sessions: readonly number[]): void {
+    for (const session of sessions) this.sessions.forget(session);
+    this.stopOver();
+    this.push({ kind: "releaseSessions", sessions });
+  }
+
+  // All of them are over.
+  releaseSessions(): void {
+    this.sessions.clear();
+    this.stopOver();
+  }
+
+  // ---- generations ----
+
+  #join(frame: GenerateFrame): void {
+    const { sequence } = frame;
+    if (this.#generations.isStopped(sequence)) {
+      this.#generations.end(sequence);
+      return this.#out.sendTokens(frame, [], 0, true);
+    }
+    this.#generations.join(sequence);
+    if (this.#current?.kind === "makeTokens") this.#out.do({ kind: "joinTokens", frame });
+  }
+
+  // Nobody wants the rest of these. Of those under way the engine is told, too.
+  stop(sequences: readonly number[]): void {
+    for (const sequence of sequences) {
+      this.#generations.stop(sequence);
+      if (this.#current?.kind !== "makeTokens" || this.#isUnanswered) continue;
+      if (this.#generations.frameOf(sequence)) this.#out.do({ kind: "stopTokens", sequence });
+    }
+  }
+
+  // Generates go on between other work, and would be found without their session or their layers.
+  stopOver(): void {
+    const isOver = ({ session, epoch }: GenerateFrame): boolean =>
+      !this.sessions.has(session) || !this.#stages.toRun(epoch, 0);
+    this.stop(this.#generations.stopWhere(isOver));
+  }
+
+  // Tokens of one that nobody wants are its last ones.
+  onTokensMade(made: Extract<Event, { kind: "tokensMade" }>): void {
+    const { sequence, tokens, computeMs } = made;
+    const frame = this.#generations.frameOf(sequence);
+    if (!frame) return; // it has ended, or its connection has
+    const isLast = made.isLast || this.#generations.isStopped(sequence);
+    this.#out.sendTokens(frame, tokens, computeMs, isLast);
+    this.#health.works();
+    if (isLast) this.#generations.end(sequence);
+    else this.#generations.told(sequence, tokens);
+  }
+
+  onTokensFailed(sequence: number, fault: Fault): void {
+    const frame = this.#generations.frameOf(sequence);
+    if (!frame) return;
+    this.#generations.end(sequence);
+    this.#out.sendStepFailed(frame, fault);
+    this.#health.failed(fault);
+  }
+
+  // The engine has failed: all of the batches.
+  onBatchFailed(fault: Fault): void {
+    for (const frame of this.#generations.endJoined()) this.#out.sendStepFailed(frame, fault);
+  }
+
+  // ---- what is computed ----
+
+  // Begins what can be begun. Hubs' dispatches and all other work take turns.
+  computeNext(): void {
+    while (!this.#current && !this.#out.isOver) {
+      const isBatch = this.#generations.isNext(this.#turns.length > 0);
+      const isOther = isBatch || this.#turns.length > 0;
+      let work = this.#experts.next(isOther);
+      if (!work && !isOther) return;
+      work ??= isBatch ? this.#nextBatch() : this.#turns.shift()!.take();
+      if (work) this.#begin(work);
+    }
+    if (this.#current?.kind === "makeTokens") this.#goOnMaking();
+  }
+
+  #begin(work: Work): void {
+    if (kLong.includes(work.kind)) this.#generations.passed();
+    this.#current = work;
+    this.#isPausing = false;
+    this.#out.do({ kind: "compute", work });
+    this.#out.hasChanged = true;
+  }
+
+  #nextBatch(): Work | null {
+    const { wanted, unwanted } = this.#generations.take();
+    for (const frame of unwanted) this.#out.sendTokens(frame, [], 0, true);
+    if (wanted.length === 0) return null;
+    return { kind: "makeTokens", frames: wanted, layers: { first: 0, end: this.#layerCount } };
+  }
+
+  // Generates whose turn has come join the batches; other work passes between two of them.
+  #goOnMaking(): void {
+    if (!this.#generations.isBatching || this.#isUnanswered) return;
+    while (this.#turns[0]?.joins === true) this.#turns.shift()!.take();
+    if ((this.#turns.length === 0 && this.#experts.isEmpty) || this.#isPausing) return;
+    this.#isPausing = true;
+    this.#out.do({ kind: "pauseTokens" });
+  }
+
+  // The work under way has ended; null: nobody waits for what came of it.
+  ended(): Work | null {
+    const work = this.#current;
+    this.#current = null;
+    if (work) this.#out.hasChanged = true;
+    const isUnanswered = this.#isUnanswered;
+    this.#isUnanswered = false;
+    return isUnanswered ? null : work;
+  }
+
+  // Nothing that waits can be answered; what forgets and unloads is still done.
+  onConnectionLost(): void {
+    this.#turns.splice(0, this.#turns.length, ...this.#turns.filter(({ forgets }) => forgets));
+    this.#isUnanswered = this.#current !== null;
+    if (this.#current?.kind === "makeTokens") this.#out.do({ kind: "pauseTokens" });
+    this.#generations.clear();
+  }
+}
