@@ -37,7 +37,7 @@ void ExpertQueue::HoldOnly(const std::vector<wire::LayerExperts>& sets) {
 std::vector<wire::ExpertFrame> ExpertQueue::Take(uint32_t peer,
                                                  std::span<const wire::ExpertFrame> frames) {
   std::vector<wire::ExpertFrame> refusals;
-  ExpertWork work;
+  HubDispatches work;
   work.peer = peer;
   std::optional<uint64_t> waiting_bytes;
   for (const wire::ExpertFrame& frame : frames) {
@@ -69,44 +69,44 @@ std::vector<wire::ExpertFrame> ExpertQueue::Take(uint32_t peer,
 
 uint64_t ExpertQueue::WaitingBytes(uint32_t peer) const {
   uint64_t bytes = 0;
-  for (const ExpertWork& work : waiting_)
+  for (const HubDispatches& work : waiting_)
     if (work.peer == peer)
       for (const wire::ExpertFrame& dispatch : work.dispatches) bytes += RowBytes(dispatch);
   return bytes;
 }
 
 void ExpertQueue::Preempt(uint32_t peer, uint32_t sequence) {
-  for (ExpertWork& work : waiting_) {
+  for (HubDispatches& work : waiting_) {
     if (work.peer != peer) continue;
     std::erase_if(work.dispatches, [&](const wire::ExpertFrame& each) {
       return each.sequence != sequence &&
              (each.sequence & wire::kBatchBit) == (sequence & wire::kBatchBit);
     });
   }
-  std::erase_if(waiting_, [](const ExpertWork& work) { return work.dispatches.empty(); });
+  std::erase_if(waiting_, [](const HubDispatches& work) { return work.dispatches.empty(); });
 }
 
 void ExpertQueue::Cancel(uint32_t peer, const wire::ExpertFrame& cancel) {
-  for (ExpertWork& work : waiting_) {
+  for (HubDispatches& work : waiting_) {
     if (work.peer != peer) continue;
     std::erase_if(work.dispatches, [&](const wire::ExpertFrame& each) {
       return each.sequence == cancel.sequence && each.layer == cancel.layer &&
              (each.expert == cancel.expert || cancel.expert == wire::kAnyExpert);
     });
   }
-  std::erase_if(waiting_, [](const ExpertWork& work) { return work.dispatches.empty(); });
+  std::erase_if(waiting_, [](const HubDispatches& work) { return work.dispatches.empty(); });
 }
 
-std::optional<ExpertWork> ExpertQueue::Next() {
+std::optional<HubDispatches> ExpertQueue::Next() {
   if (waiting_.empty()) return std::nullopt;
-  ExpertWork next = std::move(waiting_.front());
+  HubDispatches next = std::move(waiting_.front());
   waiting_.pop_front();
   return next;
 }
 
 uint32_t ExpertQueue::count() const {
   size_t count = 0;
-  for (const ExpertWork& work : waiting_) count += work.dispatches.size();
+  for (const HubDispatches& work : waiting_) count += work.dispatches.size();
   return static_cast<uint32_t>(count);
 }
 

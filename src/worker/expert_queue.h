@@ -15,7 +15,7 @@
 namespace weft::worker {
 
 // Dispatches of one message, or what is left of them.
-struct ExpertWork {
+struct HubDispatches {
   uint32_t peer = 0;  // the hub
   std::vector<wire::ExpertFrame> dispatches;
 };
@@ -34,7 +34,7 @@ class ExpertQueue {
   std::vector<wire::ExpertFrame> Take(uint32_t peer, std::span<const wire::ExpertFrame> frames);
 
   // The next message's dispatches; nullopt: nothing waits.
-  std::optional<ExpertWork> Next();
+  std::optional<HubDispatches> Next();
   bool empty() const { return waiting_.empty(); }
   // Dispatches that wait.
   uint32_t count() const;
@@ -49,7 +49,7 @@ class ExpertQueue {
 
   std::set<std::pair<uint32_t, uint32_t>> held_;  // layer, expert
   std::set<uint32_t> hubs_;
-  std::deque<ExpertWork> waiting_;
+  std::deque<HubDispatches> waiting_;
 };
 
 }  // namespace weft::worker

@@ -1,80 +1,155 @@
 #include "worker/joining.h"
 
 #include <algorithm>
-
-#include "base/sha256.h"
-#include "package/manifest.h"
-#include "program/ir.h"
-#include "wire/tensor_channel.h"
-#include "wire/version.h"
+#include <set>
 
 namespace weft::worker {
-namespace {
 
-// Reported for a local disk, so that downloads are free in the plan.
-constexpr double kLocalBytesPerS = 1e10;
+namespace pb = wire::pb;
 
-// Three pings that did not come, but no less than what a busy machine may take to get one out.
-constexpr int64_t kPingsMissed = 3;
-constexpr Duration kLeastSilence = Seconds(3);
-
-Status CheckVersion(const char* what, uint32_t server, uint32_t worker) {
-  if (server == worker) return OkStatus();
-  return Error(ErrorCode::kUnsupported, std::string("The server speaks ") + what + " version " +
-                                            std::to_string(server) + ", this worker version " +
-                                            std::to_string(worker) +
-                                            ": update weft on the older side.");
+void Joining::AddCached(uint32_t layer) {
+  if (!package_) return;
+  std::vector<uint32_t>& cached = package_->cached_layers;
+  const auto place = std::lower_bound(cached.begin(), cached.end(), layer);
+  if (place == cached.end() || *place != layer) cached.insert(place, layer);
 }
 
-}  // namespace
-
-Status CheckInit(const wire::pb::Init& init) {
-  TRY(CheckVersion("protocol", init.protocol_version(), wire::kProtocolVersion));
-  TRY(CheckVersion("program", init.program_version(), program::kProgramVersion));
-  TRY(CheckVersion("package format", init.package_format(), package::kPackageFormat));
-  if (init.package_digest().size() == Sha256Digest{}.size()) return OkStatus();
-  return Error(ErrorCode::kInvalidData, "The server's package digest has " +
-                                            std::to_string(init.package_digest().size()) +
-                                            " bytes, expected 32.");
+void Joining::OnInit(const pb::Init& init) {
+  if (init_seen_) return out_.Violation("The server sent Init twice.");
+  init_seen_ = true;
+  if (Status status = CheckInit(init); !status.ok()) return out_.Finish(std::move(status).error());
+  loads_.Begin(init.layer_count());
+  queue_.sessions().Begin(init.context_length(), init.session_count());
+  init_ = init;
+  out_.Do(LimitSilence{SilenceLimit(init)});
+  if (!package_) return;
+  if (keeping_.Fits(init, out_.now()))
+    keeping_.Resume();
+  else
+    Forget();
 }
 
-uint32_t TokenBatch(const Offer& offer, const wire::pb::Init& init) {
-  return init.batches_tokens() ? offer.makes_tokens : std::min(offer.makes_tokens, 1u);
+void Joining::OnRefused(const pb::Refused& refused) {
+  const bool later = refused.code() == ErrorCodeName(ErrorCode::kUnavailable);
+  out_.Finish(
+      Error(later ? ErrorCode::kUnavailable : ErrorCode::kPermissionDenied, refused.message()));
 }
 
-wire::pb::Connect MakeConnect(const Offer& offer, const JoinedPackage& package) {
-  wire::pb::Connect connect;
-  connect.set_protocol_version(wire::kProtocolVersion);
-  connect.set_program_version(program::kProgramVersion);
-  connect.set_package_format(package::kPackageFormat);
-  connect.set_kind(offer.kind);
-  connect.set_engine(offer.engine);
-  connect.set_name(offer.name);
-  connect.set_device(offer.device);
-  connect.set_memory_bytes(offer.memory_bytes);
-  connect.set_weight_factor(offer.weight_factor);
-  connect.set_download_bytes_per_s(package.download_bytes_per_s > 0 ? package.download_bytes_per_s
-                                                                    : kLocalBytesPerS);
-  connect.set_upload_bytes_per_s(offer.upload_bytes_per_s);
-  connect.set_needs_onnx(offer.needs_onnx);
-  connect.set_takes_experts(offer.takes_experts);
-  connect.set_keeps_state(offer.keeps_state);
-  connect.set_can_be_hub(offer.can_be_hub);
-  connect.set_runs_groups(offer.runs_groups);
-  connect.set_datagrams(offer.datagrams);
-  const size_t named = std::min(offer.datagram_addresses.size(), wire::kMostChannelAddresses);
-  connect.set_datagram_addresses(
-      wire::PackAddresses(std::span(offer.datagram_addresses).first(named)));
-  connect.set_join_token(offer.join_token);
-  connect.set_worker_id(offer.worker_id);
-  for (const uint32_t layer : package.cached_layers) connect.add_cached_layers(layer);
-  return connect;
+void Joining::AnswerInit() {
+  if (!init_ || joins_ || takes_stock_) return;
+  if (package_) {
+    takes_stock_ = true;
+    TakeStock stock;
+    for (const StageTable::Binding& binding : stages_.bindings()) {
+      pb::HeldBinding& held = stock.bindings.emplace_back();
+      held.set_epoch(binding.epoch);
+      held.set_stage(binding.stage);
+      held.mutable_layers()->set_first(binding.layers.first);
+      held.mutable_layers()->set_end(binding.layers.end);
+      stock.shards.push_back(binding.shards);
+    }
+    const std::set<uint32_t>& sessions = queue_.sessions().sessions();
+    stock.sessions.assign(sessions.begin(), sessions.end());
+    return queue_.Push(std::move(stock));
+  }
+  if (!queue_.IsIdle() || !loads_.IsIdle()) return;  // what is to go is not gone yet
+  joins_ = true;
+  joins_in_vain_ = false;
+  Join join;
+  std::copy(init_->package_digest().begin(), init_->package_digest().end(),
+            join.package_digest.begin());
+  join.probe_bytes = init_->probe_bytes();
+  out_.Do(join);
 }
 
-Duration SilenceLimit(const wire::pb::Init& init) {
-  const Duration interval =
-      init.ping_interval_ms() > 0 ? Milliseconds(init.ping_interval_ms()) : wire::kPingInterval;
-  return std::max(kLeastSilence, interval * kPingsMissed);
+void Joining::OnJoined(Result<JoinedPackage> package) {
+  joins_ = false;
+  if (joins_in_vain_) return;  // for a connection that is gone
+  if (!package.ok()) return out_.Finish(std::move(package).error());
+  if (package->layer_count != loads_.layer_count())
+    return out_.Violation("The package has " + std::to_string(package->layer_count) +
+                          " layers, the server announced " + std::to_string(loads_.layer_count()) +
+                          ".");
+  package_ = std::move(package).value();
+  keeping_.Begin(*init_);
+  SayConnect({});
+}
+
+void Joining::OnStock(Stock stock) {
+  takes_stock_ = false;
+  std::set<uint32_t> held;
+  for (const pb::HeldBinding& binding : stock.bindings)
+    held.insert(binding.sessions().begin(), binding.sessions().end());
+  // The server hears nothing of the others, and may use their numbers again.
+  ReleaseSessions release;
+  const std::set<uint32_t>& sessions = queue_.sessions().sessions();
+  std::set_difference(sessions.begin(), sessions.end(), held.begin(), held.end(),
+                      std::back_inserter(release.sessions));
+  if (!release.sessions.empty()) queue_.PushFront(std::move(release));
+  queue_.sessions().KeepOnly(std::move(held));
+  SayConnect(std::move(stock.bindings));
+}
+
+void Joining::SayConnect(std::vector<pb::HeldBinding> held) {
+  is_member_ = true;
+  const uint32_t places = TokenBatch(offer_, *init_);
+  queue_.Begin(loads_.layer_count(), places);
+  init_.reset();
+  pb::WorkerMessage message;
+  *message.mutable_connect() = MakeConnect(offer_, *package_);
+  message.mutable_connect()->set_makes_tokens(places);
+  message.mutable_connect()->mutable_held()->Assign(held.begin(), held.end());
+  out_.Send(std::move(message));
+}
+
+void Joining::SayWish(const WholeWished& wish) {
+  if (is_member_) out_.SendBytes(wire::EncodeGeneration(wire::RunHere{wish.wanted, wish.api_key}));
+}
+
+void Joining::OnConnectionLost() {
+  if (!out_.connected()) return;
+  out_.SetConnected(false);
+  if (is_leaving_) return out_.End();
+  loads_.Drop();
+  init_seen_ = is_member_ = takes_stock_ = false;
+  init_.reset();
+  joins_in_vain_ = joins_;
+  queue_.OnConnectionLost();
+  if (package_) KeepOrForget();
+}
+
+void Joining::OnConnectedAgain() {
+  OnConnectionLost();  // whoever did not hear of it
+  out_.SetConnected(!out_.ended());
+}
+
+void Joining::OnKeptLongEnough() {
+  if (!out_.connected() && package_) KeepOrForget();
+}
+
+// Timers may fire early: then for what is left of the time.
+void Joining::KeepOrForget() {
+  const Duration time = keeping_.Lost(out_.now());
+  if (time.us > 0)
+    out_.Do(KeepFor{time});
+  else
+    Forget();
+}
+
+void Joining::Forget() {
+  package_.reset();
+  keeping_.End();
+  loads_.Forget();
+}
+
+void Joining::Leave(const LeaveAsked& asked) {
+  pb::WorkerMessage message;
+  message.mutable_leaving()->set_reason(asked.reason);
+  message.mutable_leaving()->set_draining(asked.draining);
+  out_.Send(std::move(message));
+  is_leaving_ = true;
+  if (!asked.draining || !out_.connected()) return out_.End();
+  loads_.Drop();
 }
 
 }  // namespace weft::worker

@@ -1,56 +1,67 @@
-// From Init to Connect: whether both sides speak the same versions, and what this device offers.
+// How a worker comes in and back: from Init to Connect, what of it is kept between two connections
+// and for how long, and how it goes. A part of membership (membership.h). The same in TypeScript:
+// web/packages/worker/src/membership/joining.ts.
 #pragma once
 
-#include <cstdint>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "base/clock.h"
-#include "base/datagram_address.h"
-#include "base/result.h"
-#include "wire/control.pb.h"
+#include "worker/keeping.h"
+#include "worker/loads.h"
+#include "worker/offer.h"
+#include "worker/outbox.h"
+#include "worker/step_queue.h"
 
 namespace weft::worker {
 
-// What a device says of itself.
-struct Offer {
-  std::string kind = "native", engine = "native";
-  std::string name;       // shown to people
-  std::string device;     // "8 threads, AVX-512"
-  std::string worker_id;  // the same across restarts of one device
-  std::string join_token;
-  uint64_t memory_bytes = 0;
-  double weight_factor = 1;  // bytes held for a byte of weights, as far as known before loading
-  double upload_bytes_per_s = 0;  // 0: unknown
-  bool needs_onnx = false;        // computes ONNX stages, a run at a time
-  // Sessions of whole-model generation that one batch takes; 0: it knows none of those frames.
-  uint32_t makes_tokens = 0;
-  bool takes_experts = false;  // knows HoldExperts and shard messages
-  bool keeps_state = false;    // runs layers with recurrent state
-  bool can_be_hub = false;     // knows stages whose experts are elsewhere
-  bool runs_groups = false;    // runs layers in neuron groups
-  // Has a socket for datagrams, which others may reach at these addresses.
-  bool datagrams = false;
-  std::vector<DatagramAddress> datagram_addresses = {};
+class Joining {
+ public:
+  Joining(Outbox& out, const StageTable& stages, StepQueue& queue, Loads& loads, Offer offer)
+      : out_(out), stages_(stages), queue_(queue), loads_(loads), offer_(std::move(offer)) {}
+
+  // Connect was sent on this connection.
+  bool is_member() const { return is_member_; }
+  bool is_leaving() const { return is_leaving_; }
+  bool chooses_tokens() const { return offer_.makes_tokens > 0; }
+  // A layer is on this device.
+  void AddCached(uint32_t layer);
+
+  // ---- from Init to Connect ----
+
+  void OnInit(const wire::pb::Init& init);
+  void OnRefused(const wire::pb::Refused& refused);
+  // Asks for what Connect has to say: what is held, or what there is to hold.
+  void AnswerInit();
+  void OnJoined(Result<JoinedPackage> package);
+  void OnStock(Stock stock);
+  void SayWish(const WholeWished& wish);
+
+  // ---- between connections ----
+
+  void OnConnectionLost();
+  void OnConnectedAgain();
+  void OnKeptLongEnough();
+  // The user goes.
+  void Leave(const LeaveAsked& asked);
+
+ private:
+  void SayConnect(std::vector<wire::pb::HeldBinding> held);
+  void KeepOrForget();
+  // Nothing that is held means anything any more.
+  void Forget();
+
+  Outbox& out_;
+  const StageTable& stages_;
+  StepQueue& queue_;
+  Loads& loads_;
+  const Offer offer_;
+  Keeping keeping_;
+  std::optional<JoinedPackage> package_;  // what is held is of
+  std::optional<wire::pb::Init> init_;    // until it is answered by Connect
+  bool init_seen_ = false, is_member_ = false, is_leaving_ = false;
+  bool joins_ = false, joins_in_vain_ = false, takes_stock_ = false;
 };
-
-// What was found out after Init: the package, and how fast the link to it is.
-struct JoinedPackage {
-  uint32_t layer_count = 0;
-  std::vector<uint32_t> cached_layers;
-  double download_bytes_per_s = 0;  // 0: a local disk, which needs no link
-};
-
-// kUnsupported names both versions, kInvalidData what else cannot be.
-Status CheckInit(const wire::pb::Init& init);
-
-// Sessions of a batch with a server that has sent this Init.
-uint32_t TokenBatch(const Offer& offer, const wire::pb::Init& init);
-
-// Without makes_tokens, which Init decides as well.
-wire::pb::Connect MakeConnect(const Offer& offer, const JoinedPackage& package);
-
-// How long a server that pings as its Init says may be silent.
-Duration SilenceLimit(const wire::pb::Init& init);
 
 }  // namespace weft::worker

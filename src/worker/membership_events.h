@@ -18,7 +18,7 @@
 #include "wire/expert_frame.h"
 #include "wire/expert_sets.h"
 #include "wire/generation.h"
-#include "worker/joining.h"
+#include "worker/offer.h"
 
 namespace weft::worker {
 

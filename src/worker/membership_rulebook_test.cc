@@ -119,7 +119,7 @@ class Player {
 
   Instant now_ = kBegin;
   Membership membership_;
-  Outcomes outcomes_;  // of the work under way
+  PlayedWork outcomes_;  // of the work under way
   json::value experts_;
   bool installs_to_measure_ = false;
   json::array words_;

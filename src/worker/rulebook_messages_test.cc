@@ -212,7 +212,7 @@ std::vector<uint8_t> MessageBytes(const std::string& name, const json::value& wo
   return BytesOf(message);
 }
 
-void Outcomes::Begin(const Work& work) {
+void PlayedWork::Begin(const Work& work) {
   plain_ = Done{};
   dispatches_.clear();
   if (std::holds_alternative<InstallLayers>(work)) plain_ = Installed{1, 100};
@@ -237,7 +237,7 @@ void Outcomes::Begin(const Work& work) {
   }
 }
 
-Outcome Outcomes::Of(const json::value& details) const {
+Outcome PlayedWork::Of(const json::value& details) const {
   if (!At(details, "waits").is_null()) return StepWaits{1, 1, 1, {1.0f}, {0}};
   if (std::holds_alternative<Installed>(plain_)) {
     const json::value& factor = At(details, "weightFactor");

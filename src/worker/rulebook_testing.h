@@ -30,7 +30,7 @@ std::vector<uint8_t> MessageBytes(const std::string& name, const boost::json::va
 std::optional<boost::json::value> WordOf(const Action& action);
 
 // What work comes to that succeeds, with the details that a case gives.
-class Outcomes {
+class PlayedWork {
  public:
   // Notes what the outcome repeats of it.
   void Begin(const Work& work);

@@ -1,6 +1,6 @@
 // Membership's part for experts on other machines: what this worker is to hold for hubs and said
 // that it holds, and which of their dispatches wait. In C++, which can be a hub as well:
-// src/worker/expert_queue.h and hub.h.
+// src/worker/expert_work.h.
 import {
   ExpertFrameType,
   WireError,

@@ -1,5 +1,5 @@
 // What is on its way into memory: bindings, experts and measurements, from their first byte until
-// they are loaded or dropped; and what stays loaded.
+// they are loaded or dropped; and what stays loaded. The same part in C++: src/worker/loads.h.
 import type { LayerRange } from "@weft/engine";
 import type { HoldExperts, MeasureSpeed, PrepareStage, Retire } from "@weft/wire";
 

@@ -1,5 +1,6 @@
 // What waits to be computed, in the order of the messages, and the one piece of work that is under
-// way: steps and their refusals, forks, generations, installing and unloading.
+// way: steps and their refusals, forks, generations, installing and unloading. The same part in
+// C++: src/worker/step_queue.h.
 import type { LayerRange } from "@weft/engine";
 import { FrameType } from "@weft/wire";
 import type { ForkFrame, Frame, GenerateFrame } from "@weft/wire";

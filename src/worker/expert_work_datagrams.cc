@@ -1,18 +1,16 @@
-// Membership's part for sums that go as datagrams: to hubs that offer a channel, and from holders.
+// Sums that go as datagrams: to hubs that offer a channel, and from holders.
 #include <algorithm>
 
 #include "base/log.h"
-#include "worker/membership.h"
+#include "worker/expert_work.h"
 
 namespace weft::worker {
 
-namespace pb = wire::pb;
-
 // What a hub offers anew takes the place of what it offered before. Hubs are workers like this one:
 // what cannot be read is no reason to leave the server.
-void Membership::OnChannel(uint32_t hub, const wire::ExpertFrame& frame) {
+void ExpertWork::OnChannel(uint32_t hub, const wire::ExpertFrame& frame) {
   const auto channel = wire::ReadChannel(frame);
-  if (!offer_.datagrams || !channel.ok() || !channel_limit_.Take(now_, hub)) return;
+  if (!datagrams_ || !channel.ok() || !channel_limit_.Take(out_.now(), hub)) return;
   senders_.erase(hub);
   if (senders_.size() >= ChannelLimit::kMostHubs) {
     const auto unused = std::find_if(senders_.begin(), senders_.end(),
@@ -20,24 +18,24 @@ void Membership::OnChannel(uint32_t hub, const wire::ExpertFrame& frame) {
     if (unused == senders_.end()) return;
     senders_.erase(unused);
   }
-  senders_.emplace(hub, dispatch::SumSender(now_, *channel));
+  senders_.emplace(hub, dispatch::SumSender(out_.now(), *channel));
 }
 
 // Challenges are for what this worker sends, everything else is for its own layers.
-void Membership::On(DatagramReceived& event) {
-  const bool is_challenge = event.bytes.size() > 1 &&
-                            event.bytes[1] == static_cast<uint8_t>(wire::DatagramType::kChallenge);
+void ExpertWork::OnDatagram(const DatagramAddress& from, ByteSpan bytes) {
+  const bool is_challenge =
+      bytes.size() > 1 && bytes[1] == static_cast<uint8_t>(wire::DatagramType::kChallenge);
   if (is_challenge)
-    for (auto& [hub, sender] : senders_) sender.OnDatagram(now_, event.from, event.bytes);
+    for (auto& [hub, sender] : senders_) sender.OnDatagram(out_.now(), from, bytes);
   else
-    hub_.OnDatagram(now_, event.from, event.bytes);
-  CarryHub();
+    hub_.OnDatagram(out_.now(), from, bytes);
+  Carry();
 }
 
-void Membership::CarrySenders() {
+void ExpertWork::CarrySenders() {
   for (auto& [hub, sender] : senders_) {
     if (auto datagrams = sender.TakeDatagrams(); !datagrams.empty())
-      actions_.push_back(SendDatagrams{std::move(datagrams)});
+      out_.Do(SendDatagrams{std::move(datagrams)});
     const std::optional<bool> answer = sender.TakeAnswer();
     if (!answer) continue;
     if (*answer)
@@ -47,11 +45,11 @@ void Membership::CarrySenders() {
           "no datagram gets to worker {} and back (UDP is blocked?): what neuron groups add up "
           "to goes over the WebSocket, where nothing is lost",
           hub);
-    SayShards(hub, {wire::ReadyFrame({sender.epoch(), *answer})});
+    Say(hub, {wire::ReadyFrame({sender.epoch(), *answer})});
   }
 }
 
-std::vector<wire::ExpertFrame> Membership::SendSums(uint32_t hub,
+std::vector<wire::ExpertFrame> ExpertWork::SendSums(uint32_t hub,
                                                     std::vector<wire::ExpertFrame> results) {
   const auto found = senders_.find(hub);
   if (found == senders_.end() || !found->second.is_ready()) return results;
@@ -72,24 +70,11 @@ std::vector<wire::ExpertFrame> Membership::SendSums(uint32_t hub,
     for (size_t i = 0; i < rows.size(); ++i)
       rows[i] = LoadLe<float>(result.rows.bytes().data() + i * sizeof(float));
     const wire::SumsOf of = {result.sequence, result.layer, wire::kMlpBlock};
-    sender.Send(now_, of, groups, rows, result.hidden);
+    sender.Send(out_.now(), of, groups, rows, result.hidden);
     if (std::find(sent.begin(), sent.end(), of) == sent.end()) sent.push_back(of);
   }
-  for (const wire::SumsOf& of : sent) sender.End(now_, of);
+  for (const wire::SumsOf& of : sent) sender.End(out_.now(), of);
   return others;
-}
-
-void Membership::SayLosses(uint64_t step, uint32_t place) {
-  const std::map<uint32_t, uint32_t>& lost = hub_.LostOf(place);
-  if (lost.empty()) return;
-  StepAnswer& answer = step_answers_.at(step - first_step_);
-  auto& message = *answer.before.emplace().mutable_groups_lost();
-  message.set_sequence(answer.sequence);
-  message.set_epoch(answer.epoch);
-  for (const auto& [session, groups] : lost) {
-    message.add_sessions(session);
-    message.add_groups(groups);
-  }
 }
 
 }  // namespace weft::worker

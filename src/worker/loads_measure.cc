@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "wire/probe_rows.h"
-#include "worker/membership.h"
+#include "worker/loads.h"
 
 namespace weft::worker {
 namespace {
@@ -11,7 +11,7 @@ constexpr uint32_t kMaxMeasureRuns = 64;
 
 }  // namespace
 
-void Membership::OnMeasureSpeed(const wire::pb::MeasureSpeed& message) {
+void Loads::Measure(const wire::pb::MeasureSpeed& message) {
   Load load;
   for (const wire::pb::LayerRange& range : message.ranges()) {
     const auto checked = Checked(range);
@@ -25,12 +25,12 @@ void Membership::OnMeasureSpeed(const wire::pb::MeasureSpeed& message) {
     if (!checked) return;
     if (checked->first == 0 || checked->end == layer_count_ || probe.rows() == 0 ||
         probe.rows() > wire::kMaxProbeRows || load.probes.size() == wire::kMaxProbes)
-      return Violation("The server asked for " + std::to_string(probe.rows()) +
-                       " rows behind layers " + std::to_string(checked->first) + " to " +
-                       std::to_string(checked->end) + ", expected 1 to " +
-                       std::to_string(wire::kMaxProbeRows) +
-                       " behind layers between embedding and head, and at most " +
-                       std::to_string(wire::kMaxProbes) + " times.");
+      return out_.Violation("The server asked for " + std::to_string(probe.rows()) +
+                            " rows behind layers " + std::to_string(checked->first) + " to " +
+                            std::to_string(checked->end) + ", expected 1 to " +
+                            std::to_string(wire::kMaxProbeRows) +
+                            " behind layers between embedding and head, and at most " +
+                            std::to_string(wire::kMaxProbes) + " times.");
     load.probes.push_back({*checked, probe.seed(), probe.rows()});
     const bool is_timed =
         std::any_of(load.timed.begin(), load.timed.end(), [&](const engine::LayerRange& range) {

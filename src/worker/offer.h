@@ -1,0 +1,56 @@
+// What a device offers in Connect, and what an Init must say before it does.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/datagram_address.h"
+#include "base/result.h"
+#include "wire/control.pb.h"
+
+namespace weft::worker {
+
+// What a device says of itself.
+struct Offer {
+  std::string kind = "native", engine = "native";
+  std::string name;       // shown to people
+  std::string device;     // "8 threads, AVX-512"
+  std::string worker_id;  // the same across restarts of one device
+  std::string join_token;
+  uint64_t memory_bytes = 0;
+  double weight_factor = 1;  // bytes held for a byte of weights, as far as known before loading
+  double upload_bytes_per_s = 0;  // 0: unknown
+  bool needs_onnx = false;        // computes ONNX stages, a run at a time
+  // Sessions of whole-model generation that one batch takes; 0: it knows none of those frames.
+  uint32_t makes_tokens = 0;
+  bool takes_experts = false;  // knows HoldExperts and shard messages
+  bool keeps_state = false;    // runs layers with recurrent state
+  bool can_be_hub = false;     // knows stages whose experts are elsewhere
+  bool runs_groups = false;    // runs layers in neuron groups
+  // Has a socket for datagrams, which others may reach at these addresses.
+  bool datagrams = false;
+  std::vector<DatagramAddress> datagram_addresses = {};
+};
+
+// What was found out after Init: the package, and how fast the link to it is.
+struct JoinedPackage {
+  uint32_t layer_count = 0;
+  std::vector<uint32_t> cached_layers;
+  double download_bytes_per_s = 0;  // 0: a local disk, which needs no link
+};
+
+// kUnsupported names both versions, kInvalidData what else cannot be.
+Status CheckInit(const wire::pb::Init& init);
+
+// Sessions of a batch with a server that has sent this Init.
+uint32_t TokenBatch(const Offer& offer, const wire::pb::Init& init);
+
+// Without makes_tokens, which Init decides as well.
+wire::pb::Connect MakeConnect(const Offer& offer, const JoinedPackage& package);
+
+// How long a server that pings as its Init says may be silent.
+Duration SilenceLimit(const wire::pb::Init& init);
+
+}  // namespace weft::worker
