@@ -206,7 +206,7 @@ export class Membership {
     }
     switch (frame.kind) {
       case "generate":
-        return this.#queue.onGenerate(frame);
+        return this.#queue.onGenerate(frame, this.#joining.isMember);
       case "stop":
         return this.#queue.stop([frame.sequence]);
       case "wholeModel": {

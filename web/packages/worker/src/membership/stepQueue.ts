@@ -97,9 +97,9 @@ export class StepQueue {
     this.push({ kind: "forkSession", layers, fork: { ...rest, to } });
   }
 
-  onGenerate(frame: GenerateFrame): void {
+  onGenerate(frame: GenerateFrame, isMember: boolean): void {
     const { sequence, epoch } = frame;
-    const layers = this.#stages.toRun(epoch, 0);
+    const layers = isMember ? this.#stages.toRun(epoch, 0) : undefined;
     if (layers?.first !== 0 || layers.end !== this.#layerCount) {
       const message = `The whole model of epoch ${epoch} is not prepared on this worker.`;
       return this.#refuse(sequence, epoch, 0, message);
