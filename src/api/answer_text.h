@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,9 +16,13 @@ namespace weft::api {
 
 class AnswerText {
  public:
-  AnswerText(const Tokenizer& tokenizer, std::vector<std::string> stops)
+  // `kept_ids`: special tokens whose text counts, such as those that begin calls.
+  AnswerText(const Tokenizer& tokenizer, std::vector<std::string> stops,
+             std::span<const int32_t> kept_ids = {})
       : detokenizer_(tokenizer, /*skip_special=*/true, /*continues=*/true),
-        stops_(std::move(stops)) {}
+        stops_(std::move(stops)) {
+    detokenizer_.KeepSpecial(kept_ids);
+  }
 
   // Text that may be shown now. After a stop string stopped() is true and nothing more comes.
   std::string Push(int32_t token_id) {

@@ -117,8 +117,11 @@ INSTANTIATE_TEST_SUITE_P(
                 "tool_choice", "\"none\" only"},
         BadCase{"{" MESSAGES ",\"functions\":[]}", "functions", "'tools'"},
         BadCase{"{" MESSAGES ",\"function_call\":\"auto\"}", "function_call", "not supported"},
-        BadCase{"{" MESSAGES ",\"reasoning_effort\":\"low\"}", "reasoning_effort", "not supported"},
-        BadCase{"{" MESSAGES ",\"parallel_tool_calls\":false}", "parallel_tool_calls", "true only"},
+        BadCase{"{" MESSAGES ",\"reasoning_effort\":\"most\"}", "reasoning_effort", "minimal"},
+        BadCase{"{" MESSAGES ",\"parallel_tool_calls\":1}", "parallel_tool_calls", "true or false"},
+        BadCase{"{" MESSAGES ",\"max_thinking_tokens\":-1}", "max_thinking_tokens", "from 0 to"},
+        BadCase{"{" MESSAGES ",\"thinking_token_budget\":0.5}", "thinking_token_budget", "integer"},
+        BadCase{"{" MESSAGES ",\"tool_choice\":\"required\"}", "tool_choice", "only"},
         BadCase{"{" MESSAGES ",\"modalities\":[\"text\",\"audio\"]}", "modalities", "only"},
         BadCase{"{" MESSAGES ",\"store\":true}", "store", "false only"},
         BadCase{"{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":"

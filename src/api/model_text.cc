@@ -177,6 +177,7 @@ Result<ModelText> ModelText::Load(const Files& files) {
   ASSIGN_OR_RETURN(const json::object config, ReadObject(files, "config.json"));
   ASSIGN_OR_RETURN(text.template_, ModelTemplate::Load(files));
   text.default_sampling_ = RecommendedSampling(generation_config);
+  text.LearnFormat();
   AddIds(generation_config, "eos_token_id", &text.stop_ids_);
   AddIds(config, "eos_token_id", &text.stop_ids_);
   if (const auto id = text.tokenizer_.TokenId(text.template_.Token("eos_token")))
@@ -209,6 +210,12 @@ Result<std::vector<int32_t>> ModelText::EncodeChat(const ChatRequest& request) c
 Result<QuotedText> ModelText::RenderChat(const ChatRequest& request, const json::array& messages,
                                          bool opens_answer) const {
   json::object context = request.template_kwargs;
+  if (request.reasoning_effort == "none") {
+    context.emplace("enable_thinking", false);
+  } else if (!request.reasoning_effort.empty()) {
+    context.emplace("reasoning_effort", request.reasoning_effort);
+  }
+  if (request.enable_thinking) context.emplace("enable_thinking", *request.enable_thinking);
   for (const auto& [name, token] : template_.tokens) context.erase(name);
   context.erase("bos_token");  // whatever template_kwargs say
   context.erase("eos_token");

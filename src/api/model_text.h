@@ -4,11 +4,13 @@
 
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "api/openai_request.h"
 #include "base/result.h"
+#include "chat/format.h"
 #include "text/jinja/chat_template.h"
 #include "text/tokenizer/tokenizer.h"
 
@@ -57,7 +59,18 @@ class ModelText {
   std::vector<uint32_t> SharedPositions(const ChatRequest& request,
                                         const std::vector<int32_t>& ids) const;
 
+  // Whether the conversation's `ids` end with the marker that begins thoughts, so that the answer
+  // begins in the middle of them.
+  bool OpensThinking(std::span<const int32_t> ids) const;
+  // Why the model cannot be told how much to think; nullopt: it can, or is not.
+  std::optional<ApiError> CheckThinking(const ChatRequest& request) const;
+  // What ends thoughts that have become too long.
+  Result<std::vector<int32_t>> EndOfThinking() const;
+
   const Tokenizer& tokenizer() const { return tokenizer_; }
+  // How the model writes calls and thoughts, and the special tokens that it does so with.
+  const chat::Format& answer_format() const { return format_; }
+  const std::vector<int32_t>& marker_ids() const { return marker_ids_; }
   const std::vector<int32_t>& stop_ids() const { return stop_ids_; }
   // What generation_config.json recommends; OpenAI's defaults otherwise.
   const sampling::Parameters& default_sampling() const { return default_sampling_; }
@@ -66,11 +79,14 @@ class ModelText {
 
  private:
   explicit ModelText(Tokenizer tokenizer) : tokenizer_(std::move(tokenizer)) {}
+  void LearnFormat();
   Result<QuotedText> RenderChat(const ChatRequest& request, const boost::json::array& messages,
                                 bool opens_answer) const;
 
   Tokenizer tokenizer_;
   ModelTemplate template_;
+  chat::Format format_;
+  std::vector<int32_t> marker_ids_;
   std::vector<int32_t> stop_ids_;
   sampling::Parameters default_sampling_;
   bool control_tokens_in_text_ = false;

@@ -119,6 +119,20 @@ ApiResult<json::value> ContentText(const json::value* content, const std::string
   return json::value(json::string(text));
 }
 
+// Clients send thoughts back under either name; templates look for one of three. gpt-oss's refuses
+// thoughts beside the content of a message with calls, which it takes for them.
+void NameReasoning(json::object& message) {
+  const json::value* thoughts = message.if_contains("reasoning_content");
+  if (thoughts == nullptr || thoughts->is_null()) thoughts = message.if_contains("reasoning");
+  if (thoughts == nullptr || !thoughts->is_string()) return;
+  const json::value text = *thoughts;
+  message["reasoning_content"] = text;
+  message.emplace("reasoning", text);
+  const json::value* content = message.if_contains("content");
+  const bool has_content = content != nullptr && content->is_string() && *content != "";
+  if (!has_content || !message.contains("tool_calls")) message.emplace("thinking", text);
+}
+
 // OpenAI's `arguments` are JSON in a string; the chat templates of models are written for the
 // object itself. What is no object in JSON stays the text that it is: a model wrote it, and may
 // have erred.
@@ -182,6 +196,7 @@ std::optional<ApiError> ReadMessages(const json::value* messages, json::array* o
     json::object copy = *message;
     if (auto error = ReadToolCalls(where, copy)) return error;
     copy["content"] = std::move(text);
+    if (name == "assistant") NameReasoning(copy);
     if (name == "developer") copy["role"] = "system";
     out->push_back(std::move(copy));
   }
@@ -295,6 +310,8 @@ void ReadStreamOptions(FieldReader& fields, ChatRequest* request) {
 }
 
 void ReadTools(FieldReader& fields, ChatRequest* request) {
+  const bool parses_calls = fields.Bool("parse_tool_calls", true);
+  request->ends_with_call = !fields.Bool("parallel_tool_calls", true);
   const json::value* tools = fields.Find("tools");
   if (tools == nullptr) return;
   if (!tools->is_array()) return fields.Fail("tools", *tools, "an array of tools");
@@ -306,6 +323,28 @@ void ReadTools(FieldReader& fields, ChatRequest* request) {
   }
   const json::value* choice = fields.Find("tool_choice");
   if (choice == nullptr || *choice != "none") request->tools = tools->as_array();
+  request->parses_calls = parses_calls && !request->tools.empty();
+}
+
+void ReadThinking(FieldReader& fields, ChatRequest* request) {
+  constexpr std::string_view kEfforts[] = {"none", "minimal", "low", "medium",
+                                           "high", "xhigh",   "max"};
+  if (const json::value* effort = fields.Find("reasoning_effort")) {
+    if (!effort->is_string() ||
+        std::ranges::find(kEfforts, std::string_view(effort->as_string())) == std::end(kEfforts))
+      return fields.Fail("reasoning_effort", *effort,
+                         "none, minimal, low, medium, high, xhigh or max");
+    request->reasoning_effort = std::string(effort->as_string());
+  }
+  if (fields.Find("enable_thinking") != nullptr)
+    request->enable_thinking = fields.Bool("enable_thinking", true);
+  for (const char* name : {"max_thinking_tokens", "thinking_token_budget"})
+    if (const auto count = fields.Integer(name, 0, kMostTokens))
+      request->max_thinking_tokens = static_cast<uint32_t>(*count);
+  const json::value* format = fields.Find("reasoning_format");
+  request->splits_thinking =
+      fields.Bool("separate_reasoning", true) && (format == nullptr || *format != "none");
+  request->shows_thinking = fields.Bool("include_reasoning", true);
 }
 
 // Both names mean the same, and a client that says two things means one of them.
@@ -395,6 +434,7 @@ ApiResult<ChatRequest> ParseChatRequest(ByteSpan body, const sampling::Parameter
     }
   }
   ReadTools(fields, &request);
+  ReadThinking(fields, &request);
   if (fields.error()) return *fields.error();
   return request;
 }

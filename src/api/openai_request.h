@@ -26,8 +26,15 @@ struct ChatRequest {
   bool stream = false;
   bool include_usage = false;  // stream_options.include_usage
   bool ignore_eos = false;     // go on after an end token (as other servers name it; for measuring)
-  std::string keep;            // a name for what the system messages come to; "": none
-  std::string cache_salt;      // chats with another one share nothing that is computed
+  bool parses_calls = false;   // what the answer calls is told as such
+  bool ends_with_call = false;                  // parallel_tool_calls: false
+  std::string reasoning_effort;                 // "": not said
+  std::optional<bool> enable_thinking;          // for the template, as the effort is
+  std::optional<uint32_t> max_thinking_tokens;  // then thoughts are ended
+  bool splits_thinking = true;                  // thoughts come as reasoning_content
+  bool shows_thinking = true;                   // include_reasoning
+  std::string keep;        // a name for what the system messages come to; "": none
+  std::string cache_salt;  // chats with another one share nothing that is computed
   bool logprobs = false;
   uint32_t top_logprobs = 0;
 };
@@ -36,8 +43,7 @@ struct ChatRequest {
 std::optional<ApiError> CheckPrefixName(std::string_view name);
 
 // Depth at most 64, one JSON object. Fields that would change the answer are refused by name where
-// weft cannot follow them, and so are those that nobody knows (request_fields.h). `tools` are told
-// to the model; what it answers, calls included, is text.
+// weft cannot follow them, and so are those that nobody knows (request_fields.h).
 ApiResult<ChatRequest> ParseChatRequest(ByteSpan body, const sampling::Parameters& defaults = {});
 
 }  // namespace weft::api

@@ -148,15 +148,14 @@ std::string ErrorEvent(const ApiError& error) {
   return Event(ErrorObject(error));
 }
 
-std::string CompletionJson(const CompletionHead& head, const std::string& text,
+std::string CompletionJson(const CompletionHead& head, json::object message,
                            const std::string& finish_reason, const Usage& usage,
                            json::value logprobs) {
   json::object completion = Head(head, "chat.completion");
-  json::object choice = {
-      {"index", 0},
-      {"message", {{"role", "assistant"}, {"content", text}, {"refusal", nullptr}}},
-      {"logprobs", std::move(logprobs)},
-      {"finish_reason", finish_reason}};
+  json::object choice = {{"index", 0},
+                         {"message", std::move(message)},
+                         {"logprobs", std::move(logprobs)},
+                         {"finish_reason", finish_reason}};
   completion["choices"] = json::array{std::move(choice)};
   completion["usage"] = UsageObject(usage);
   return json::serialize(completion);

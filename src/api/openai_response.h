@@ -53,7 +53,8 @@ std::string ErrorEvent(const ApiError& error);
 // far a request without a token is: ": progress {...}\n\n" (docs/protocol.md).
 std::string ProgressComment(const swarm::RequestProgress& progress);
 
-std::string CompletionJson(const CompletionHead& head, const std::string& text,
+// `message`: as api::AnswerMessage gives it.
+std::string CompletionJson(const CompletionHead& head, boost::json::object message,
                            const std::string& finish_reason, const Usage& usage,
                            boost::json::value logprobs);
 

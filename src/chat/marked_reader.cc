@@ -4,6 +4,7 @@
 
 #include "chat/answer_reader.h"
 #include "chat/block_scanner.h"
+#include "chat/calls.h"
 #include "chat/marker_search.h"
 
 namespace weft::chat {

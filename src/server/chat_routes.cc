@@ -56,6 +56,7 @@ struct ChatRoutes::Prompt {
   std::vector<int32_t> opening;  // that is to be kept
   std::vector<int32_t> ids;
   std::vector<uint32_t> marks;  // swarm::Request::marks
+  AnswerReading reading;
 };
 
 ChatRoutes::ChatRoutes(Options options, std::shared_ptr<const api::ModelText> text, SwarmHost& host,
@@ -186,11 +187,14 @@ ChatRoutes::Prompt ChatRoutes::ReadPrompt(Asked asked, const std::string& body) 
                     "invalid_request_error", "logit_bias", ""};
     return prompt;
   }
-  prompt.error = ReadOpening(prompt);
+  prompt.error = text_->CheckThinking(prompt.chat);
+  if (!prompt.error) prompt.error = ReadOpening(prompt);
   if (prompt.error || !prompt.asked.prefix.empty()) return prompt;
   auto ids = text_->EncodeChat(prompt.chat);
   if (ids.ok()) {
     prompt.ids = std::move(ids).value();
+    prompt.reading.opens_thinking = text_->OpensThinking(prompt.ids);
+    prompt.reading.tools = std::make_shared<const chat::Tools>(prompt.chat.tools);
     if (options_.recurrent) prompt.marks = text_->SharedPositions(prompt.chat, prompt.ids);
   } else {
     prompt.error = api::FromError(ids.error());
@@ -266,9 +270,22 @@ void ChatRoutes::Start(Prompt prompt, std::shared_ptr<net::Responder> responder)
   if (!request.sampling.seed) request.sampling.seed = RandomSeed();
   const api::CompletionHead head = {"chatcmpl-" + SecureRandomHex(12), std::time(nullptr),
                                     options_.model_name};
-  const CompletionContext context{host_, loop_, text_->tokenizer(), options_.wait};
-  Completion::Start(context, head, chat, GenerationOf(prompt.call, std::move(request)),
+  const CompletionContext context{host_, loop_, *text_, options_.wait};
+  GoOn go_on = chat.max_thinking_tokens ? ContinuationOf(request) : GoOn();
+  Completion::Start(context, head, chat, prompt.reading,
+                    GenerationOf(prompt.call, std::move(request)), std::move(go_on),
                     std::move(responder));
+}
+
+// What was said belongs to the prompt then. The core still holds its tokens, and those that follow
+// are drawn as they would have been.
+GoOn ChatRoutes::ContinuationOf(const swarm::Request& request) {
+  return [this, request](const std::vector<int32_t>& answer_ids, RequestCallbacks callbacks) {
+    swarm::Request rest = request;
+    rest.prompt_ids.insert(rest.prompt_ids.end(), answer_ids.begin(), answer_ids.end());
+    if (rest.max_tokens != UINT32_MAX) rest.max_tokens -= static_cast<uint32_t>(answer_ids.size());
+    return host_.Submit(std::move(rest), std::move(callbacks));
+  };
 }
 
 // With a key the ledger knows of it as soon as the core has accepted it: what is refused leaves no

@@ -72,6 +72,7 @@ class ChatRoutes {
   std::optional<api::ApiError> KeepOpening(const Prompt& prompt);
   std::optional<api::ApiError> FindNoRoom(const std::string& client) const;
   void Start(Prompt prompt, std::shared_ptr<net::Responder> responder);
+  GoOn ContinuationOf(const swarm::Request& request);
   Generate GenerationOf(const std::optional<KeyedCall>& keyed, swarm::Request request);
 
   const Options options_;

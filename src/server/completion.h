@@ -13,21 +13,23 @@
 #include <optional>
 #include <string>
 
+#include "api/answer_message.h"
 #include "api/answer_text.h"
+#include "api/model_text.h"
 #include "api/openai_response.h"
 #include "base/clock.h"
+#include "chat/answer_parser.h"
 #include "net/http.h"
 #include "net/loop.h"
 #include "server/swarm_host.h"
-#include "text/tokenizer/tokenizer.h"
 
 namespace weft::server {
 
-// What all completions share. Host and loop outlive them.
+// What all completions share. All of it outlives them.
 struct CompletionContext {
   SwarmHost& host;
   net::EventLoop& loop;
-  const Tokenizer& tokenizer;
+  const api::ModelText& text;
   // How long a request waits for a swarm that is down before it is given up (503).
   Duration wait;
 };
@@ -35,20 +37,32 @@ struct CompletionContext {
 // Has the core generate: the request's number, for cancelling and progress. Tokens that are known
 // already, and the end, may come before it returns.
 using Generate = std::function<swarm::RequestId(RequestCallbacks)>;
+// The same for what follows when the answer begins with these tokens.
+using GoOn =
+    std::function<swarm::RequestId(const std::vector<int32_t>& answer_ids, RequestCallbacks)>;
+
+// How an answer is read.
+struct AnswerReading {
+  std::shared_ptr<const chat::Tools> tools;
+  bool opens_thinking = false;  // the prompt ends in the middle of thoughts
+};
 
 class Completion : public std::enable_shared_from_this<Completion> {
  public:
-  // Calls `generate`. The core's callbacks, a timer and the connection keep the
-  // completion alive until its end.
+  // Calls `generate`, and `go_on` where thoughts were ended. The core's callbacks, a timer and the
+  // connection keep the completion alive until its end.
   static void Start(const CompletionContext& context, const api::CompletionHead& head,
-                    const api::ChatRequest& chat, const Generate& generate,
+                    const api::ChatRequest& chat, const AnswerReading& reading,
+                    const Generate& generate, GoOn go_on,
                     std::shared_ptr<net::Responder> responder);
 
  private:
   Completion(const CompletionContext& context, const api::CompletionHead& head,
-             const api::ChatRequest& chat, std::shared_ptr<net::Responder> responder);
+             const api::ChatRequest& chat, const AnswerReading& reading, GoOn go_on,
+             std::shared_ptr<net::Responder> responder);
 
   void Submit(const Generate& generate);
+  RequestCallbacks Callbacks();
   // Before the answer is under way: whether it can be now.
   void AwaitSwarm();
   void GiveUp();
@@ -59,24 +73,39 @@ class Completion : public std::enable_shared_from_this<Completion> {
   void SayProgress();
 
   void OnToken(const swarm::EmitToken& token);
+  void Take(const swarm::EmitToken& token);
+  bool has_answer() const { return answer_.stopped() || parser_.is_done(); }
+  // When thoughts have had their tokens: what ends them is said in the model's place, and it goes
+  // on from there.
+  bool ThinksTooLong(bool thought_before);
+  void EndThoughts(swarm::FinishRequest first);
+  void GoOnBehindThoughts();
   void OnFinish(const swarm::FinishRequest& finish);
+  void Finish(const swarm::FinishRequest& finish);
   void Fail(const api::ApiError& error);
   // Those of the tokens that have come into the text since the last call.
   boost::json::array TakeLogprobs();
-  void WriteText(const std::string& text);
-  void FinishStream(const std::string& rest, const std::string& reason, const api::Usage& usage);
-  void FinishWhole(const std::string& rest, const std::string& reason, const api::Usage& usage);
+  void WriteEvents(std::vector<chat::Event> events);
+  void Write(boost::json::object delta, boost::json::array logprobs);
+  void FinishStream(const std::string& reason, const api::Usage& usage);
+  void FinishWhole(const std::string& reason, const api::Usage& usage);
   boost::json::value LogprobOf(const swarm::EmitToken& token) const;
 
   SwarmHost& host_;
-  const Tokenizer tokenizer_;
+  net::EventLoop& loop_;
+  const api::ModelText& text_;
   const Duration wait_;
   const api::CompletionHead head_;
   const bool stream_;
   const bool include_usage_;
   const bool logprobs_;
+  const bool shows_thinking_;
+  const std::optional<uint32_t> max_tokens_, max_thinking_tokens_;
+  const GoOn go_on_;
   const std::shared_ptr<net::Responder> responder_;
   api::AnswerText answer_;
+  chat::AnswerParser parser_;
+  api::AnswerMessage message_;
   net::EventLoop::Timer timer_;
   const Instant submitted_;
   swarm::RequestId id_ = 0;
@@ -88,9 +117,15 @@ class Completion : public std::enable_shared_from_this<Completion> {
   bool quiet_ = true;                             // nothing was written since the last look
   std::string said_;                              // the last comment about progress
   int unchanged_looks_ = 0;                       // since then
-  std::string text_;                              // of a whole answer
   std::deque<boost::json::value> held_logprobs_;  // of tokens whose text is held back
   boost::json::array all_logprobs_;               // of a whole answer
+
+  // Of thoughts with a limit.
+  std::vector<int32_t> answer_ids_;
+  uint32_t thinking_tokens_ = 0;
+  bool is_cut_ = false;                        // the core is to end the first part
+  std::optional<swarm::FinishRequest> first_;  // which has ended
+  bool is_gone_ = false;                       // the client
 };
 
 }  // namespace weft::server

@@ -24,8 +24,8 @@ export const kCxxModules = {
   net: ["base"],
   hub: ["base", "net", "package"],
   journal: ["base"],
-  api: ["base", "swarm", "text", "sampling", "grammar"],
-  server: ["base", "wire", "package", "text", "planner", "swarm", "net", "journal", "api"],
+  api: ["base", "swarm", "text", "chat", "sampling", "grammar"],
+  server: ["base", "wire", "package", "text", "chat", "planner", "swarm", "net", "journal", "api"],
   sim: ["base", "swarm", "planner", "wire", "worker", "engine", "program", "sampling"],
   apps: ["*"],
 };

@@ -181,7 +181,9 @@ std::string Detokenizer::Push(int32_t id) {
   const TokenizerData& data = *tokenizer_.data_;
   if (!data.vocabulary.Has(id)) return {};
   const AddedToken* added = data.AddedOf(id);
-  if (skip_special_ && added != nullptr && added->special) return {};
+  if (skip_special_ && added != nullptr && added->special &&
+      std::ranges::find(kept_, id) == kept_.end())
+    return {};
   stages_.front()->Put({.text = data.vocabulary.Text(id), .is_added = added != nullptr});
   return std::exchange(*out_, {});
 }

@@ -79,6 +79,9 @@ class Detokenizer {
   Detokenizer(Detokenizer&&) noexcept;
   Detokenizer& operator=(Detokenizer&&) noexcept;
 
+  // These special tokens are text, whatever `skip_special` says.
+  void KeepSpecial(std::span<const int32_t> ids) { kept_.assign(ids.begin(), ids.end()); }
+
   // Text that is ready now: whole characters only, often empty.
   std::string Push(int32_t id);
   // What was still held back; an incomplete character becomes U+FFFD.
@@ -87,6 +90,7 @@ class Detokenizer {
  private:
   Tokenizer tokenizer_;
   bool skip_special_;
+  std::vector<int32_t> kept_;
   std::unique_ptr<std::string> out_;  // where the last stage writes
   std::vector<std::unique_ptr<DecodeStage>> stages_;
 };

@@ -1,0 +1,72 @@
+// The part of ModelText that knows how the model writes thoughts and calls.
+#include <algorithm>
+#include <boost/json/object.hpp>
+
+#include "api/model_text.h"
+#include "chat/answer_parser.h"
+#include "chat/detect.h"
+
+namespace weft::api {
+namespace json = boost::json;
+
+namespace {
+
+// Tokens at the end of a prompt among which a marker would be.
+constexpr size_t kMarkerTokens = 16;
+
+ApiError CannotTell(const char* field, const std::string& shown, const char* what) {
+  return {400,
+          "'" + std::string(field) + "' is " + shown + "; this model's chat template takes no '" +
+              what + "', so that it cannot be told.",
+          "invalid_request_error", field, ""};
+}
+
+}  // namespace
+
+void ModelText::LearnFormat() {
+  const ChatTemplate* chat = template_.Choose(/*has_tools=*/true);
+  if (chat == nullptr) return;
+  format_ = chat::DetectFormat(chat->source(), [this](json::object variables) {
+    auto text = template_.Render(std::move(variables));
+    return text.ok() ? Result<std::string>(std::move(text->text))
+                     : Result<std::string>(std::move(text).error());
+  });
+  for (const std::string& marker : format_.Markers()) {
+    const auto ids = tokenizer_.Encode(marker, /*add_special_tokens=*/false);
+    if (!ids.ok()) continue;
+    for (const int32_t id : *ids)
+      if (tokenizer_.Decode(std::span(&id, 1), /*skip_special=*/true).empty())
+        marker_ids_.push_back(id);
+  }
+  std::ranges::sort(marker_ids_);
+  marker_ids_.erase(std::unique(marker_ids_.begin(), marker_ids_.end()), marker_ids_.end());
+}
+
+bool ModelText::OpensThinking(std::span<const int32_t> ids) const {
+  if (format_.thinking.begin.empty()) return false;
+  std::string end = tokenizer_.Decode(ids.last(std::min(ids.size(), kMarkerTokens)), false);
+  end.resize(end.find_last_not_of(" \t\r\n") + 1);
+  return end.ends_with(format_.thinking.begin);
+}
+
+std::optional<ApiError> ModelText::CheckThinking(const ChatRequest& request) const {
+  const ChatTemplate* chat = template_.Choose(!request.tools.empty());
+  if (chat == nullptr) return std::nullopt;  // there are worse reasons to refuse it
+  const auto takes = [chat](const char* name) {
+    return chat->source().find(name) != std::string::npos;
+  };
+  const std::string& effort = request.reasoning_effort;
+  const char* wanted = effort == "none" ? "enable_thinking" : "reasoning_effort";
+  if (!effort.empty() && !takes(wanted))
+    return CannotTell("reasoning_effort", "\"" + effort + "\"", wanted);
+  if (request.enable_thinking && !takes("enable_thinking"))
+    return CannotTell("enable_thinking", *request.enable_thinking ? "true" : "false",
+                      "enable_thinking");
+  return std::nullopt;
+}
+
+Result<std::vector<int32_t>> ModelText::EndOfThinking() const {
+  return tokenizer_.Encode(chat::EndOfThinking(format_), /*add_special_tokens=*/false);
+}
+
+}  // namespace weft::api
