@@ -191,15 +191,6 @@ inline pb::ServerMessage DownloadMessage(std::vector<uint32_t> layers) {
   return message;
 }
 
-inline pb::ServerMessage MeasureMessage(uint32_t first, uint32_t end) {
-  pb::ServerMessage message;
-  message.mutable_measure_speed()->set_runs(7);
-  auto& range = *message.mutable_measure_speed()->add_ranges();
-  range.set_first(first);
-  range.set_end(end);
-  return message;
-}
-
 inline pb::ServerMessage Make(void (*fill)(pb::ServerMessage&)) {
   pb::ServerMessage message;
   fill(message);
@@ -224,13 +215,11 @@ class MembershipTest : public testing::Test {
   Said Read() {
     return Told(LayersRead{std::unique_ptr<engine::LoadedLayers>(std::make_unique<NoLayers>())});
   }
-  Said Fetched(uint32_t layer) { return Told(LayerFetched{layer, 10, Milliseconds(1)}); }
   Said FetchOver() { return Told(FetchEnded{}); }
   Said FetchInterrupted() {
     return Told(FetchEnded{Error(ErrorCode::kCancelled, "The download was cancelled.")});
   }
   Said WorkOver(Outcome outcome = Done{}) { return Told(WorkDone{std::move(outcome)}); }
-  Said WorkFailed(ErrorCode code) { return Told(WorkDone{Error(code, "It went wrong.")}); }
 
   void Join() {
     ASSERT_THAT(Told(InitMessage()), testing::ElementsAre("SILENCE 3000", "JOIN"));
@@ -262,12 +251,6 @@ class MembershipTest : public testing::Test {
     std::vector<uint8_t> bytes = wire::EncodeFrameHead(header, {&run, 1}, rows * 4u);
     bytes.resize(bytes.size() + rows * 4u);
     return Told(std::move(bytes));
-  }
-
-  std::string Problem() {
-    for (const Action& action : actions_)
-      if (const auto* finish = std::get_if<Finish>(&action)) return finish->error.message();
-    return "";
   }
 
   Instant now_{1'000'000};
