@@ -1,0 +1,130 @@
+// OpenAI's own client against a model that calls tools and thinks, as it is told to by its weights.
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { createRequire } from "node:module";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { test } from "node:test";
+
+import { inOrder, writeScriptedModel } from "./lib/scripted_model.mjs";
+import { eventually, reasonToSkip, root, serve, swarmOf, weft } from "./lib/weft.mjs";
+
+const skip = reasonToSkip();
+const require = createRequire(join(root, "web/package.json"));
+
+// What is said in whatever way stands for itself; <tool_call> and </think> are control tokens, as
+// some families have them, so that their text would be lost with them.
+const kTemplate = `{%- if tools %}{{ tools | tojson }}{% endif %}
+{%- for m in messages %}[{{ m.role }}]
+{%- if m.tool_calls %}{% for c in m.tool_calls %}<tool_call>
+{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}
+</tool_call>{% endfor %}{% else %}{{ m.content }}{% endif %}<|end|>
+{%- endfor %}{% if enable_thinking %}<think>{% endif %}
+{%- if add_generation_prompt %}<|begin|>{% endif %}`;
+
+const kTools = [{
+  type: "function",
+  function: {
+    name: "get_weather", description: "The weather.",
+    parameters: { type: "object", properties: { city: { type: "string" } } },
+  },
+}];
+const kQuestion = {
+  model: "scripted", temperature: 0, tools: kTools,
+  messages: [{ role: "user", content: "How warm is it?" }],
+};
+
+async function withModel(follows, body) {
+  const folder = mkdtempSync(join(tmpdir(), "weft-scripted-"));
+  try {
+    writeScriptedModel(join(folder, "source"), {
+      follows, chatTemplate: kTemplate, special: ["<tool_call>", "</tool_call>", "</think>"],
+    });
+    execFileSync(weft, ["convert", join(folder, "source"), join(folder, "scripted"), "--name",
+      "scripted", "--quant", "f32"], { stdio: "pipe" });
+    const server = await serve(join(folder, "scripted"), ["--threads", "1"]);
+    try {
+      await eventually(async () => assert.equal((await swarmOf(server.origin)).state, "up"));
+      const { default: OpenAI } = await import(require.resolve("openai"));
+      await body(new OpenAI({ baseURL: `${server.origin}/v1`, apiKey: "none", maxRetries: 0 }));
+    } finally {
+      await server.stop();
+    }
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}
+
+const kCalls = inOrder("<|begin|>", ["<think>", "Who ", "asks", "</think>", "So ", "be it. ",
+  "<tool_call>", "{\"name\": \"get_weather\", ", "\"arguments\": {\"city\": ", "\"Zürich\"}}",
+  "</tool_call>"]);
+
+test("calls and thoughts, whole and in a stream", { skip }, () => withModel(kCalls,
+  async (client) => {
+    const { choices: [choice], usage } = await client.chat.completions.create(kQuestion);
+    assert.equal(choice.finish_reason, "tool_calls");
+    assert.equal(choice.message.content, "So be it.");
+    assert.equal(choice.message.reasoning_content, "Who asks");
+    assert.equal(choice.message.tool_calls.length, 1);
+    const [call] = choice.message.tool_calls;
+    assert.equal(call.type, "function");
+    assert.equal(call.function.name, "get_weather");
+    assert.deepEqual(JSON.parse(call.function.arguments), { city: "Zürich" });
+    assert.equal(usage.completion_tokens, 11);
+
+    // The client puts the deltas together itself.
+    const stream = client.chat.completions.stream(kQuestion);
+    const whole = (await stream.finalChatCompletion()).choices[0];
+    assert.equal(whole.finish_reason, "tool_calls");
+    assert.equal(whole.message.content, "So be it.");
+    assert.equal(whole.message.tool_calls[0].function.name, "get_weather");
+    assert.deepEqual(JSON.parse(whole.message.tool_calls[0].function.arguments),
+      { city: "Zürich" });
+
+    // The next turn takes the message as it came, with what the tool said.
+    const messages = [...kQuestion.messages, choice.message,
+      { role: "tool", tool_call_id: call.id, content: "21 degrees" }];
+    const next = await client.chat.completions.create({ ...kQuestion, messages });
+    assert.equal(next.choices[0].finish_reason, "tool_calls");
+
+    const unread = await client.chat.completions.create({ ...kQuestion, tool_choice: "none" });
+    assert.equal(unread.choices[0].finish_reason, "stop");
+    assert.match(unread.choices[0].message.content, /^So be it\. <tool_call>/);
+  }));
+
+// The client itself runs the function and asks again, until there is an answer without a call:
+// here there is none, so that its limit ends it.
+test("the client's own loop of tools calls the function", { skip }, () => withModel(kCalls,
+  async (client) => {
+    const cities = [];
+    const runner = client.chat.completions.runTools({
+      ...kQuestion,
+      tools: [{ type: "function", function: {
+        ...kTools[0].function, parse: JSON.parse,
+        function: ({ city }) => { cities.push(city); return "21 degrees"; },
+      } }],
+    }, { maxChatCompletions: 3 });
+    await runner.done();
+    assert.deepEqual(cities, ["Zürich", "Zürich", "Zürich"]);
+  }));
+
+// Thoughts that go in a circle end where the request says, and the answer follows what ended them.
+test("thoughts end behind max_thinking_tokens", { skip }, () => withModel(
+  { "<|begin|>": "<think>", "<think>": "hm ", "hm ": "and ", "and ": "hm ", "\n": "Done",
+    "Done": "<|end|>" },
+  async (client) => {
+    for (const limit of [0, 1, 5, 12]) {
+      const { choices: [choice], usage } = await client.chat.completions.create(
+        { ...kQuestion, max_thinking_tokens: limit });
+      assert.equal(choice.finish_reason, "stop");
+      assert.equal(choice.message.content, "Done");
+      const thoughts = choice.message.reasoning_content ?? "";
+      assert.equal(thoughts, "hm and ".repeat(6).split(" ").slice(0, limit).join(" "));
+      // <think>, the thoughts, \n</think>\n\n, Done
+      assert.equal(usage.completion_tokens, 1 + limit + 4 + 1);
+    }
+    const cut = await client.chat.completions.create(
+      { ...kQuestion, max_thinking_tokens: 5, max_tokens: 7 });
+    assert.equal(cut.choices[0].finish_reason, "length");
+  }));
