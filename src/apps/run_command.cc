@@ -158,10 +158,11 @@ class TerminalChat {
     call.cancelled = &interrupted;
     std::string answer;
     std::string failure;
+    bool thinks = false;
     EventSplitter splitter;
     const auto reply = client_.Call(call, [&](ByteSpan data) {
       splitter.Push(AsText(data),
-                    [&](std::string_view event) { OnEvent(event, &answer, &failure); });
+                    [&](std::string_view event) { OnEvent(event, &answer, &failure, &thinks); });
       return !interrupted.load() && std::cout.good();
     });
     std::cout << std::endl;
@@ -185,7 +186,9 @@ class TerminalChat {
     return outcome;
   }
 
-  static void OnEvent(std::string_view event, std::string* answer, std::string* failure) {
+  // Thoughts are shown in front of the answer, and are not said again in the next turn.
+  static void OnEvent(std::string_view event, std::string* answer, std::string* failure,
+                      bool* thinks) {
     boost::system::error_code error;
     const json::value value = json::parse(json::string_view(event.data(), event.size()), error);
     if (error) return;  // "[DONE]"
@@ -193,11 +196,16 @@ class TerminalChat {
       *failure = ErrorText(std::string(event));
       return;
     }
-    const json::value* content = value.find_pointer("/choices/0/delta/content", error);
-    if (content == nullptr || !content->is_string()) return;
-    const std::string text(content->as_string());
+    const auto delta = [&value, &error](const char* name) {
+      const json::value* text = value.find_pointer(name, error);
+      return text != nullptr && text->is_string() ? std::string(text->as_string()) : "";
+    };
+    const std::string thoughts = delta("/choices/0/delta/reasoning_content");
+    const std::string text = delta("/choices/0/delta/content");
+    if (*thinks && !text.empty()) std::cout << "\n\n";
+    *thinks = !thoughts.empty() || (*thinks && text.empty());
     *answer += text;
-    std::cout << TerminalText(text) << std::flush;
+    std::cout << TerminalText(thoughts) << TerminalText(text) << std::flush;
   }
 
   const RunOptions options_;

@@ -19,6 +19,7 @@ export interface ChatRequest {
   onAccepted: () => void; // the server has begun to answer: queue, prompt, then text
   onProgress: (progress: Progress) => void; // while there is no text
   onText: (text: string) => void;
+  onThoughts: (text: string) => void; // what the model thinks before it answers
 }
 
 export interface ChatEnd {
@@ -49,7 +50,7 @@ export async function streamChat(request: ChatRequest): Promise<ChatEnd> {
     };
     for await (const { data } of readEvents(response, onComment)) {
       if (data === "[DONE]") return end;
-      readChunk(JSON.parse(data), end, request.onText);
+      readChunk(JSON.parse(data), end, request);
     }
   } catch (error) {
     if (request.signal.aborted || error instanceof ApiFailure) throw error;
@@ -59,7 +60,7 @@ export async function streamChat(request: ChatRequest): Promise<ChatEnd> {
   throw cutOff();
 }
 
-function readChunk(json: unknown, end: ChatEnd, onText: (text: string) => void): void {
+function readChunk(json: unknown, end: ChatEnd, request: ChatRequest): void {
   const failure = readError(200, json);
   if (failure) throw failure;
   if (typeof json !== "object" || json === null) return;
@@ -76,6 +77,10 @@ function readChunk(json: unknown, end: ChatEnd, onText: (text: string) => void):
     end.finishReason = choice.finish_reason;
   }
   const delta: unknown = "delta" in choice ? choice.delta : null;
-  if (typeof delta !== "object" || delta === null || !("content" in delta)) return;
-  if (typeof delta.content === "string" && delta.content !== "") onText(delta.content);
+  if (typeof delta !== "object" || delta === null) return;
+  const textOf = (value: unknown): string => typeof value === "string" ? value : "";
+  const text = textOf("content" in delta ? delta.content : "");
+  const thoughts = textOf("reasoning_content" in delta ? delta.reasoning_content : "");
+  if (thoughts !== "") request.onThoughts(thoughts);
+  if (text !== "") request.onText(text);
 }

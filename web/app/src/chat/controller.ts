@@ -112,6 +112,7 @@ async function answer(): Promise<void> {
   const at = { chatId: open.chat.id, messageId: open.answer.id };
   const stopwatch = new AnswerStopwatch(performance.now());
   const pieces = new PieceBuffer((text) => dispatch({ kind: "part", ...at, text }));
+  const thoughts = new PieceBuffer((text) => dispatch({ kind: "thought", ...at, text }));
   current = new AbortController();
   const { signal: stopped } = current;
   waiting.value = startWaiting();
@@ -133,12 +134,17 @@ async function answer(): Promise<void> {
         stopwatch.onText(performance.now());
         pieces.add(text);
       },
+      onThoughts: (text) => {
+        stopwatch.onText(performance.now());
+        thoughts.add(text);
+      },
     });
     const stats = stopwatch.stats(tokens);
     end = { phase: "done", ...(stats ? { stats } : {}), atLimit: finishReason === "length" };
   } catch (error) {
     end = endAfter(error, stopped.aborted, stopwatch);
   }
+  thoughts.flush();
   pieces.flush();
   waiting.value = null;
   dispatch({ kind: "end", ...at, end });

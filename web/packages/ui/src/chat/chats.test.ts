@@ -118,6 +118,21 @@ describe("the list", () => {
   });
 });
 
+describe("thoughts", () => {
+  it("stand beside the text of the answer that is being written", () => {
+    const { state } = asked();
+    const open = openAnswer(state)!;
+    const at = { chatId: open.chat.id, messageId: open.answer.id };
+    const thought = run(state, { kind: "thought", ...at, text: "Hm" },
+      { kind: "thought", ...at, text: "m." });
+    expect(openAnswer(thought)?.answer).toMatchObject(
+      { phase: "streaming", thoughts: "Hmm.", text: "" });
+    const done = ended(thought, "Hi");
+    expect(texts(done)).toEqual(["Hello?", "Hi"]);
+    expect(run(done, { kind: "thought", ...at, text: "more" })).toEqual(done);
+  });
+});
+
 describe("readChats", () => {
   it("reads what was saved and stops what was being written", () => {
     const { state } = asked();
@@ -136,6 +151,7 @@ describe("readChats", () => {
       { ...good, messages: [{ id: "m", role: "system", text: "x" }] },
       { ...good, messages: [{ ...answer, phase: "odd" }] },
       { ...good, messages: [{ ...answer, failure: null }] },
+      { ...good, messages: [{ ...answer, thoughts: 4 }] },
       { ...good, messages: [{ ...answer, stats: "fast" }] }], "gone");
     expect(read).toEqual({ chats: [newer, good], currentId: null });
   });

@@ -24,6 +24,7 @@ export interface AnswerMessage {
   role: "assistant";
   id: string;
   text: string;
+  thoughts?: string; // what the model thought before, where it tells
   phase: AnswerPhase;
   stats?: AnswerStats;
   atLimit?: boolean; // ended by the length limit
@@ -62,6 +63,7 @@ export type ChatAction =
   // Asks again what the last question, or the question `messageId` with another text, asked.
   | { kind: "askAgain"; messageId?: string; text?: string; nowMs: number; newId: () => string }
   | { kind: "part"; chatId: string; messageId: string; text: string }
+  | { kind: "thought"; chatId: string; messageId: string; text: string }
   | { kind: "end"; chatId: string; messageId: string; end: AnswerEnd };
 
 const kTitleCharacters = 60;
@@ -109,6 +111,11 @@ export function reduceChats(state: Chats, action: ChatAction): Chats {
     case "part":
       return changeAnswer(state, action.chatId, action.messageId, (answer) =>
         isOpen(answer) ? { ...answer, phase: "streaming", text: answer.text + action.text }
+          : answer);
+    case "thought":
+      return changeAnswer(state, action.chatId, action.messageId, (answer) =>
+        isOpen(answer)
+          ? { ...answer, phase: "streaming", thoughts: (answer.thoughts ?? "") + action.text }
           : answer);
     case "end":
       return changeAnswer(state, action.chatId, action.messageId, (answer) =>
@@ -209,7 +216,9 @@ function isMessage(value: unknown): value is Message {
   if (message["role"] === "user") return true;
   const failure = message["failure"] as Partial<Failure> | undefined;
   const stats = message["stats"] as Partial<AnswerStats> | undefined;
+  const { thoughts } = message;
   return message["role"] === "assistant" && kPhases.includes(message["phase"]) &&
+    (thoughts === undefined || typeof thoughts === "string") &&
     (failure === undefined || typeof failure?.sentence === "string") &&
     (stats === undefined || typeof stats?.tokens === "number");
 }

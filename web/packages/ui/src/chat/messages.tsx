@@ -119,6 +119,12 @@ function Answer({ message, waitingWords, onAgain }: AnswerProps): VNode {
   return (
     <li class="answer" aria-busy={isOpen(message)}>
       <span class="visually-hidden">Answer: </span>
+      {message.thoughts && (
+        <details class="thoughts">
+          <summary>{isOpen(message) && message.text === "" ? "Thinking …" : "Thoughts"}</summary>
+          <p>{message.thoughts}</p>
+        </details>
+      )}
       {text}
       {message.phase === "waiting" && (
         <p class="waiting">
