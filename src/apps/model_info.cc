@@ -97,7 +97,7 @@ swarm::ModelInfo ModelInfoOf(const package::Package& package) {
   if (const Status status = FindGroupNorms(package, model.layers); !status.ok())
     LogWarn("all neuron groups count alike: {}", status.error().message());
   FindTiedWeights(manifest, model.layers);
-  for (const package::LayerRange& range : manifest.keep_together)
+  for (const LayerRange& range : manifest.keep_together)
     for (uint32_t i = range.first + 1; i < range.end; ++i) model.layers[i].with_previous = true;
   return model;
 }

@@ -105,7 +105,7 @@ std::vector<swarm::ExpertLender> LendersOf(const swarm::ModelInfo& model, const 
   for (const swarm::DeviceNumbers& device : devices) {
     uint64_t taken = costs.layers()[0].scratch_bytes;
     if (&device == hub)
-      taken += costs.MemoryBytes(device.weight_factor, {0, costs.layer_count(), true});
+      taken += costs.MemoryBytes(device.weight_factor, {0, costs.layer_count(), LayerForm::kHub});
     const bool lends = device.native || !model.is_in_groups();
     lenders.push_back(
         {device, lends ? device.memory_bytes - std::min(taken, device.memory_bytes) : 0});
@@ -114,19 +114,20 @@ std::vector<swarm::ExpertLender> LendersOf(const swarm::ModelInfo& model, const 
 }
 
 PlanCase SolveKind(const swarm::CoreOptions& core, const std::vector<swarm::DeviceNumbers>& devices,
-                   const PlanSettings& settings, bool shards) {
+                   const PlanSettings& settings, LayerForm form) {
   const swarm::Costs costs(core);
   PlanCase result;
-  result.shards = shards;
+  result.form = form;
+  const bool is_hub = form == LayerForm::kHub;
   const bool in_groups = core.model.is_in_groups();
-  if (shards) result.kind = in_groups ? "tensor" : "experts";
-  result.layers = costs.layers(shards);
+  if (is_hub) result.kind = in_groups ? "tensor" : "experts";
+  result.layers = costs.layers(form);
   for (size_t i = 0; i < devices.size(); ++i) {
     const swarm::DeviceNumbers& device = devices[i];
     if (device.needs_onnx ? !core.model.has_onnx : !core.model.lowered) continue;
-    if ((shards || in_groups) && !device.native) continue;
+    if ((is_hub || in_groups) && !device.native) continue;
     result.workers.push_back(swarm::MetricsOf(device));
-    if (shards)
+    if (is_hub)
       result.workers.back().exchange_us = swarm::ExchangeUs(
           core.model, device, LendersOf(core.model, costs, devices, &device), static_cast<int>(i));
   }
@@ -134,8 +135,8 @@ PlanCase SolveKind(const swarm::CoreOptions& core, const std::vector<swarm::Devi
   context.objective = settings.objective;
   context.search.choice = settings.choice;
   context.search.equal_parts = settings.equal_parts;
-  result.outcome = swarm::RunPlanning(swarm::PlanningJob(costs, result.workers, context, shards));
-  if (shards && result.outcome.plan) {
+  result.outcome = swarm::RunPlanning(swarm::PlanningJob(costs, result.workers, context, form));
+  if (is_hub && result.outcome.plan) {
     std::vector<swarm::ExpertLender> lenders = LendersOf(core.model, costs, devices, nullptr);
     for (const planner::StageAssignment& stage : result.outcome.plan->stages)
       for (swarm::ExpertLender& lender : lenders)
@@ -191,11 +192,11 @@ PlanCase SolveBetter(const swarm::CoreOptions& core,
                      const PlanSettings& settings) {
   using Kind = swarm::PlanKind;
   if (!swarm::HasExperts(core.model))
-    return SolveKind(core, devices, settings, settings.kind == Kind::kTensor);
+    return SolveKind(core, devices, settings, LayerFormOf(settings.kind == Kind::kTensor));
   if (settings.kind != Kind::kAuto)
-    return SolveKind(core, devices, settings, settings.kind == Kind::kExperts);
-  PlanCase layers = SolveKind(core, devices, settings, false);
-  PlanCase experts = SolveKind(core, devices, settings, true);
+    return SolveKind(core, devices, settings, LayerFormOf(settings.kind == Kind::kExperts));
+  PlanCase layers = SolveKind(core, devices, settings, LayerForm::kWhole);
+  PlanCase experts = SolveKind(core, devices, settings, LayerForm::kHub);
   const bool layers_win =
       layers.outcome.plan &&
       (!experts.outcome.plan || layers.outcome.plan->exec_us <= experts.outcome.plan->exec_us);
@@ -210,8 +211,8 @@ PlanCase SolveBetter(const swarm::CoreOptions& core,
     comparison += ", of which " + planner::FormatMicroseconds(exchanges_us) + " wait for experts";
   }
   PlanCase& better = layers_win || !experts.outcome.plan ? layers : experts;
-  better.comparison =
-      comparison + ". Planned: " + (better.shards ? "experts apart" : "whole layers") + ".\n";
+  better.comparison = comparison + ". Planned: " +
+                      (better.form == LayerForm::kHub ? "experts apart" : "whole layers") + ".\n";
   return std::move(better);
 }
 

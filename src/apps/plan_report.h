@@ -28,9 +28,9 @@ struct PlanCase {
   // With metrics left out the plan was chosen without them; its times are the real ones.
   planner::PlanOutcome outcome;
   std::vector<planner::Loss> losses;
-  // Experts or neuron groups apart from their layers, as --plan calls it, and in words how both
-  // kinds of plans of a mixture compare.
-  bool shards = false;
+  // In hub form: experts or neuron groups are apart from their layers. The kind is as --plan calls
+  // it, and the comparison says in words how both kinds of plans of a mixture compare.
+  LayerForm form = LayerForm::kWhole;
   std::string kind = "layers";
   std::string comparison;
   swarm::SessionMemory sessions;  // of the whole model

@@ -30,6 +30,7 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/layer_range.h"
 #include "base/marks.h"
 #include "base/result.h"
 #include "engine/weight_source.h"
@@ -42,11 +43,6 @@ namespace weft::engine {
 
 // Of one engine, most of which may have stopped.
 inline constexpr size_t kStepsInFlight = 2;
-
-struct LayerRange {
-  uint32_t first = 0;
-  uint32_t end = 0;  // one past the last
-};
 
 // What the rows of a run give back. The values are the wire's (wire/data_frame.h).
 enum class OutputKind : uint8_t {

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "base/layer_range.h"
 #include "base/result.h"
 #include "package/digest.h"
 #include "tensor/dtype.h"
@@ -43,13 +44,6 @@ struct LayerInfo {
   // Blob that predicts the norms of the layer's neuron groups (package/group_predictor.h); zero
   // where there is none. It is not among `blobs`: the layer runs without it.
   Digest predictor;
-};
-
-// Layers [first, end).
-struct LayerRange {
-  uint32_t first = 0;
-  uint32_t end = 0;
-  bool operator==(const LayerRange&) const = default;
 };
 
 struct Manifest {

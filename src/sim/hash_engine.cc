@@ -20,8 +20,9 @@ class HashLayers : public engine::LoadedLayers {
 };
 
 // With these layers in place of those that are loaded in that form.
-uint64_t MemoryWith(const Machine& machine, const swarm::LayerSet& loaded, bool shards) {
-  swarm::LayerSet held = shards ? machine.whole : loaded, hubs = shards ? loaded : machine.hubs;
+uint64_t MemoryWith(const Machine& machine, const swarm::LayerSet& loaded, LayerForm form) {
+  const bool is_hub = form == LayerForm::kHub;
+  swarm::LayerSet held = is_hub ? machine.whole : loaded, hubs = is_hub ? loaded : machine.hubs;
   for (uint32_t layer = 0; layer < machine.model.layer_count; ++layer) {
     if (held.Has(layer)) hubs.Remove(layer);
     if (hubs.Has(layer)) held.Add(layer);
@@ -45,7 +46,7 @@ Result<std::unique_ptr<engine::LoadedLayers>> HashEngine::Read(
     read.Add(program.layer_index);
     both.Add(program.layer_index);
   }
-  if (MemoryWith(machine_, both, shards_) > machine_.device.memory_bytes)
+  if (MemoryWith(machine_, both, form_) > machine_.device.memory_bytes)
     return Error(ErrorCode::kOutOfMemory, "The layers do not fit the memory offered.");
   return std::unique_ptr<engine::LoadedLayers>(std::make_unique<HashLayers>(std::move(read)));
 }
@@ -56,14 +57,14 @@ void HashEngine::Install(std::unique_ptr<engine::LoadedLayers> layers) {
     if (read.Has(layer)) loaded().Add(layer);
 }
 
-void HashEngine::Unload(engine::LayerRange range) {
+void HashEngine::Unload(LayerRange range) {
   for (uint32_t layer = range.first; layer < range.end; ++layer) {
     loaded().Remove(layer);
     for (auto& [id, session] : sessions_) session.erase(layer);
   }
 }
 
-bool HashEngine::IsLoaded(engine::LayerRange range) const {
+bool HashEngine::IsLoaded(LayerRange range) const {
   return loaded().HasAll(range.first, range.end);
 }
 
@@ -73,11 +74,11 @@ engine::MemoryUse HashEngine::memory() const {
   double weights = 0;
   for (uint32_t layer = 0; layer < machine_.model.layer_count; ++layer)
     if (loaded().Has(layer))
-      weights += static_cast<double>(costs.layers(shards_)[layer].weight_bytes);
+      weights += static_cast<double>(costs.layers(form_)[layer].weight_bytes);
   engine::MemoryUse use;
   use.weight_bytes = static_cast<uint64_t>(std::ceil(weights * device.weight_factor));
   const uint64_t held =
-      costs.MemoryBytes(device.weight_factor, loaded(), shards_ ? loaded() : swarm::LayerSet());
+      costs.MemoryBytes(device.weight_factor, loaded(), is_hub() ? loaded() : swarm::LayerSet());
   use.kv_bytes = held > use.weight_bytes ? held - use.weight_bytes : 0;
   if (weights > 0 && held < device.memory_bytes)
     use.weight_bytes += std::min(device.room_bytes, device.memory_bytes - held);
@@ -86,7 +87,7 @@ engine::MemoryUse HashEngine::memory() const {
 
 // ---- sessions ----
 
-Status HashEngine::CheckRun(const engine::Run& run, engine::LayerRange layers) const {
+Status HashEngine::CheckRun(const engine::Run& run, LayerRange layers) const {
   const auto refuse = [&](const std::string& why) {
     const std::string sentence = "Session " + std::to_string(run.session) + " " + why;
     hooks_.refused(run, sentence);
@@ -121,7 +122,7 @@ Status HashEngine::CheckRun(const engine::Run& run, engine::LayerRange layers) c
 Status HashEngine::Truncate(uint32_t, uint32_t, uint32_t) {
   return NotSimulated();
 }
-Status HashEngine::Fork(engine::LayerRange layers, const engine::SessionFork& fork) {
+Status HashEngine::Fork(LayerRange layers, const engine::SessionFork& fork) {
   const auto refuse = [](const std::string& why) {
     return Error(ErrorCode::kInvalidArgument, "A fork cannot be made: " + why);
   };
@@ -145,7 +146,7 @@ Status HashEngine::Fork(engine::LayerRange layers, const engine::SessionFork& fo
   sessions_[fork.to] = std::move(forked);
   return OkStatus();
 }
-uint32_t HashEngine::SessionLength(uint32_t session, engine::LayerRange range) const {
+uint32_t HashEngine::SessionLength(uint32_t session, LayerRange range) const {
   const auto found = sessions_.find(session);
   if (found == sessions_.end()) return 0;
   const auto chain = found->second.find(std::max(range.first, 1u));
@@ -181,7 +182,7 @@ class HashEngine::Pending : public engine::PendingStep {
                 kRowColumns, in_,         route_,          mixture.groups};
   }
 
-  const engine::LayerRange layers;
+  const LayerRange layers;
   const std::vector<engine::Run> runs;
   uint32_t layer;              // that comes next
   std::vector<uint64_t> rows;  // of all runs, in front of it
@@ -253,7 +254,7 @@ bool HashEngine::GoOn(Pending& step) {
     }
     RunLayer(step.layer, step);
     if (!model.HasExperts(step.layer)) continue;
-    stops = shards_;
+    stops = is_hub();
     if (stops)
       step.Stop(model);
     else
@@ -261,7 +262,7 @@ bool HashEngine::GoOn(Pending& step) {
   }
   const uint32_t end = std::min(step.layer + 1, step.layers.end);
   machine_.Compute(static_cast<double>(step.rows.size()) *
-                   machine_.costs.Cost({first, end, shards_}));
+                   machine_.costs.Cost({first, end, form_}));
   return !stops;
 }
 

@@ -60,24 +60,24 @@ class HashEngine : public engine::StageEngine {
   };
 
   // `shards`: of layers in their hub form.
-  HashEngine(Machine& machine, bool shards, uint64_t seed, Hooks hooks)
-      : machine_(machine), shards_(shards), random_(seed), hooks_(std::move(hooks)) {}
+  HashEngine(Machine& machine, LayerForm form, uint64_t seed, Hooks hooks)
+      : machine_(machine), form_(form), random_(seed), hooks_(std::move(hooks)) {}
 
   // Only the numbers of `programs` count.
   Result<std::unique_ptr<engine::LoadedLayers>> Read(std::span<const program::Program> programs,
                                                      engine::WeightSource& source) override;
   void Install(std::unique_ptr<engine::LoadedLayers> layers) override;
-  void Unload(engine::LayerRange range) override;
-  bool IsLoaded(engine::LayerRange range) const override;
+  void Unload(LayerRange range) override;
+  bool IsLoaded(LayerRange range) const override;
   Result<engine::StepOutput> Step(const engine::StepInput& input) override;
   Result<engine::StepProgress> Begin(const engine::StepInput& input) override;
   Result<engine::StepProgress> Resume(std::unique_ptr<engine::PendingStep> step,
                                       std::span<const float> slots) override;
   Status Truncate(uint32_t session, uint32_t generation, uint32_t position) override;
-  Status Fork(engine::LayerRange layers, const engine::SessionFork& fork) override;
+  Status Fork(LayerRange layers, const engine::SessionFork& fork) override;
   void Release(uint32_t session) override { sessions_.erase(session); }
   void ReleaseAll() override { sessions_.clear(); }
-  uint32_t SessionLength(uint32_t session, engine::LayerRange range) const override;
+  uint32_t SessionLength(uint32_t session, LayerRange range) const override;
   Result<std::vector<uint8_t>> ExportKv(uint32_t session, uint32_t layer, uint32_t first,
                                         uint32_t count) override;
   Status ImportKv(uint32_t session, uint32_t generation, uint32_t layer, uint32_t first,
@@ -95,7 +95,7 @@ class HashEngine : public engine::StageEngine {
   class Pending;
 
   void TakeOverhead(const engine::StepInput& input);
-  Status CheckRun(const engine::Run& run, engine::LayerRange layers) const;
+  Status CheckRun(const engine::Run& run, LayerRange layers) const;
   Result<std::unique_ptr<Pending>> NewStep(const engine::StepInput& input);
   // Until it ends, or stops for want of experts: false.
   bool GoOn(Pending& step);
@@ -104,11 +104,12 @@ class HashEngine : public engine::StageEngine {
   engine::StepOutput End(const Pending& step);
   void Give(const engine::Run& run, uint64_t row, bool last_of_run,
             engine::StepOutput& output) const;
-  swarm::LayerSet& loaded() { return shards_ ? machine_.hubs : machine_.whole; }
-  const swarm::LayerSet& loaded() const { return shards_ ? machine_.hubs : machine_.whole; }
+  bool is_hub() const { return form_ == LayerForm::kHub; }
+  swarm::LayerSet& loaded() { return is_hub() ? machine_.hubs : machine_.whole; }
+  const swarm::LayerSet& loaded() const { return is_hub() ? machine_.hubs : machine_.whole; }
 
   Machine& machine_;
-  const bool shards_;
+  const LayerForm form_;
   SeededRandom random_;
   const Hooks hooks_;
   std::map<uint32_t, Session> sessions_;

@@ -29,11 +29,11 @@ void HashExperts::Install(std::unique_ptr<engine::LoadedLayers> layers) {
   shards_.merge(static_cast<Loaded&>(*layers).shards);
 }
 
-void HashExperts::Unload(engine::LayerRange range) {
+void HashExperts::Unload(LayerRange range) {
   shards_.erase(shards_.lower_bound(range.first), shards_.lower_bound(range.end));
 }
 
-bool HashExperts::IsLoaded(engine::LayerRange range) const {
+bool HashExperts::IsLoaded(LayerRange range) const {
   for (uint32_t layer = range.first; layer < range.end; ++layer)
     if (!shards_.contains(layer)) return false;
   return true;
@@ -63,7 +63,7 @@ Result<engine::StepOutput> HashExperts::Step(const engine::StepInput& input) {
 Status HashExperts::Truncate(uint32_t, uint32_t, uint32_t) {
   return NoSessions();
 }
-Status HashExperts::Fork(engine::LayerRange, const engine::SessionFork&) {
+Status HashExperts::Fork(LayerRange, const engine::SessionFork&) {
   return NoSessions();
 }
 Result<std::vector<uint8_t>> HashExperts::ExportKv(uint32_t, uint32_t, uint32_t, uint32_t) {

@@ -18,15 +18,15 @@ class HashExperts : public engine::StageEngine {
   Result<std::unique_ptr<engine::LoadedLayers>> Read(std::span<const program::Program> programs,
                                                      engine::WeightSource& source) override;
   void Install(std::unique_ptr<engine::LoadedLayers> layers) override;
-  void Unload(engine::LayerRange range) override;
-  bool IsLoaded(engine::LayerRange range) const override;
+  void Unload(LayerRange range) override;
+  bool IsLoaded(LayerRange range) const override;
   // Rows as program::ExpertProgram takes and gives them.
   Result<engine::StepOutput> Step(const engine::StepInput& input) override;
   Status Truncate(uint32_t session, uint32_t generation, uint32_t position) override;
-  Status Fork(engine::LayerRange layers, const engine::SessionFork& fork) override;
+  Status Fork(LayerRange layers, const engine::SessionFork& fork) override;
   void Release(uint32_t) override {}
   void ReleaseAll() override {}
-  uint32_t SessionLength(uint32_t, engine::LayerRange) const override { return 0; }
+  uint32_t SessionLength(uint32_t, LayerRange) const override { return 0; }
   Result<std::vector<uint8_t>> ExportKv(uint32_t session, uint32_t layer, uint32_t first,
                                         uint32_t count) override;
   Status ImportKv(uint32_t session, uint32_t generation, uint32_t layer, uint32_t first,

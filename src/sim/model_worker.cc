@@ -89,13 +89,13 @@ ModelWorker::ModelWorker(const swarm::CoreOptions& options, const swarm::Costs& 
   into.read_fault = [this] { return ReadFault(); };
   into.lied = [this] { hooks_.lied(); };
   into.refused = [this](const engine::Run& run, const std::string& why) { OnRefused(run, why); };
-  const auto engine = [&](bool shards) {
-    return std::make_unique<HashEngine>(machine_, shards, random_.Next(), into);
+  const auto engine = [&](LayerForm form) {
+    return std::make_unique<HashEngine>(machine_, form, random_.Next(), into);
   };
-  host_ = std::make_unique<worker::StageHost>(ShapeOf(options.model), engine(false),
+  host_ = std::make_unique<worker::StageHost>(ShapeOf(options.model), engine(LayerForm::kWhole),
                                               [this] { return machine_.clock; });
   if (!device.is_hub_and_holder) return;
-  host_->BeHubWith(engine(true));
+  host_->BeHubWith(engine(LayerForm::kHub));
   host_->HoldExpertsWith(std::make_unique<worker::ExpertHost>(
       std::make_unique<HashExperts>(machine_, random_.Next())));
 }
@@ -241,7 +241,7 @@ void ModelWorker::Carry(worker::ReadLayers& action) {
   };
   if (action.experts)
     for (const wire::LayerExperts& set : *action.experts) add(set.layer);
-  for (const engine::LayerRange range : action.ranges)
+  for (const LayerRange range : action.ranges)
     for (uint32_t layer = range.first; layer < range.end; ++layer) add(layer);
   FeedAfter(time, [this, programs = std::move(programs), read = std::move(action)] {
     NoWeights none;

@@ -6,19 +6,17 @@
 #include <cstdint>
 
 #include "base/clock.h"
+#include "base/layer_range.h"
 #include "swarm/events.h"
 
 namespace weft::swarm {
 
 using BindingId = uint32_t;  // 0: none; rising, never reused
 
-struct LayerSpan {
-  uint32_t first = 0, end = 0;  // [first, end)
-  // In hub form: experts are elsewhere (experts.h). Another thing to load than the whole layers, so
-  // that spans of the two forms are never equal.
-  bool shards = false;
-  bool Overlaps(const LayerSpan& other) const { return first < other.end && other.first < end; }
-  bool Covers(uint32_t layer) const { return first <= layer && layer < end; }
+// A range of layers in one of their forms.
+struct LayerSpan : LayerRange {
+  LayerForm form = LayerForm::kWhole;
+  bool is_hub() const { return form == LayerForm::kHub; }
   bool operator==(const LayerSpan&) const = default;
 };
 

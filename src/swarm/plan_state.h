@@ -13,15 +13,15 @@ namespace weft::swarm {
 // on, as far as history holds what they give, while somebody is found for it.
 struct PlanStage {
   WorkerId worker = 0;
-  uint32_t first = 0, end = 0;  // layers [first, end)
-  double predicted_us = 0;      // per token: overhead, compute and transfer
-  BindingId binding = 0;        // 0: a hole, or not asked for yet
-  uint32_t number = 0;          // Binding::stage
-  bool shards = false;          // LayerSpan::shards, the same for all stages of a plan
-  bool is_measured = false;     // predicted_us is of what was measured of the worker
+  uint32_t first = 0, end = 0;         // layers [first, end)
+  double predicted_us = 0;             // per token: overhead, compute and transfer
+  BindingId binding = 0;               // 0: a hole, or not asked for yet
+  uint32_t number = 0;                 // Binding::stage
+  LayerForm form = LayerForm::kWhole;  // the same for all stages of a plan
+  bool is_measured = false;            // predicted_us is of what was measured of the worker
 
   bool IsHole() const { return worker == 0; }
-  LayerSpan layers() const { return {first, end, shards}; }
+  LayerSpan layers() const { return {{first, end}, form}; }
   BoundStage bound() const { return {binding, worker, number, layers()}; }
 };
 
@@ -38,7 +38,8 @@ struct SwarmPlan {
     return std::any_of(stages.begin(), stages.end(),
                        [binding](const PlanStage& stage) { return stage.binding == binding; });
   }
-  bool shards() const { return !stages.empty() && stages.front().shards; }
+  LayerForm form() const { return stages.empty() ? LayerForm::kWhole : stages.front().form; }
+  bool is_hub() const { return form() == LayerForm::kHub; }
   bool HasHole() const {
     return std::any_of(stages.begin(), stages.end(),
                        [](const auto& stage) { return stage.IsHole(); });

@@ -32,7 +32,7 @@ engine::ModelSpec SwarmSpec() {
   spec.top_k = 3;
   return spec;
 }
-engine::LayerRange Whole() {
+LayerRange Whole() {
   return {0, SwarmSpec().layers + 2};
 }
 std::vector<int32_t> Prompt(size_t session) {

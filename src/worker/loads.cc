@@ -11,9 +11,9 @@ namespace pb = wire::pb;
 
 namespace {
 
-std::vector<uint32_t> LayersOf(const std::vector<engine::LayerRange>& ranges) {
+std::vector<uint32_t> LayersOf(const std::vector<LayerRange>& ranges) {
   std::vector<uint32_t> layers;
-  for (const engine::LayerRange range : ranges)
+  for (const LayerRange range : ranges)
     for (uint32_t layer = range.first; layer < range.end; ++layer)
       if (std::find(layers.begin(), layers.end(), layer) == layers.end()) layers.push_back(layer);
   return layers;
@@ -21,9 +21,9 @@ std::vector<uint32_t> LayersOf(const std::vector<engine::LayerRange>& ranges) {
 
 }  // namespace
 
-std::optional<engine::LayerRange> Loads::Checked(const pb::LayerRange& range) {
+std::optional<LayerRange> Loads::Checked(const pb::LayerRange& range) {
   if (range.first() < range.end() && range.end() <= layer_count_)
-    return engine::LayerRange{range.first(), range.end()};
+    return LayerRange{range.first(), range.end()};
   out_.Violation("The server named layers " + std::to_string(range.first()) + " to " +
                  std::to_string(range.end()) + " of a model with " + std::to_string(layer_count_) +
                  ".");
@@ -118,21 +118,20 @@ void Loads::DropOne(std::map<uint32_t, Load>::iterator load) {
 
 KeepLayers Loads::WhatIsNeeded() const {
   KeepLayers keep{stages_.Ranges(false), stages_.Ranges(true)};
-  const std::vector<engine::LayerRange> kept = KeptWhole();
+  const std::vector<LayerRange> kept = KeptWhole();
   keep.ranges.insert(keep.ranges.end(), kept.begin(), kept.end());
   queue_.AddNeeded(&keep);
   return keep;
 }
 
-std::vector<engine::LayerRange> Loads::KeptWhole() const {
-  const std::vector<engine::LayerRange> hubs = stages_.Ranges(true);
+std::vector<LayerRange> Loads::KeptWhole() const {
+  const std::vector<LayerRange> hubs = stages_.Ranges(true);
   if (hubs.empty()) return kept_;
-  std::vector<engine::LayerRange> kept;
-  for (const engine::LayerRange range : kept_)
+  std::vector<LayerRange> kept;
+  for (const LayerRange range : kept_)
     for (uint32_t layer = range.first; layer < range.end; ++layer)
-      if (std::none_of(hubs.begin(), hubs.end(), [layer](engine::LayerRange hub) {
-            return hub.first <= layer && layer < hub.end;
-          }))
+      if (std::none_of(hubs.begin(), hubs.end(),
+                       [layer](LayerRange hub) { return hub.first <= layer && layer < hub.end; }))
         kept.push_back({layer, layer + 1});
   return kept;
 }

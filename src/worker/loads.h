@@ -64,17 +64,17 @@ class Loads {
   // Its key is the ticket of the fetch.
   struct Load {
     uint32_t epoch = 0;  // 0: to be measured
-    std::vector<engine::LayerRange> ranges;
+    std::vector<LayerRange> ranges;
     uint32_t runs = 0;                                            // of the measurement
     bool standby = false;                                         // nobody waits for it
     bool shards = false;                                          // the ranges' hub form
     std::optional<std::vector<wire::LayerExperts>> experts = {};  // instead of ranges
-    std::vector<engine::LayerRange> timed = {};  // of the measurement; others are for its probes
+    std::vector<LayerRange> timed = {};  // of the measurement; others are for its probes
     std::vector<Probe> probes = {};
   };
 
   // nullopt, and the end, when the range is not one of this model.
-  std::optional<engine::LayerRange> Checked(const wire::pb::LayerRange& range);
+  std::optional<LayerRange> Checked(const wire::pb::LayerRange& range);
   void Add(Load load);
   // Of bindings that are gone.
   void DropUnwanted();
@@ -84,7 +84,7 @@ class Loads {
   // Of every binding, and what the last Retire named.
   KeepLayers WhatIsNeeded() const;
   // Layers that are kept for more than their hub form.
-  std::vector<engine::LayerRange> KeptWhole() const;
+  std::vector<LayerRange> KeptWhole() const;
 
   Outbox& out_;
   StageTable& stages_;
@@ -97,7 +97,7 @@ class Loads {
   std::deque<uint32_t> fetched_;     // tickets of loads whose layers are to be read
   std::optional<uint32_t> reading_;  // from ReadLayers until its layers are installed
   bool read_interrupted_ = false;
-  std::vector<engine::LayerRange> kept_;  // what the last Retire named
+  std::vector<LayerRange> kept_;  // what the last Retire named
 };
 
 }  // namespace weft::worker

@@ -33,7 +33,7 @@ void Loads::Measure(const wire::pb::MeasureSpeed& message) {
                             std::to_string(wire::kMaxProbes) + " times.");
     load.probes.push_back({*checked, probe.seed(), probe.rows()});
     const bool is_timed =
-        std::any_of(load.timed.begin(), load.timed.end(), [&](const engine::LayerRange& range) {
+        std::any_of(load.timed.begin(), load.timed.end(), [&](const LayerRange& range) {
           return range.first <= checked->first && checked->end <= range.end;
         });
     if (!is_timed) load.ranges.push_back(*checked);

@@ -31,9 +31,9 @@ inline constexpr uint32_t kMeasureSession = 0xffffffff;
 // Layers that were read become part of the engine. Outcome: Installed.
 struct InstallLayers {
   std::unique_ptr<engine::LoadedLayers> layers;
-  std::vector<engine::LayerRange> ranges;  // loaded afterwards
-  bool shards = false;                     // in their hub form
-  uint32_t epoch = 0;                      // of their binding; 0: they are to be measured
+  std::vector<LayerRange> ranges;  // loaded afterwards
+  bool shards = false;             // in their hub form
+  uint32_t epoch = 0;              // of their binding; 0: they are to be measured
 };
 // Experts that were read are held from now on, and no others. Outcome: ExpertsInstalled.
 struct InstallExperts {
@@ -42,19 +42,19 @@ struct InstallExperts {
 // Times steps of one row over loaded ranges. Outcome: Timings.
 // And computes rows that are made from a seed (wire/probe_rows.h).
 struct Probe {
-  engine::LayerRange layers;
+  LayerRange layers;
   uint64_t seed = 0;
   uint32_t rows = 1;
 };
 struct MeasureSpeed {
-  std::vector<engine::LayerRange> ranges;
+  std::vector<LayerRange> ranges;
   uint32_t runs = 1;
   std::vector<Probe> probes = {};
 };
 // Outcome: StepReply. Of layers in their hub form: that, or StepWaits.
 struct RunStep {
   wire::Frame frame;
-  engine::LayerRange layers;
+  LayerRange layers;
   Instant arrival;
   bool shards = false;
   uint32_t place = 0;     // of a hub's step, among those under way
@@ -81,7 +81,7 @@ struct MakeTokens {
 // A session begins as another one in these layers. Where that cannot be, its next step is refused.
 // Outcome: Done.
 struct ForkSession {
-  engine::LayerRange layers;
+  LayerRange layers;
   engine::SessionFork fork;
   bool shards = false;  // the layers' hub form
 };
@@ -96,8 +96,8 @@ struct ReleaseSessions {
 struct ReleaseAll {};
 // Unloads every layer outside of these ranges. Outcome: Done.
 struct KeepLayers {
-  std::vector<engine::LayerRange> ranges;
-  std::vector<engine::LayerRange> hubs;  // of layers in their hub form
+  std::vector<LayerRange> ranges;
+  std::vector<LayerRange> hubs;  // of layers in their hub form
 };
 // Looks up what the layers of these bindings hold of these sessions. Outcome: Stock.
 struct TakeStock {
@@ -122,7 +122,7 @@ struct ExpertResults {
   Duration computed;
 };
 struct Timing {
-  engine::LayerRange layers;
+  LayerRange layers;
   std::vector<Duration> runs;
 };
 struct ProbeAnswer {
@@ -254,7 +254,7 @@ struct Fetch {
 struct InterruptFetch {};
 // Read and repack these ranges, or these experts. Answered by LayersRead. One at a time.
 struct ReadLayers {
-  std::vector<engine::LayerRange> ranges;
+  std::vector<LayerRange> ranges;
   std::optional<std::vector<wire::LayerExperts>> experts;  // for InstallExperts
   bool shards = false;                                     // the ranges' hub form
 };

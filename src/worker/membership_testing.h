@@ -23,9 +23,9 @@ inline constexpr uint32_t kTestLayers = 6;
 
 class NoLayers : public engine::LoadedLayers {};
 
-inline std::string Text(const std::vector<engine::LayerRange>& ranges) {
+inline std::string Text(const std::vector<LayerRange>& ranges) {
   std::string text;
-  for (const engine::LayerRange range : ranges)
+  for (const LayerRange range : ranges)
     text += " " + std::to_string(range.first) + "-" + std::to_string(range.end);
   return text;
 }

@@ -203,10 +203,10 @@ class NativeWorker::Impl {
 
   // ---- the thread that reads ----
 
-  Result<std::unique_ptr<engine::LoadedLayers>> OnRead(
-      const std::vector<engine::LayerRange>& ranges, bool shards) {
+  Result<std::unique_ptr<engine::LoadedLayers>> OnRead(const std::vector<LayerRange>& ranges,
+                                                       bool shards) {
     std::map<uint32_t, program::Program> programs;  // by layer: ranges may overlap
-    for (const engine::LayerRange range : ranges) {
+    for (const LayerRange range : ranges) {
       ASSIGN_OR_RETURN(auto some, loader_->Programs(range.first, range.end));
       for (program::Program& program : some)
         programs.emplace(program.layer_index, std::move(program));

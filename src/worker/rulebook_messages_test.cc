@@ -250,7 +250,7 @@ Outcome PlayedWork::Of(const json::value& details) const {
   }
   if (std::holds_alternative<Timings>(plain_)) {
     Timings timings;
-    for (const engine::LayerRange range : measured_) {
+    for (const LayerRange range : measured_) {
       Timing& timing = timings.of_ranges.emplace_back(Timing{range, {}});
       if (const auto* runs = At(details, "runUs").if_array())
         for (const json::value& us : *runs)

@@ -39,7 +39,7 @@ class PlayedWork {
  private:
   std::vector<wire::ExpertFrame> dispatches_;
   std::vector<wire::Generate> generates_;
-  std::vector<engine::LayerRange> measured_;
+  std::vector<LayerRange> measured_;
   std::vector<wire::pb::HeldBinding> bindings_;
   Outcome plain_ = Done{};
 };

@@ -13,13 +13,13 @@ namespace {
 namespace json = boost::json;
 namespace pb = wire::pb;
 
-json::value Pair(engine::LayerRange range) {
+json::value Pair(LayerRange range) {
   return json::array{range.first, range.end};
 }
 
-json::value Pairs(const std::vector<engine::LayerRange>& ranges) {
+json::value Pairs(const std::vector<LayerRange>& ranges) {
   json::array pairs;
-  for (const engine::LayerRange range : ranges) pairs.push_back(Pair(range));
+  for (const LayerRange range : ranges) pairs.push_back(Pair(range));
   return pairs;
 }
 
@@ -29,11 +29,11 @@ json::value Numbers(std::vector<uint32_t> numbers, bool sorted = true) {
 }
 
 // Ranges that touch as one, in order: [[0, 2], [2, 3]] are [[0, 3]].
-json::value JoinedRanges(const std::vector<engine::LayerRange>& ranges) {
+json::value JoinedRanges(const std::vector<LayerRange>& ranges) {
   std::set<uint32_t> layers;
-  for (const engine::LayerRange range : ranges)
+  for (const LayerRange range : ranges)
     for (uint32_t layer = range.first; layer < range.end; ++layer) layers.insert(layer);
-  std::vector<engine::LayerRange> joined;
+  std::vector<LayerRange> joined;
   for (const uint32_t layer : layers)
     if (!joined.empty() && joined.back().end == layer)
       ++joined.back().end;

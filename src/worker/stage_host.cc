@@ -94,7 +94,7 @@ Result<Outcome> StageHost::On(InstallLayers& work) {
   } else {
     engine.Install(std::move(work.layers));
   }
-  for (const engine::LayerRange range : work.ranges)
+  for (const LayerRange range : work.ranges)
     if (!engine.IsLoaded(range))
       return Error(ErrorCode::kUnavailable, "Layers " + std::to_string(range.first) + " to " +
                                                 std::to_string(range.end) +
@@ -126,7 +126,7 @@ Result<Outcome> StageHost::On(RunExperts& work) {
 
 Result<Outcome> StageHost::On(MeasureSpeed& work) {
   Timings timings;
-  for (const engine::LayerRange range : work.ranges) timings.of_ranges.push_back({range, {}});
+  for (const LayerRange range : work.ranges) timings.of_ranges.push_back({range, {}});
   Status status = OkStatus();
   for (uint32_t run = 0; run < work.runs && status.ok(); ++run)
     for (size_t i = 0; i < timings.of_ranges.size() && status.ok(); ++i) {
@@ -167,8 +167,7 @@ Result<ProbeAnswer> StageHost::Answer(const Probe& probe) {
   return answer;
 }
 
-Result<Duration> StageHost::TimeOneRow(engine::LayerRange range, uint32_t session,
-                                       uint32_t position) {
+Result<Duration> StageHost::TimeOneRow(LayerRange range, uint32_t session, uint32_t position) {
   const bool is_last = range.end == model_.layer_count();
   const engine::Output output{is_last ? engine::OutputKind::kArgmax : engine::OutputKind::kHidden,
                               0};
@@ -284,7 +283,7 @@ Result<std::vector<int32_t>> StageHost::NextTokens(std::span<MadeOfOne* const> p
     runs.push_back({asked.session, asked.generation, asked.position, 1, output});
     token_ids.push_back(asked.token_id);
   }
-  const engine::LayerRange whole = {0, model_.layer_count()};
+  const LayerRange whole = {0, model_.layer_count()};
   ASSIGN_OR_RETURN(const engine::StepOutput made, engine_->Step({whole, runs, token_ids, {}}));
   std::vector<int32_t> tokens;
   for (size_t i = 0; i < runs.size(); ++i) {
@@ -381,12 +380,11 @@ Result<Outcome> StageHost::On(ReleaseAll&) {
 }
 
 Result<Outcome> StageHost::On(KeepLayers& work) {
-  const auto keep = [this](engine::StageEngine& engine,
-                           const std::vector<engine::LayerRange>& ranges) {
+  const auto keep = [this](engine::StageEngine& engine, const std::vector<LayerRange>& ranges) {
     for (uint32_t layer = 0; layer < model_.layer_count(); ++layer) {
-      const bool kept = std::any_of(
-          ranges.begin(), ranges.end(),
-          [layer](engine::LayerRange range) { return range.first <= layer && layer < range.end; });
+      const bool kept = std::any_of(ranges.begin(), ranges.end(), [layer](LayerRange range) {
+        return range.first <= layer && layer < range.end;
+      });
       if (!kept) engine.Unload({layer, layer + 1});
     }
   };
@@ -404,7 +402,7 @@ Result<Outcome> StageHost::On(TakeStock& work) {
   for (size_t i = 0; i < work.bindings.size(); ++i) {
     wire::pb::HeldBinding& binding = work.bindings[i];
     const engine::StageEngine& engine = work.shards[i] ? *hub_ : *engine_;
-    const engine::LayerRange layers = {binding.layers().first(), binding.layers().end()};
+    const LayerRange layers = {binding.layers().first(), binding.layers().end()};
     for (const uint32_t session : work.sessions) {
       const uint32_t positions = engine.SessionLength(session, layers);
       if (positions == 0) continue;

@@ -57,7 +57,7 @@ class StageHost {
   // A hub's step, from when it was begun to its end.
   struct HubStep {
     wire::Frame frame;
-    engine::LayerRange layers;
+    LayerRange layers;
     Instant arrival;
     Duration computed;
     DecodedStep decoded;
@@ -91,7 +91,7 @@ class StageHost {
   std::vector<float> Predict(HubStep& step, const StepWaits& waits);
 
   Result<ProbeAnswer> Answer(const Probe& probe);
-  Result<Duration> TimeOneRow(engine::LayerRange range, uint32_t session, uint32_t position);
+  Result<Duration> TimeOneRow(LayerRange range, uint32_t session, uint32_t position);
   // The tokens behind each one's position, which the step appends.
   Result<std::vector<int32_t>> NextTokens(std::span<MadeOfOne* const> parts);
   void MakeNext(std::span<MadeOfOne* const> parts);

@@ -25,9 +25,9 @@ class StageHostTest : public testing::Test {
                                         [this] { return now_ = now_ + Microseconds(10); });
   }
 
-  engine::LayerRange whole() const { return {0, static_cast<uint32_t>(programs_.size())}; }
+  LayerRange whole() const { return {0, static_cast<uint32_t>(programs_.size())}; }
 
-  Result<Outcome> Install(engine::LayerRange range) {
+  Result<Outcome> Install(LayerRange range) {
     const auto some = std::span(programs_).subspan(range.first, range.end - range.first);
     auto read = host_->Read(some, weights_);
     EXPECT_TRUE(read.ok());
@@ -197,7 +197,7 @@ TEST_F(StageHostTest, StockIsWhatAllLayersOfABindingHold) {
   ASSERT_TRUE(Install(whole()).ok());
   ASSERT_TRUE(Step(5, 0, {1, 5}).ok());
   TakeStock work;
-  for (const engine::LayerRange layers : {engine::LayerRange{0, 2}, whole()}) {
+  for (const LayerRange layers : {LayerRange{0, 2}, whole()}) {
     work.bindings.emplace_back().mutable_layers()->set_first(layers.first);
     work.bindings.back().mutable_layers()->set_end(layers.end);
     work.shards.push_back(false);

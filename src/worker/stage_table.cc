@@ -4,7 +4,7 @@
 
 namespace weft::worker {
 
-bool StageTable::Prepare(uint32_t epoch, uint32_t stage, engine::LayerRange layers, bool shards) {
+bool StageTable::Prepare(uint32_t epoch, uint32_t stage, LayerRange layers, bool shards) {
   if (epoch <= newest_epoch_ || bindings_.size() >= kMaxBindings) return false;
   newest_epoch_ = epoch;
   bindings_.push_back({epoch, stage, layers, shards});
@@ -22,8 +22,8 @@ const StageTable::Binding* StageTable::ToRun(uint32_t epoch, uint32_t stage) con
   return found;
 }
 
-std::vector<engine::LayerRange> StageTable::Ranges(bool shards) const {
-  std::vector<engine::LayerRange> ranges;
+std::vector<LayerRange> StageTable::Ranges(bool shards) const {
+  std::vector<LayerRange> ranges;
   for (const Binding& binding : bindings_)
     if (binding.shards == shards) ranges.push_back(binding.layers);
   return ranges;
@@ -37,11 +37,10 @@ void StageTable::RemoveUnloaded() {
   std::erase_if(bindings_, [](const Binding& binding) { return !binding.loaded; });
 }
 
-void StageTable::KeepOnly(std::span<const uint32_t> epochs,
-                          std::span<const engine::LayerRange> layers) {
+void StageTable::KeepOnly(std::span<const uint32_t> epochs, std::span<const LayerRange> layers) {
   std::erase_if(bindings_, [&](const Binding& binding) {
     const bool wanted = std::find(epochs.begin(), epochs.end(), binding.epoch) != epochs.end();
-    return !wanted || std::none_of(layers.begin(), layers.end(), [&](engine::LayerRange range) {
+    return !wanted || std::none_of(layers.begin(), layers.end(), [&](LayerRange range) {
       return range.first <= binding.layers.first && binding.layers.end <= range.end;
     });
   });

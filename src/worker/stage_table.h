@@ -13,7 +13,7 @@ class StageTable {
  public:
   struct Binding {
     uint32_t epoch = 0, stage = 0;
-    engine::LayerRange layers;
+    LayerRange layers;
     bool shards = false;  // in their hub form
     bool loaded = false;
   };
@@ -23,7 +23,7 @@ class StageTable {
   static constexpr size_t kMaxBindings = 64;
 
   // False, and nothing changed, unless the epoch is newer than every one before and there is room.
-  bool Prepare(uint32_t epoch, uint32_t stage, engine::LayerRange layers, bool shards);
+  bool Prepare(uint32_t epoch, uint32_t stage, LayerRange layers, bool shards);
   void SetLoaded(uint32_t epoch);
 
   bool Has(uint32_t epoch) const { return Find(epoch) != nullptr; }
@@ -32,12 +32,12 @@ class StageTable {
   // By rising epoch.
   const std::vector<Binding>& bindings() const { return bindings_; }
   // Of every binding of that form.
-  std::vector<engine::LayerRange> Ranges(bool shards) const;
+  std::vector<LayerRange> Ranges(bool shards) const;
 
   void Remove(uint32_t epoch);
   void RemoveUnloaded();
   // Forgets every other binding, and those whose layers do not all stay loaded.
-  void KeepOnly(std::span<const uint32_t> epochs, std::span<const engine::LayerRange> layers);
+  void KeepOnly(std::span<const uint32_t> epochs, std::span<const LayerRange> layers);
   void Clear() { bindings_.clear(); }
 
  private:

@@ -112,7 +112,7 @@ uint64_t PackHidden(std::span<const float> rows, DType dtype, std::vector<uint8_
 
 }  // namespace
 
-Status DecodeStep(const wire::Frame& frame, const ModelShape& model, engine::LayerRange layers,
+Status DecodeStep(const wire::Frame& frame, const ModelShape& model, LayerRange layers,
                   const SamplingTable& sampling, DecodedStep* step) {
   const bool is_last = layers.end == model.layer_count();
   TRY(CheckOutputs(frame, is_last));
@@ -138,7 +138,7 @@ Status DecodeStep(const wire::Frame& frame, const ModelShape& model, engine::Lay
 }
 
 Result<std::vector<uint8_t>> EncodeRows(std::span<const float> rows, DType dtype,
-                                        engine::LayerRange layers) {
+                                        LayerRange layers) {
   std::vector<uint8_t> bytes;
   const uint64_t bad_count = PackHidden(rows, dtype, &bytes);
   if (bad_count > 0)
@@ -150,7 +150,7 @@ Result<std::vector<uint8_t>> EncodeRows(std::span<const float> rows, DType dtype
 }
 
 Result<std::vector<Slice>> EncodeResult(const wire::Frame& frame, const ModelShape& model,
-                                        engine::LayerRange layers, const engine::StepOutput& output,
+                                        LayerRange layers, const engine::StepOutput& output,
                                         const StepTimes& times) {
   std::vector<uint8_t> payload;
   wire::FrameHeader header = frame.header;

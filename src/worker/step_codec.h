@@ -36,7 +36,7 @@ struct DecodedStep {
 // vocabulary for the first stage, rows of the boundary dtype otherwise; selections only from the
 // last, and only with the sampling that `sampling` was told) and fills `step`, which points into
 // `sampling`.
-Status DecodeStep(const wire::Frame& frame, const ModelShape& model, engine::LayerRange layers,
+Status DecodeStep(const wire::Frame& frame, const ModelShape& model, LayerRange layers,
                   const SamplingTable& sampling, DecodedStep* step);
 
 struct StepTimes {
@@ -47,12 +47,12 @@ struct StepTimes {
 // Residual rows behind these layers as the wire has them. kInvalidData when a value does not fit
 // the type (names the layer and how many are not finite).
 Result<std::vector<uint8_t>> EncodeRows(std::span<const float> rows, DType dtype,
-                                        engine::LayerRange layers);
+                                        LayerRange layers);
 
 // The answer to `frame`: one WebSocket message in pieces. kInvalidData when a residual value does
 // not fit the boundary dtype (names the layer and how many values are not finite).
 Result<std::vector<Slice>> EncodeResult(const wire::Frame& frame, const ModelShape& model,
-                                        engine::LayerRange layers, const engine::StepOutput& output,
+                                        LayerRange layers, const engine::StepOutput& output,
                                         const StepTimes& times);
 
 }  // namespace weft::worker

@@ -15,7 +15,7 @@ namespace {
 using testing::HasSubstr;
 
 constexpr uint32_t kColumns = 5;
-constexpr engine::LayerRange kInner = {1, 3};
+constexpr LayerRange kInner = {1, 3};
 
 ModelShape MakeModel(DType boundary_dtype) {
   ModelShape model;

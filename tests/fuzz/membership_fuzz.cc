@@ -283,7 +283,7 @@ class Hostility {
     if (std::holds_alternative<InstallExperts>(work)) return ExpertsInstalled{1};
     if (const auto* measure = std::get_if<MeasureSpeed>(&work)) {
       Timings timings;
-      for (const engine::LayerRange& range : measure->ranges)
+      for (const LayerRange& range : measure->ranges)
         timings.of_ranges.push_back({range, std::vector<Duration>(std::min(measure->runs, 64u))});
       return timings;
     }
@@ -340,7 +340,7 @@ class Hostility {
   }
   void Take(ReadLayers& read) {
     CHECK(!std::exchange(reading_, true), "two readings at once");
-    for (const engine::LayerRange& range : read.ranges)
+    for (const LayerRange& range : read.ranges)
       CHECK(range.first < range.end && range.end <= kLayers);
   }
   void Take(Compute& compute) {

@@ -224,14 +224,14 @@ TEST(Families, Gemma4SharesKeysAndValuesAmongItsLastLayers) {
   EXPECT_EQ(shared->layers[3].mlp_columns, shared->mlp_columns);
   EXPECT_EQ(shared->layers[4].mlp_columns, 2 * shared->mlp_columns);
   // From the layer after the embedding whose keys are read last, to the last layer.
-  EXPECT_THAT(shared->KeptTogether(), ElementsAre(package::LayerRange{2, 7}));
+  EXPECT_THAT(shared->KeptTogether(), ElementsAre(LayerRange{2, 7}));
   EXPECT_EQ(shared->BoundaryColumns(3), shared->hidden_columns);
 
   json::object inputs = changes;
   inputs["hidden_size_per_layer_input"] = 8;
   const auto own = Parse(Gemma4(), inputs);
   ASSERT_TRUE(own.ok()) << own.error().ToString();
-  EXPECT_THAT(own->KeptTogether(), ElementsAre(package::LayerRange{0, 7}));
+  EXPECT_THAT(own->KeptTogether(), ElementsAre(LayerRange{0, 7}));
   EXPECT_EQ(own->BoundaryColumns(5), own->hidden_columns + 6 * 8);
   EXPECT_EQ(own->BoundaryColumns(6), own->hidden_columns);
   EXPECT_EQ(own->layer_inputs.vocabulary, 262144u);

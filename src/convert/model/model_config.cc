@@ -22,12 +22,12 @@ uint32_t ModelConfig::RotationOf(uint32_t layer) const {
   return static_cast<uint32_t>(std::ranges::find(all, *own.rope) - all.begin());
 }
 
-std::vector<package::LayerRange> ModelConfig::KeptTogether() const {
+std::vector<LayerRange> ModelConfig::KeptTogether() const {
   if (layer_inputs.columns > 0) return {{0, layer_count() + 1}};
-  std::vector<package::LayerRange> ranges;
+  std::vector<LayerRange> ranges;
   for (uint32_t layer = 0; layer < layer_count(); ++layer) {
     if (!layers[layer].kv_from) continue;
-    package::LayerRange range{*layers[layer].kv_from + 1, layer + 2};  // the embedding is layer 0
+    LayerRange range{*layers[layer].kv_from + 1, layer + 2};  // the embedding is layer 0
     while (!ranges.empty() && ranges.back().end > range.first) {
       range.first = std::min(range.first, ranges.back().first);
       ranges.pop_back();

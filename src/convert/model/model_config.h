@@ -219,7 +219,7 @@ struct ModelConfig {
   }
   // The package's layers that share what crosses no boundary of a package: keys and values, or
   // inputs of layers.
-  std::vector<package::LayerRange> KeptTogether() const;
+  std::vector<LayerRange> KeptTogether() const;
   // Every rotation of the model once, and which of them a transformer layer, counted from 0, has
   // (kNoRotation: none).
   std::vector<RopeConfig> Rotations() const;

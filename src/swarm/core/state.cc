@@ -417,7 +417,7 @@ void State::Resume(Worker& worker, const wire::pb::Connect& connect) {
         absence->bindings.begin(), absence->bindings.end(), [&](const Binding& binding) {
           return binding.id == claim.epoch() && binding.stage == claim.stage() &&
                  binding.layers ==
-                     LayerSpan{claim.layers().first(), claim.layers().end(), binding.layers.shards};
+                     LayerSpan{claim.layers().first(), claim.layers().end(), binding.layers.form};
         });
     if (known == absence->bindings.end() || claim.sessions_size() != claim.positions_size())
       continue;

@@ -79,7 +79,7 @@ bool State::AskAnother(const Worker& worker, Session& session, const LayerSpan& 
         !probation.IsAside(other.probation_key, now) && CanCompute(other.offer, options.model))
       offered_bytes += other.memory.limit;
   denials.push_back({worker.probation_key, layers, problem, counts});
-  const LayerSpan all = {0, costs.layer_count(), layers.shards};
+  const LayerSpan all = {0, costs.layer_count(), layers.form};
   return !is_second && offered_bytes >= static_cast<uint64_t>(costs.WeightBytes(all));
 }
 

@@ -31,7 +31,7 @@ Status State::OnGroupsLost(Worker& worker, const wire::pb::GroupsLost& lost) {
   const auto sent = std::find_if(in_flight.begin(), in_flight.end(), [&](const SentFrame& frame) {
     return frame.sequence == lost.sequence() && frame.epoch == lost.epoch();
   });
-  if (!options.loss_limit || sent == in_flight.end() || !sent->layers.shards ||
+  if (!options.loss_limit || sent == in_flight.end() || !sent->layers.is_hub() ||
       lost.sessions_size() != lost.groups_size())
     return BadReport("GroupsLost names a step that was not to lose anything.");
   if (std::exchange(sent->told_losses, true)) return BadReport("GroupsLost came twice for a step.");

@@ -116,7 +116,7 @@ void State::Restore() {
   SwarmPlan plan;
   for (const PlacedStage& stage : placement.stages) {
     plan.stages.push_back({0, stage.layers.first, stage.layers.end, stage.predicted_us,
-                           stage.binding, 0, stage.layers.shards});
+                           stage.binding, 0, stage.layers.form});
     plan.predicted_us += stage.predicted_us;
   }
   lifecycle.Restore(std::move(plan), placement.last_binding + kUnknownBindings);

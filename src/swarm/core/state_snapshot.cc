@@ -121,7 +121,7 @@ std::optional<double> State::LossUs(const PlanStage& stage) const {
       const BoundStage bound{standing_by->id, id, standing_by->stage, standing_by->layers};
       us = static_cast<double>(pipeline.Lag(bound)) * row_us;
     } else {
-      if (stage.shards && !worker.offer.can_be_hub) continue;
+      if (stage.form == LayerForm::kHub && !worker.offer.can_be_hub) continue;
       const bool fits = lifecycle.FitsBeside(
           worker, stage.layers(),
           [this](const Binding& binding) { return lifecycle.active()->Uses(binding.id); });
@@ -165,7 +165,7 @@ void State::DescribeState(uint64_t done_bytes, uint64_t total_bytes, Snapshot& p
     case SwarmState::kUp:
       picture.message = "Ready: " + Devices(active->stages.size()) + " compute" +
                         (active->stages.size() == 1 ? "s" : "") + " the model" +
-                        (active->shards() ? DescribeHolders() : "") + ".";
+                        (active->is_hub() ? DescribeHolders() : "") + ".";
       if (planning.whole_on() && active->StageOf(*planning.whole_on()))
         picture.message = "Ready: " + roster.Find(*planning.whole_on())->offer.name +
                           " computes the whole model, as its user chose.";
@@ -178,7 +178,7 @@ void State::DescribeState(uint64_t done_bytes, uint64_t total_bytes, Snapshot& p
       picture.message = "Preparing: " + Devices(staged->stages.size()) +
                         (staged->stages.size() == 1 ? " loads its" : " load their") + " layers" +
                         Percent(done_bytes, total_bytes) + ".";
-      if (staged->shards()) DescribeExperts(picture);
+      if (staged->is_hub()) DescribeExperts(picture);
       break;
     case SwarmState::kRepairing:
       picture.message = staged

@@ -47,7 +47,7 @@ Experts::Experts(const CoreOptions& options, const Costs& costs, Roster& roster,
 }
 
 void Experts::Mark(const SwarmPlan* plan, Set& needed) const {
-  if (plan == nullptr || !plan->shards()) return;
+  if (plan == nullptr || !plan->is_hub()) return;
   for (const PlanStage& stage : plan->stages)
     std::fill(needed.begin() + first_number_[stage.first],
               needed.begin() + first_number_[stage.end], true);
@@ -79,7 +79,7 @@ uint64_t Experts::RoomFor(const Worker& worker) const {
   LayerSet held(costs_.layer_count()), hubs(costs_.layer_count());
   for (const Binding& binding : worker.bindings) {
     held.Add(binding.layers);
-    if (binding.layers.shards) hubs.Add(binding.layers);
+    if (binding.layers.is_hub()) hubs.Add(binding.layers);
   }
   if (worker.measure.phase == MeasureJob::Phase::kRunning)
     held.AddRange(worker.measure.first, worker.measure.end);
@@ -270,7 +270,7 @@ void Experts::TellHubs(Instant now) {
     Set asked(needed_.size(), false);
     part.is_hub = false;
     for (const Binding& binding : hub.bindings) {
-      if (!binding.layers.shards) continue;
+      if (!binding.layers.is_hub()) continue;
       part.is_hub = true;
       std::fill(asked.begin() + first_number_[binding.layers.first],
                 asked.begin() + first_number_[binding.layers.end], true);

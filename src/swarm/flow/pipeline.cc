@@ -66,7 +66,7 @@ void Pipeline::SetPlan(const SwarmPlan* plan, std::vector<BoundStage> followers)
   }
   stages_.back().last = true;
   // Recurrent state cannot go back behind a token that turns out to be the last one wanted.
-  generates_ = stages_.size() == 1 && stages_[0].bound.binding != 0 && !plan->shards() &&
+  generates_ = stages_.size() == 1 && stages_[0].bound.binding != 0 && !plan->is_hub() &&
                !options_.model.is_recurrent() &&
                roster_.Find(stages_[0].bound.worker)->CanGenerate();
   most_rows_ = MostRows();
@@ -77,7 +77,7 @@ void Pipeline::SetPlan(const SwarmPlan* plan, std::vector<BoundStage> followers)
 // experts have said that they take messages of prefill_chunk_rows, so hubs send no more.
 uint32_t Pipeline::MostRows() const {
   bool fixed = options_.prefill_slice.us <= 0;
-  for (const Stage& stage : stages_) fixed = fixed || stage.bound.layers.shards;
+  for (const Stage& stage : stages_) fixed = fixed || stage.bound.layers.is_hub();
   double rows = fixed ? std::min<double>(options_.prefill_chunk_rows, 65535) : kMostSliceRows;
   const double row_bytes = static_cast<double>(costs_.boundary_row_bytes());
   for (size_t i = 0; i < stages_.size(); ++i) {
@@ -604,7 +604,7 @@ double Pipeline::ComputeUs(const Worker& worker, const SentFrame& sent,
   const double claimed_us = header.compute_us;
   const bool only_computes =
       worker.steps.answered_epoch == sent.epoch && worker.steps.generating.empty() &&
-      !sent.layers.shards && !worker.IsLoading() &&
+      !sent.layers.is_hub() && !worker.IsLoading() &&
       worker.measure.phase == MeasureJob::Phase::kNone && worker.times.latency_us.count() > 0;
   const Instant begin = sent.alone ? sent.sent_at : worker.steps.oldest_since;
   const auto elapsed_us = static_cast<double>((now - begin).us);
@@ -639,7 +639,7 @@ void Pipeline::RecordTimes(Worker& worker, const SentFrame& sent, const wire::Fr
   if (header.compute_us == 0 && step.compute_us <= 0) return;
   worker.times.computed.Add(sent.rows, step.compute_us);
   if (sent.rows > sent.runs.size()) FitSlices();
-  if (sent.layers.shards)
+  if (sent.layers.is_hub())
     worker.times.AddWaits(step, costs_.LatencyUs(worker) + costs_.HandoverUs(worker),
                           costs_.ModelExchangesUs(worker, sent.layers));
   else

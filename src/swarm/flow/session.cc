@@ -19,7 +19,7 @@ StageProgress& Session::Track(const BoundStage& stage) {
   // its layers need not be computed again.
   std::vector<const StageProgress*> earlier;
   for (const StageProgress& other : progress)
-    if (other.worker == stage.worker && other.layers.shards == stage.layers.shards &&
+    if (other.worker == stage.worker && other.layers.form == stage.layers.form &&
         other.layers.Overlaps(stage.layers))
       earlier.push_back(&other);
   const auto in_all_layers = [&](auto&& has) {

@@ -19,8 +19,8 @@ constexpr double kLeastWaitShare = 0.25, kMostWaitShare = 4;
 // A device that makes the swarm half as fast again is used however wrong predictions are.
 constexpr double kLeastTau = 0.7;
 
-LayerSpan SpanOf(const planner::StageAssignment& stage, bool shards) {
-  return {static_cast<uint32_t>(stage.first_layer), static_cast<uint32_t>(stage.end_layer), shards};
+LayerSpan SpanOf(const planner::StageAssignment& stage, LayerForm form) {
+  return {static_cast<uint32_t>(stage.first_layer), static_cast<uint32_t>(stage.end_layer), form};
 }
 
 std::optional<double> MedianOf(std::vector<double> values) {
@@ -37,9 +37,9 @@ bool HasServed(const Worker& worker) {
 }  // namespace
 
 StartPlanning PlanningJob(const Costs& costs, std::vector<planner::WorkerMetrics> workers,
-                          const planner::PlanContext& context, bool shards) {
+                          const planner::PlanContext& context, LayerForm form) {
   StartPlanning job;
-  job.layers = costs.layers(shards);
+  job.layers = costs.layers(form);
   job.workers = std::move(workers);
   job.context = context;
   job.context.constants.delta_us = kServerStepUs;
@@ -85,19 +85,20 @@ void Planning::OnWorkerGone(WorkerId worker, Instant now) {
   if (!lifecycle_.serves()) Want(now);
 }
 
-bool Planning::MayCompute(const Worker& worker, bool shards, Instant now) const {
+bool Planning::MayCompute(const Worker& worker, LayerForm form, Instant now) const {
   return worker.ready && !worker.leaves_at && !worker.loading.paused_until &&
          !probation_.IsAside(worker.probation_key, now) && checks_.MayCompute(worker) &&
-         CanCompute(worker.offer, options_.model) && (!shards || worker.offer.can_be_hub);
+         CanCompute(worker.offer, options_.model) &&
+         (form == LayerForm::kWhole || worker.offer.can_be_hub);
 }
 
 // While a plan serves, a worker is timed before it is planned with: a guess could put a slow one
 // into the chain. One that has no room for two whole layers cannot be timed; as a hub it would have
 // room, and how far holders are away says more of its time than how fast it is.
-bool Planning::IsEligible(const Worker& worker, bool shards, Instant now) const {
-  const bool is_timed = worker.SpeedKnown() || (shards && worker.measure.tried &&
+bool Planning::IsEligible(const Worker& worker, LayerForm form, Instant now) const {
+  const bool is_timed = worker.SpeedKnown() || (form == LayerForm::kHub && worker.measure.tried &&
                                                 worker.measure.phase == MeasureJob::Phase::kNone);
-  return MayCompute(worker, shards, now) &&
+  return MayCompute(worker, form, now) &&
          (!lifecycle_.serves() || lifecycle_.IsUsed(worker.id) ||
           (is_timed && !IsNewcomer(worker, now) && checks_.MayServe(worker)));
 }
@@ -110,10 +111,10 @@ bool Planning::IsNewcomer(const Worker& worker, Instant now) const {
 }
 
 // One that cannot be timed, because it holds a single layer, may stand by: better than nobody.
-bool Planning::MayStandBy(const Worker& worker, bool shards, Instant now) const {
+bool Planning::MayStandBy(const Worker& worker, LayerForm form, Instant now) const {
   return (worker.measure.phase == MeasureJob::Phase::kNone || worker.measure.again) &&
-         (IsEligible(worker, shards, now) ||
-          (MayCompute(worker, shards, now) && (worker.SpeedKnown() || worker.measure.tried) &&
+         (IsEligible(worker, form, now) ||
+          (MayCompute(worker, form, now) && (worker.SpeedKnown() || worker.measure.tried) &&
            checks_.MayServe(worker)));
 }
 
@@ -134,11 +135,12 @@ planner::PlanContext Planning::Context(Instant now) const {
   return context;
 }
 
-planner::WorkerMetrics Planning::MetricsOf(const Worker& worker, bool shards, Instant now) const {
-  planner::WorkerMetrics metrics = costs_.Metrics(worker, shards);
+planner::WorkerMetrics Planning::MetricsOf(const Worker& worker, LayerForm form,
+                                           Instant now) const {
+  planner::WorkerMetrics metrics = costs_.Metrics(worker, form);
   metrics.departures_per_s = lifetimes_.LossesPerS(worker.probation_key, now);
   if (!HasServed(worker) && worker.times.repeated_speed) metrics.compute_speed *= ServedShare();
-  if (shards) metrics.exchange_us = ExchangeUs(worker, now) * WaitShare();
+  if (form == LayerForm::kHub) metrics.exchange_us = ExchangeUs(worker, now) * WaitShare();
   return metrics;
 }
 
@@ -166,7 +168,7 @@ double Planning::ExchangeUs(const Worker& hub, Instant now) const {
   whole.worker = hub.id;
   whole.first = 0;
   whole.end = costs_.layer_count();
-  whole.shards = true;
+  whole.form = LayerForm::kHub;
   std::vector<WorkerId> ids;
   const std::vector<ExpertLender> lenders = Lenders({whole}, now, ids);
   const auto own = std::find(ids.begin(), ids.end(), hub.id);
@@ -186,7 +188,7 @@ double Planning::WaitShare() const {
 }
 
 void Planning::NoteWaits(const SwarmPlan& plan, Instant now) {
-  if (!plan.shards()) return;
+  if (!plan.is_hub()) return;
   for (const PlanStage& stage : plan.stages) {
     WorkerExperts& hub = roster_.Find(stage.worker)->experts;
     hub.model_exchange_us = ExchangeUs(*roster_.Find(stage.worker), now);
@@ -241,7 +243,7 @@ void Planning::SetSteady(bool wanted, Instant now) {
 
 bool Planning::CanBeSteady(WorkerId without, Instant now) const {
   return std::any_of(roster_.begin(), roster_.end(), [&](const auto& each) {
-    return each.first != without && MayCompute(each.second, false, now);
+    return each.first != without && MayCompute(each.second, LayerForm::kWhole, now);
   });
 }
 
@@ -288,7 +290,7 @@ std::optional<LayerSpan> HoleOf(const SwarmPlan& plan, const Roster& roster) {
   std::optional<LayerSpan> hole;
   for (const PlanStage& stage : plan.stages) {
     const bool open = NeedsWorker(stage, roster);
-    if (open && hole && hole->shards == stage.shards)
+    if (open && hole && hole->form == stage.form)
       hole->end = stage.end;
     else if (open)
       hole = stage.layers();
@@ -367,23 +369,22 @@ void Planning::NoteDoubt(const planner::Plan& plan, const Job& job) {
   for (const planner::StageAssignment& stage : plan.stages) {
     Worker& worker = *roster_.Find(job.workers[static_cast<size_t>(stage.worker)]);
     const uint64_t reported_bytes =
-        costs_.MemoryBytes(worker.memory.weight_factor, SpanOf(stage, job.shards));
+        costs_.MemoryBytes(worker.memory.weight_factor, SpanOf(stage, job.form));
     if (!MayDoubt(worker) || reported_bytes <= worker.memory.limit) continue;
     worker.memory.doubt = Doubt::kDoubted;
     worker.memory.weight_factor = worker.offer.weight_factor;
   }
 }
 
-void Planning::StartSearch(Instant now, bool doubtful, bool shards) {
+void Planning::StartSearch(Instant now, bool doubtful, LayerForm form) {
   std::vector<planner::WorkerMetrics> metrics;
   Job job;
-  job.shards = shards;
+  job.form = form;
   job.compares = options_.plan_kind == PlanKind::kAuto && !whole_on_ && HasExperts(options_.model);
   for (const auto& [id, worker] : roster_) {
-    if (!whole_on_ && IsNewcomer(worker, now) && MayCompute(worker, job.shards, now))
+    if (!whole_on_ && IsNewcomer(worker, now) && MayCompute(worker, job.form, now))
       LookAgainAt(worker.connected_at + options_.timeouts.newcomer);
-    if (whole_on_ ? id == *whole_on_ : IsEligible(worker, job.shards, now))
-      job.workers.push_back(id);
+    if (whole_on_ ? id == *whole_on_ : IsEligible(worker, job.form, now)) job.workers.push_back(id);
   }
   if (wants_steady_ && !whole_on_) {
     job.left_out = job.workers.size();
@@ -392,7 +393,7 @@ void Planning::StartSearch(Instant now, bool doubtful, bool shards) {
   }
   for (const WorkerId id : job.workers) {
     const Worker& worker = *roster_.Find(id);
-    metrics.push_back(MetricsOf(worker, job.shards, now));
+    metrics.push_back(MetricsOf(worker, job.form, now));
     if (doubtful && MayDoubt(worker)) metrics.back().weight_factor = worker.offer.weight_factor;
   }
   job.doubtful = doubtful;
@@ -402,12 +403,12 @@ void Planning::StartSearch(Instant now, bool doubtful, bool shards) {
   if (job.workers.empty()) return Decide({}, std::move(job), now);
   // Lines change, and with them what is expected of whoever serves.
   if (lifecycle_.serves()) NoteWaits(*lifecycle_.active(), now);
-  StartPlanning start = PlanningJob(costs_, std::move(metrics), Context(now), job.shards);
+  StartPlanning start = PlanningJob(costs_, std::move(metrics), Context(now), job.form);
   Start(std::move(job), std::move(start));
 }
 
 bool Planning::WantsOtherKind(const Job& job) const {
-  return job.compares && !job.shards;
+  return job.compares && job.form == LayerForm::kWhole;
 }
 
 void Planning::StartRepair(LayerSpan hole, std::vector<PlanStage> filling, Instant now) {
@@ -419,9 +420,9 @@ void Planning::StartRepair(LayerSpan hole, std::vector<PlanStage> filling, Insta
   problem.chunk_rows = options_.prefill_chunk_rows;
   Job job;
   job.hole = hole;
-  job.shards = hole.shards;
+  job.form = hole.form;
   for (const auto& [id, worker] : roster_) {
-    if (!IsEligible(worker, job.shards, now)) continue;
+    if (!IsEligible(worker, job.form, now)) continue;
     planner::RepairCandidate candidate;
     candidate.worker = static_cast<int>(job.workers.size());
     // Standbys of other layers would make room.
@@ -430,14 +431,14 @@ void Planning::StartRepair(LayerSpan hole, std::vector<PlanStage> filling, Insta
     for (const Binding& binding : worker.bindings) {
       if (lifecycle_.active()->Uses(binding.id)) {
         held.Add(binding.layers);
-        if (binding.layers.shards) hubs.Add(binding.layers);
+        if (binding.layers.is_hub()) hubs.Add(binding.layers);
       }
-      if (binding.loaded && binding.layers.shards == hole.shards) loaded.Add(binding.layers);
+      if (binding.loaded && binding.layers.form == hole.form) loaded.Add(binding.layers);
     }
     for (const PlanStage& stage : filling) {
       if (stage.worker != id) continue;
       held.Add(stage.layers());
-      if (stage.shards) hubs.Add(stage.layers());
+      if (stage.form == LayerForm::kHub) hubs.Add(stage.layers());
     }
     // What it has loaded of the hole costs nothing more, unless it has to go for what it is to hold
     // in holes before this one.
@@ -445,7 +446,7 @@ void Planning::StartRepair(LayerSpan hole, std::vector<PlanStage> filling, Insta
     for (uint32_t layer = hole.first; layer < hole.end; ++layer) {
       if (!loaded.Has(layer)) continue;
       held.Add(layer);
-      if (hole.shards) hubs.Add(layer);
+      if (hole.is_hub()) hubs.Add(layer);
     }
     uint64_t held_bytes = costs_.MemoryBytes(worker.memory.weight_factor, held, hubs);
     const bool stays = held_bytes <= worker.memory.limit;
@@ -455,13 +456,13 @@ void Planning::StartRepair(LayerSpan hole, std::vector<PlanStage> filling, Insta
       candidate.loaded_layers[layer] = loaded.Has(layer);
     candidate.free_bytes = worker.memory.limit - std::min(held_bytes, worker.memory.limit);
     problem.candidates.push_back(std::move(candidate));
-    metrics.push_back(MetricsOf(worker, job.shards, now));
+    metrics.push_back(MetricsOf(worker, job.form, now));
     job.workers.push_back(id);
   }
   if (job.workers.empty()) return StartSearch(now);
   want_at_.reset();
   job.filling = std::move(filling);
-  StartPlanning start = PlanningJob(costs_, std::move(metrics), Context(now), job.shards);
+  StartPlanning start = PlanningJob(costs_, std::move(metrics), Context(now), job.form);
   start.repair = std::move(problem);
   Start(std::move(job), std::move(start));
 }
@@ -478,7 +479,7 @@ void Planning::OnFound(const PlanFound& found, Instant now) {
   if (WantsOtherKind(job)) {
     const bool doubtful = job.doubtful;
     other_ = Found{found.outcome, std::move(job)};
-    return StartSearch(now, doubtful, true);
+    return StartSearch(now, doubtful, LayerForm::kHub);
   }
   Decide(found.outcome, std::move(job), now);
 }
@@ -520,13 +521,13 @@ void Planning::Decide(planner::PlanOutcome outcome, Job job, Instant now) {
 
 // What the planner gave to one of the workers that it was asked with.
 PlanStage Planning::StageOf(const planner::StageAssignment& part, const Job& job) const {
-  const LayerSpan layers = SpanOf(part, job.shards);
+  const LayerSpan layers = SpanOf(part, job.form);
   PlanStage stage;
   stage.worker = job.workers[static_cast<size_t>(part.worker)];
   stage.first = layers.first;
   stage.end = layers.end;
   stage.predicted_us = part.exec_us;
-  stage.shards = job.shards;
+  stage.form = job.form;
   const Worker* worker = roster_.Find(stage.worker);
   stage.is_measured = worker != nullptr && worker->SpeedKnown();
   return stage;
@@ -588,7 +589,7 @@ void Planning::ChooseStandbys(Instant now) {
   std::vector<Worker*> holders;
   for (const bool spare : {true, false})
     for (auto& [id, worker] : roster_)
-      if (MayStandBy(worker, active.shards(), now) && lifecycle_.IsUsed(id) != spare)
+      if (MayStandBy(worker, active.form(), now) && lifecycle_.IsUsed(id) != spare)
         holders.push_back(&worker);
   std::vector<uint32_t> copies(active.stages.size(), 0), layer_copies(costs_.layer_count(), 0);
   for (Worker* worker : holders) {
@@ -600,7 +601,7 @@ void Planning::ChooseStandbys(Instant now) {
     lifecycle_.KeepStandbys(*worker, [&](LayerSpan layers) {
       return std::any_of(active.stages.begin(), active.stages.end(), [&](const PlanStage& stage) {
         if (is_small)
-          return stage.shards == layers.shards && stage.first <= layers.first &&
+          return stage.form == layers.form && stage.first <= layers.first &&
                  layers.end <= stage.end;
         return stage.layers() == layers && stage.worker != worker->id;
       });
@@ -649,7 +650,7 @@ void Planning::StandByWithPart(Worker& worker, const std::vector<size_t>& stages
   for (const size_t i : order) {
     const auto first = static_cast<uint32_t>(least(i) - layer_copies.begin());
     for (uint32_t end = lifecycle_.active()->stages[i].end; end > first; --end)
-      if (costs_.MayCut(end) && hold({first, end, lifecycle_.active()->shards()})) return;
+      if (costs_.MayCut(end) && hold({first, end, lifecycle_.active()->form()})) return;
   }
 }
 
@@ -708,9 +709,9 @@ std::optional<planner::Plan> Planning::Evaluate(const SwarmPlan& plan, Instant n
     assignment.first_layer = static_cast<int>(stage.first);
     assignment.end_layer = static_cast<int>(stage.end);
     stages.push_back(assignment);
-    metrics.push_back(MetricsOf(*roster_.Find(stage.worker), plan.shards(), now));
+    metrics.push_back(MetricsOf(*roster_.Find(stage.worker), plan.form(), now));
   }
-  return planner::EvaluatePlan(costs_.layers(plan.shards()), metrics, Context(now), stages);
+  return planner::EvaluatePlan(costs_.layers(plan.form()), metrics, Context(now), stages);
 }
 
 void Planning::Consider(const planner::Plan& plan, const Job& job, Instant now) {

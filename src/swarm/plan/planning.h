@@ -20,7 +20,7 @@ namespace weft::swarm {
 // The search for a plan that the swarm would start with these workers (Costs::Metrics or
 // MetricsOf). Its number is left to the caller.
 StartPlanning PlanningJob(const Costs& costs, std::vector<planner::WorkerMetrics> workers,
-                          const planner::PlanContext& context, bool shards = false);
+                          const planner::PlanContext& context, LayerForm form = LayerForm::kWhole);
 
 class Planning {
  public:
@@ -83,7 +83,7 @@ class Planning {
     WorkId work = 0;
     std::optional<LayerSpan> hole;  // set: a repair
     bool doubtful = false;          // a search that counts with claims
-    bool shards = false;            // for hubs
+    LayerForm form = LayerForm::kWhole;
     bool compares = false;          // the better of this one and of other_ is taken
     std::vector<WorkerId> workers;  // by the planner's index
     size_t left_out = 0;            // that stay less long than these
@@ -92,18 +92,19 @@ class Planning {
     std::vector<PlanStage> filling;
   };
 
-  bool MayCompute(const Worker& worker, bool shards, Instant now) const;
-  bool IsEligible(const Worker& worker, bool shards, Instant now) const;
+  bool MayCompute(const Worker& worker, LayerForm form, Instant now) const;
+  bool IsEligible(const Worker& worker, LayerForm form, Instant now) const;
   bool IsNewcomer(const Worker& worker, Instant now) const;
   void LookAgainAt(Instant at) {
     newcomers_at_ = newcomers_at_ ? std::min(*newcomers_at_, at) : at;
   }
-  bool MayStandBy(const Worker& worker, bool shards, Instant now) const;
+  bool MayStandBy(const Worker& worker, LayerForm form, Instant now) const;
   // Whether the plan that is wanted is one of hubs. A device whose user wants it to run the whole
   // model does so.
-  bool WantsShards() const {
-    return (options_.plan_kind == PlanKind::kExperts || options_.plan_kind == PlanKind::kTensor) &&
-           !whole_on_;
+  LayerForm FormToSearch() const {
+    return LayerFormOf(
+        (options_.plan_kind == PlanKind::kExperts || options_.plan_kind == PlanKind::kTensor) &&
+        !whole_on_);
   }
   // Of these, those that stay the longest and have room for the model, and `steady_more_` others.
   std::vector<WorkerId> Steadiest(std::vector<WorkerId> workers, Instant now) const;
@@ -112,9 +113,9 @@ class Planning {
   std::optional<LayerSpan> HoleToFill() const;
   void StartSearch(Instant now, bool doubtful = false) {
     other_.reset();
-    StartSearch(now, doubtful, WantsShards());
+    StartSearch(now, doubtful, FormToSearch());
   }
-  void StartSearch(Instant now, bool doubtful, bool shards);
+  void StartSearch(Instant now, bool doubtful, LayerForm form);
   // With two kinds of plans to choose from: the other one is looked for before anything is
   // decided.
   bool WantsOtherKind(const Job& job) const;
@@ -141,7 +142,7 @@ class Planning {
   bool AskTheSlow(Instant now);
   void TellWhoCannotLoad();
   bool IsBlocked() const;
-  planner::WorkerMetrics MetricsOf(const Worker& worker, bool shards, Instant now) const;
+  planner::WorkerMetrics MetricsOf(const Worker& worker, LayerForm form, Instant now) const;
   // Who lends memory to experts beside these stages, and how much.
   std::vector<ExpertLender> Lenders(const std::vector<PlanStage>& stages, Instant now,
                                     std::vector<WorkerId>& ids) const;

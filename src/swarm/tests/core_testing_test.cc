@@ -337,10 +337,11 @@ void TestSwarm::OnBindings(WorkerId id, const wire::pb::ServerMessage& message) 
   if (message.has_prepare_stage()) {
     const auto& asked = message.prepare_stage();
     seen.newest_binding = asked.epoch();
-    seen.bindings.push_back({asked.epoch(),
-                             asked.stage(),
-                             {asked.layers().first(), asked.layers().end(), asked.shards()},
-                             asked.standby()});
+    seen.bindings.push_back(
+        {asked.epoch(),
+         asked.stage(),
+         {asked.layers().first(), asked.layers().end(), LayerFormOf(asked.shards())},
+         asked.standby()});
   } else if (message.has_release()) {
     seen.bindings.clear();
   } else if (message.has_retire()) {

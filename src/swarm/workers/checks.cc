@@ -132,7 +132,7 @@ std::vector<LayerSpan> Checks::LoadedUnits(const Worker& worker) const {
   std::vector<LayerSpan> units = Units();
   std::erase_if(units, [&](const LayerSpan& unit) {
     return std::none_of(worker.bindings.begin(), worker.bindings.end(), [&](const auto& binding) {
-      return binding.loaded && !binding.layers.shards && binding.layers.first <= unit.first &&
+      return binding.loaded && !binding.layers.is_hub() && binding.layers.first <= unit.first &&
              unit.end <= binding.layers.end;
     });
   });

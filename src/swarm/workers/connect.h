@@ -26,11 +26,11 @@ struct Offer {
   // Generates that may be on their way to it at once where it runs all layers; 0: none ever, 1: one
   // after the other.
   uint32_t makes_tokens = 0;
-  bool takes_experts = false;                       // can be sent HoldExperts
-  bool keeps_state = false;                         // runs layers with recurrent state
-  bool can_be_hub = false;                          // can be sent PrepareStage with shards
-  bool runs_groups = false;                         // runs layers in neuron groups
-  bool datagrams = false;                           // can answer hubs in datagrams
+  bool takes_experts = false;  // can be sent HoldExperts
+  bool keeps_state = false;    // runs layers with recurrent state
+  bool can_be_hub = false;     // can be sent PrepareStage for layers in hub form
+  bool runs_groups = false;    // runs layers in neuron groups
+  bool datagrams = false;      // can answer hubs in datagrams
   std::vector<DatagramAddress> datagram_addresses;  // that it has named as its own
   std::vector<uint32_t> cached_layers;
 };

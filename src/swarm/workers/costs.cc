@@ -79,26 +79,26 @@ void Costs::AddLayer(const CoreOptions& options, const ModelLayer& layer, Form& 
 }
 
 double Costs::Cost(LayerSpan layers) const {
-  const std::vector<double>& prefix = FormOf(layers.shards).cost_prefix;
+  const std::vector<double>& prefix = FormOf(layers.form).cost_prefix;
   return prefix[layers.end] - prefix[layers.first];
 }
 
 double Costs::WeightBytes(LayerSpan span) const {
   double bytes = 0;
   for (uint32_t layer = span.first; layer < span.end; ++layer)
-    bytes += static_cast<double>(layers(span.shards)[layer].weight_bytes);
+    bytes += static_cast<double>(layers(span.form)[layer].weight_bytes);
   return bytes;
 }
 
 uint64_t Costs::MissingBytes(const WorkerLayers& cached, LayerSpan layers) const {
   uint64_t bytes = 0;
   for (uint32_t i = layers.first; i < layers.end; ++i)
-    if (!cached.Cached(layers.shards).Has(i)) bytes += FormOf(layers.shards).download_bytes[i];
+    if (!cached.Cached(layers.form).Has(i)) bytes += FormOf(layers.form).download_bytes[i];
   return bytes;
 }
 
 uint64_t Costs::MemoryBytes(double weight_factor, LayerSpan span) const {
-  return planner::StageMemoryBytes(layers(span.shards), weight_factor, static_cast<int>(span.first),
+  return planner::StageMemoryBytes(layers(span.form), weight_factor, static_cast<int>(span.first),
                                    static_cast<int>(span.end));
 }
 
@@ -107,12 +107,13 @@ uint64_t Costs::MemoryBytes(double weight_factor, const LayerSet& held,
   const auto ranges = held.Ranges();
   if (ranges.empty()) return 0;
   if (ranges.size() == 1 && (hubs.empty() || hubs == held))
-    return MemoryBytes(weight_factor, {ranges[0].first, ranges[0].second, !hubs.empty()});
+    return MemoryBytes(weight_factor,
+                       {ranges[0].first, ranges[0].second, LayerFormOf(!hubs.empty())});
   double weight_bytes = 0;
   uint64_t kv_bytes = 0, scratch_bytes = 0;
   for (uint32_t i = 0; i < layer_count(); ++i) {
     if (!held.Has(i)) continue;
-    const planner::LayerCost& layer = layers(hubs.Has(i))[i];
+    const planner::LayerCost& layer = layers(LayerFormOf(hubs.Has(i)))[i];
     weight_bytes += static_cast<double>(layer.weight_bytes);
     if (layer.tied_to >= 0 && held.Has(static_cast<size_t>(layer.tied_to)))
       weight_bytes -= static_cast<double>(layer.tied_bytes);
@@ -152,10 +153,10 @@ double Costs::LatencyUs(const Worker& worker) const {
   return swarm::LatencyUs(NumbersOf(worker));
 }
 
-planner::WorkerMetrics Costs::Metrics(const Worker& worker, bool shards) const {
+planner::WorkerMetrics Costs::Metrics(const Worker& worker, LayerForm form) const {
   DeviceNumbers device = NumbersOf(worker);
   device.name = worker.offer.name;
-  device.cached_layers = worker.layers.Cached(shards).bits();
+  device.cached_layers = worker.layers.Cached(form).bits();
   return MetricsOf(device);
 }
 
@@ -184,7 +185,7 @@ double Costs::TokenUs(const Worker& worker, LayerSpan span) const {
 }
 
 int Costs::Exchanges(LayerSpan span) const {
-  const std::vector<int>& prefix = FormOf(span.shards).exchange_prefix;
+  const std::vector<int>& prefix = FormOf(span.form).exchange_prefix;
   return prefix[span.end] - prefix[span.first];
 }
 

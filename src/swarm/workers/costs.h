@@ -19,8 +19,8 @@ class Costs {
   explicit Costs(const CoreOptions& options);
 
   // Of whole layers, or of their hub form.
-  const std::vector<planner::LayerCost>& layers(bool shards = false) const {
-    return FormOf(shards).layers;
+  const std::vector<planner::LayerCost>& layers(LayerForm form = LayerForm::kWhole) const {
+    return FormOf(form).layers;
   }
   uint32_t layer_count() const { return static_cast<uint32_t>(layers().size()); }
   // Whether one worker may end, and another begin, in front of this layer.
@@ -40,7 +40,7 @@ class Costs {
   uint64_t MemoryBytes(double weight_factor, LayerSpan layers) const;
 
   // As it is known now (device.h). `shards`: for a plan of hubs.
-  planner::WorkerMetrics Metrics(const Worker& worker, bool shards = false) const;
+  planner::WorkerMetrics Metrics(const Worker& worker, LayerForm form = LayerForm::kWhole) const;
   DeviceNumbers NumbersOf(const Worker& worker) const;
   double OverheadUs(const Worker& worker) const;
   double Speed(const Worker& worker) const;      // bytes per us
@@ -79,7 +79,7 @@ class Costs {
     std::vector<int> exchange_prefix = {0};
     std::vector<uint64_t> download_bytes;
   };
-  const Form& FormOf(bool shards) const { return forms_[shards ? 1 : 0]; }
+  const Form& FormOf(LayerForm form) const { return forms_[form == LayerForm::kHub ? 1 : 0]; }
   void AddLayer(const CoreOptions& options, const ModelLayer& layer, Form& form) const;
 
   std::array<Form, 2> forms_;

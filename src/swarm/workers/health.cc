@@ -71,7 +71,7 @@ Instant Health::UnansweredSince(const Worker& worker) const {
 // everything that this one holds. Of hubs, silence and deadlines tell (Probe, AnswerDueAt).
 Instant Health::LateAt(const Worker& worker) const {
   if (worker.steps.in_flight.empty() || worker.steps.in_flight.front().was_late ||
-      worker.steps.in_flight.front().layers.shards)
+      worker.steps.in_flight.front().layers.is_hub())
     return kNever;
   return worker.steps.oldest_since + worker.steps.in_flight.front().late;
 }

@@ -28,9 +28,9 @@ bool Lifecycle::FitsBeside(const Worker& worker, LayerSpan layers,
   LayerSet held(costs_.layer_count()), hubs(costs_.layer_count());
   bool both_forms = false;
   const auto add = [&](const LayerSpan& span) {
-    both_forms = both_forms || (span.shards != layers.shards && span.Overlaps(layers));
+    both_forms = both_forms || (span.form != layers.form && span.Overlaps(layers));
     held.Add(span);
-    if (span.shards) hubs.Add(span);
+    if (span.is_hub()) hubs.Add(span);
   };
   for (const Binding& binding : worker.bindings)
     if (stays(binding)) add(binding.layers);
@@ -70,7 +70,7 @@ void Lifecycle::Stage(SwarmPlan plan, Instant now) {
         return stage.binding != 0 || FitsBesidePlans(*roster_.Find(stage.worker), stage.layers());
       });
   // Hubs are fetched as they are prepared: DownloadLayers means whole layers.
-  if (!serves() || fits || staged_->shards()) return BeginPreparing(now);
+  if (!serves() || fits || staged_->is_hub()) return BeginPreparing(now);
   // Something of the active plan has to go before this one can be loaded: fetch first what is
   // missing.
   downloading_ = true;
@@ -90,7 +90,7 @@ void Lifecycle::Stage(SwarmPlan plan, Instant now) {
 // Of a plan that nothing serves in place of: everything that is missing is loaded at the same time.
 // Hubs may wait for whoever takes their experts, which nobody can predict.
 Instant Lifecycle::RepairDeadline(Instant now) const {
-  if (!active_ || serves() || staged_->shards()) return Instant{INT64_MAX};
+  if (!active_ || serves() || staged_->is_hub()) return Instant{INT64_MAX};
   double longest_us = 0;
   for (const PlanStage& stage : staged_->stages)
     if (stage.binding == 0)
@@ -202,7 +202,7 @@ Binding& Lifecycle::Prepare(Worker& worker, LayerSpan layers, uint32_t number, b
   prepare.mutable_layers()->set_first(layers.first);
   prepare.mutable_layers()->set_end(layers.end);
   prepare.set_standby(standby);
-  prepare.set_shards(layers.shards);
+  prepare.set_shards(layers.is_hub());
   return binding;
 }
 
@@ -318,7 +318,7 @@ void Lifecycle::DropBindings(Worker& worker, const std::function<bool(const Bind
   LayerSet kept(costs_.layer_count()), kept_hubs(costs_.layer_count());
   for (const Binding& binding : worker.bindings) {
     kept.Add(binding.layers);
-    if (binding.layers.shards) kept_hubs.Add(binding.layers);
+    if (binding.layers.is_hub()) kept_hubs.Add(binding.layers);
   }
   if (keep_measured && worker.measure.phase == MeasureJob::Phase::kRunning)
     kept.AddRange(worker.measure.first, worker.measure.end);
@@ -486,7 +486,7 @@ void Lifecycle::Resume(Worker& worker, const std::vector<Binding>& held, Instant
     active_.emplace();
     PlanStage& all = active_->stages.emplace_back();
     all.end = costs_.layer_count();
-    all.shards = !held.empty() && held.front().layers.shards;
+    if (!held.empty()) all.form = held.front().layers.form;
     if (!FillFromStandbys(0, costs_.layer_count())) active_.reset();
     last_swap_ = now;
   }
@@ -511,12 +511,12 @@ bool Lifecycle::FillFromStandbys(uint32_t first, uint32_t end) {
       const bool used = IsUsed(id);
       for (const Binding& binding : worker.bindings) {
         if (!binding.loaded || IsPlanned(binding.id) || binding.layers.first != at ||
-            binding.layers.end > end || binding.layers.shards != active_->shards())
+            binding.layers.end > end || binding.layers.form != active_->form())
           continue;
         const bool better = binding.layers.end > best.end ||
                             (binding.layers.end == best.end && best_is_used && !used);
         if (!better) continue;
-        best = {id, at, binding.layers.end, 0, binding.id, binding.stage, active_->shards()};
+        best = {id, at, binding.layers.end, 0, binding.id, binding.stage, active_->form()};
         best_is_used = used;
       }
     }
@@ -557,7 +557,7 @@ std::vector<BoundStage> Lifecycle::Followers() const {
     for (const Binding& binding : worker.bindings) {
       const BoundStage bound{binding.id, id, binding.stage, binding.layers};
       // A hub that stands by would ask for the experts of every token once more.
-      if (binding.loaded && (!binding.layers.shards || is_staged(bound)))
+      if (binding.loaded && (!binding.layers.is_hub() || is_staged(bound)))
         followers.push_back(bound);
     }
   }

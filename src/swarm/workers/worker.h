@@ -144,17 +144,19 @@ struct WorkerLayers {
   LayerSet loaded_hubs;  // of `loaded` those in hub form: a worker never has both forms of a layer
   uint64_t downloaded_bytes = 0, download_total_bytes = 0;
 
-  const LayerSet& Cached(bool shards) const { return shards ? cached_hubs : cached; }
+  const LayerSet& Cached(LayerForm form) const {
+    return form == LayerForm::kHub ? cached_hubs : cached;
+  }
   bool HasCached(const LayerSpan& span) const {
-    return Cached(span.shards).HasAll(span.first, span.end);
+    return Cached(span.form).HasAll(span.first, span.end);
   }
   void NoteCached(const LayerSpan& span) {
     cached_hubs.Add(span);
-    if (!span.shards) cached.Add(span);
+    if (!span.is_hub()) cached.Add(span);
   }
   void NoteLoaded(const LayerSpan& span) {
     loaded.Add(span);
-    if (span.shards) loaded_hubs.Add(span);
+    if (span.is_hub()) loaded_hubs.Add(span);
   }
 };
 
