@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <variant>
@@ -13,6 +14,7 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "planner/problem.h"
+#include "sampling/constraint.h"
 #include "sampling/parameters.h"
 #include "wire/control.pb.h"
 #include "wire/data_frame.h"
@@ -44,6 +46,8 @@ struct Request {
   // Positions of the prompt from which a later request may go on: behind the system prompt, before
   // the answer. Of use to models with recurrent state; others go on from anywhere.
   std::vector<uint32_t> marks;
+  // What the answer has to be; null: anything. Its tokens are chosen by the core, one by one.
+  std::shared_ptr<const sampling::Constraint> constraint;
   uint32_t top_logprobs = 0;  // candidates to report with each token, 0..20
   bool want_logprobs = false;
   bool want_logits = false;  // evaluation only: every prompt row's logits come with EmitLogits

@@ -29,15 +29,16 @@ Error Unexpected(std::string message) {
 
 }  // namespace
 
-// Others are chosen token by token: their logprobs or logits are wanted, the worker has just failed
-// to generate for them, or devices have gone while they did and it must be known whose fault it is.
+// Others are chosen token by token: their logprobs or logits are wanted, their answers have to be
+// something, the worker has just failed to generate for them, or devices have gone while they did
+// and it must be known whose fault it is.
 bool Pipeline::Generates(const Session& session) const {
   if (!generates_ || !session.active || session.active->step_failures > 0 ||
       !session.active->victims.empty())
     return false;
   const Request& request = session.active->request;
   return !request.want_logits && !request.want_logprobs && request.top_logprobs == 0 &&
-         request.keep.empty();
+         request.keep.empty() && request.constraint == nullptr;
 }
 
 // What a step of one row of each of so many sessions takes.

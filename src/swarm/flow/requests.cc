@@ -10,6 +10,7 @@
 #include "base/random.h"
 #include "sampling/choose.h"
 #include "sampling/draw.h"
+#include "sampling/penalize.h"
 #include "swarm/flow/tell_sampling.h"
 
 namespace weft::swarm {
@@ -27,27 +28,52 @@ bool MustDraw(const Request& request, const CoreOptions& options) {
          (request.sampling.IsGreedy() || request.want_logprobs || request.top_logprobs > 0);
 }
 
+// All logits of each position are asked for: the stage must not draw what nobody has checked, nor
+// go back by a row of a recurrent model.
+bool MustSeeLogits(const Request& request, const CoreOptions& options) {
+  return request.constraint != nullptr &&
+         (options.model.is_recurrent() || MustDraw(request, options));
+}
+
 // Candidates to ask of the last stage; 0: its best token is enough.
 uint16_t CandidateCount(const Request& request, const CoreOptions& options) {
-  if (MustDraw(request, options) ||
-      (request.sampling.IsGreedy() && !request.want_logprobs && request.top_logprobs == 0))
-    return 0;
+  const bool best_is_enough = request.sampling.IsGreedy() && !request.want_logprobs &&
+                              request.top_logprobs == 0 && request.constraint == nullptr;
+  if (MustDraw(request, options) || best_is_enough) return 0;
   const uint32_t wanted = std::max(options.candidate_count, request.top_logprobs);
   return static_cast<uint16_t>(
       std::min({std::max(wanted, 1u), sampling::kMaxCandidates, options.model.vocabulary}));
 }
 
 // Of the token to choose next. Without a seed the request's number is one: a replay after a loss
-// must draw the same token.
-double UniformOf(const Session& session) {
+// must draw the same token. `draw` 1: the first one was refused.
+double UniformOf(const Session& session, uint32_t draw = 0) {
   const Request& request = session.active->request;
-  return CounterDouble(SeedOf(request), session.tokens.size(), 0);
+  return CounterDouble(SeedOf(request), session.tokens.size(), draw);
 }
 
 template <typename Best>
 void AddTop(const Best& best, size_t count, float logsumexp, EmitToken& token) {
   for (size_t i = 0; i < std::min(count, best.size()); ++i)
     token.top.push_back({best[i].token_id, best[i].logit - logsumexp});
+}
+
+// The token, or where the answer may not go on with it one that is drawn from those that it may.
+std::optional<int32_t> DrawOfAnswer(const Session& session, int32_t drawn,
+                                    std::span<const float> logits) {
+  const Request& request = session.active->request;
+  sampling::AnswerState& answer = *session.active->answer;
+  if (answer.Allows(drawn)) return drawn;
+  std::vector<float> changed(logits.begin(), logits.end());
+  if (request.sampling.ChangesLogits())
+    sampling::Penalize(request.sampling, sampling::CountTokens(session.tokens), changed);
+  return sampling::DrawAllowed(request.sampling, changed, answer, UniformOf(session, 1));
+}
+
+Error NothingAllowed() {
+  return Error(ErrorCode::kUnavailable,
+               "The answer cannot go on: no token of the model's vocabulary fits what it has to "
+               "be. Ask for a form that its tokens can write.");
 }
 
 Error Invalid(std::string message) {
@@ -95,6 +121,8 @@ Status Requests::Check(const Request& request) const {
       if (id < 0 || static_cast<uint32_t>(id) >= options_.model.vocabulary)
         return Invalid("The prompt holds token " + std::to_string(id) + ", expected 0 to " +
                        std::to_string(options_.model.vocabulary - 1) + ".");
+  if (request.constraint != nullptr && (request.want_logits || !request.answer_ids.empty()))
+    return Invalid("A constraint is for answers that have not begun, without the prompt's logits.");
   if (!request.answer_ids.empty() && (request.want_logits || request.want_logprobs))
     return Invalid("Logits and logprobs of an answer that has begun are not known any more.");
   if (!request.keep.empty()) return CheckKeep(request);
@@ -159,7 +187,11 @@ void Requests::Submit(Request request, Instant now) {
   const uint32_t room = options_.context_length - active.prompt_tokens + 1;
   active.max_tokens = std::min(active.request.max_tokens, room);
   active.candidate_count = CandidateCount(active.request, options_);
-  active.stage_draws = MustDraw(active.request, options_);
+  active.stage_draws = active.request.constraint == nullptr && MustDraw(active.request, options_);
+  if (active.request.constraint != nullptr) {
+    active.answer = active.request.constraint->Begin();
+    active.wants_row = MustSeeLogits(active.request, options_);
+  }
   active.generated_tokens = static_cast<uint32_t>(active.request.answer_ids.size());
   if (active.generated_tokens > 0 && active.generated_tokens >= active.max_tokens)
     return Finish(active, FinishReason::kLength, std::nullopt);
@@ -455,8 +487,18 @@ Status Requests::OnCandidates(Session& session, const wire::CandidatesResult& re
   candidates.reserve(result.candidates.size());
   for (const sampling::TokenLogit& candidate : result.candidates)
     candidates.push_back({candidate.token_id, candidate.logit});
-  const auto chosen = sampling::ChooseCandidate(request.sampling, candidates, result.scaled_sum,
-                                                options_.model.vocabulary, UniformOf(session));
+  auto chosen = sampling::ChooseCandidate(request.sampling, candidates, result.scaled_sum,
+                                          options_.model.vocabulary, UniformOf(session));
+  if (chosen && active.answer && !active.answer->Allows(candidates[*chosen].token_id))
+    chosen =
+        sampling::ChooseAllowed(request.sampling, candidates, result.scaled_sum,
+                                options_.model.vocabulary, *active.answer, UniformOf(session, 1));
+  if (!chosen && active.answer) {
+    // The last row once more, with the logits of all tokens.
+    active.wants_row = true;
+    session.completed = static_cast<uint32_t>(session.tokens.size()) - 1;
+    return OkStatus();
+  }
   if (!chosen) {
     // The draw fell beyond what the stage gave: it runs the last row again and draws by itself.
     ++active.tail_draws;
@@ -494,7 +536,7 @@ Status Requests::OnLogits(Session& session, const StageOutput& output, Instant n
   const size_t row_bytes = size_t{options_.model.vocabulary} * sizeof(float);
   const uint32_t fresh = std::max(first, active.logits_emitted);
   // Rows that the client has already (the context was recomputed) are not sent twice.
-  if (fresh < end) {
+  if (active.request.want_logits && fresh < end) {
     outbox_.Add(
         EmitLogits{active.request.id, fresh, end - fresh,
                    output.payload.Sub((fresh - first) * row_bytes, (end - fresh) * row_bytes)});
@@ -514,6 +556,15 @@ Status Requests::OnLogits(Session& session, const StageOutput& output, Instant n
   EmitToken token;
   token.token_id =
       sampling::DrawAfterPenalties(request.sampling, session.tokens, row, UniformOf(session));
+  if (active.answer) {
+    active.wants_row = MustSeeLogits(request, options_);
+    const auto allowed = DrawOfAnswer(session, token.token_id, row);
+    if (!allowed) {
+      Fail(session, NothingAllowed(), now);
+      return OkStatus();
+    }
+    token.token_id = *allowed;
+  }
   if (request.want_logprobs)
     token.logprob = row[static_cast<size_t>(token.token_id)] - best.logsumexp;
   if (best.candidates.size() > 1)
@@ -543,7 +594,11 @@ void Requests::Emit(Session& session, EmitToken token, Instant now) {
   ++counts_.generated_tokens;
   rate_.Add(now);
   session.tokens.push_back(token.token_id);
+  const bool goes_on = !active.answer || active.answer->Advance(token.token_id);
   outbox_.Add(std::move(token));
+  CHECK(goes_on, "a token was emitted that the constraint refuses");
+  if (active.answer && active.answer->IsOver())
+    return EndSession(session, FinishReason::kStop, std::nullopt, now);
   if (active.generated_tokens >= active.max_tokens)
     EndSession(session, FinishReason::kLength, std::nullopt, now);
 }

@@ -158,6 +158,7 @@ wire::OutputKind Session::FinalOutput(uint32_t first, uint32_t count) const {
   if (active->request.want_logits && end <= active->prompt_tokens && end > active->logits_emitted)
     return wire::OutputKind::kLogits;
   if (end != tokens.size()) return wire::OutputKind::kNone;
+  if (active->wants_row) return wire::OutputKind::kLogits;
   if (active->stage_draws) return wire::OutputKind::kDraw;
   return active->candidate_count == 0 ? wire::OutputKind::kArgmax : wire::OutputKind::kCandidates;
 }
@@ -166,6 +167,8 @@ uint32_t Session::RunLimit(uint32_t first, uint32_t row_limit) const {
   uint32_t end = static_cast<uint32_t>(tokens.size());
   if (active && active->request.want_logits && first < active->prompt_tokens)
     end = std::min(end, active->prompt_tokens);
+  // Of the last row alone.
+  if (active && active->wants_row && end - first > 1) --end;
   return std::min(end - first, row_limit);
 }
 

@@ -95,6 +95,10 @@ struct ActiveRequest {
   std::vector<Denial> denials;  // since its last token
   bool stage_draws = false;     // at the next position: the last stage, from all logits
   uint32_t tail_draws = 0;      // candidates that did not settle their token
+  // Of a request with a constraint: how far its answer is, and whether all logits of the next
+  // position are asked for, because candidates did not settle its token, or never would.
+  std::shared_ptr<sampling::AnswerState> answer;
+  bool wants_row = false;
 
   // So many rows are computed for it.
   void Charge(uint64_t rows) {
