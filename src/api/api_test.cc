@@ -109,8 +109,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{"{" MESSAGES ",\"logit_bias\":{\"5\":101}}", "logit_bias", "from -100 to 100"},
         BadCase{"{" MESSAGES ",\"top_logprobs\":99}", "top_logprobs", "20"},
         BadCase{"{" MESSAGES ",\"top_logprobs\":5}", "top_logprobs", "'logprobs': true"},
-        BadCase{"{" MESSAGES ",\"response_format\":{\"type\":\"json_object\"}}", "response_format",
-                "\"text\"} only"},
+        BadCase{"{" MESSAGES ",\"response_format\":{\"type\":\"xml\"}}", "response_format",
+                "\"json_object\""},
         BadCase{"{" MESSAGES ",\"tool_choice\":\"required\"}", "tool_choice", "\"none\" only"},
         BadCase{"{" MESSAGES
                 ",\"tool_choice\":{\"type\":\"function\",\"function\":{\"name\":\"f\"}}}",

@@ -27,6 +27,11 @@ ApiError Unexpected(const std::string& field, const json::value& value,
                      "'" + field + "' is " + ShownValue(value) + "; expected " + expected + ".");
 }
 
+bool IsSet(const json::object& object, std::string_view name) {
+  const json::value* value = object.if_contains(name);
+  return value != nullptr && !value->is_null();
+}
+
 // A schema, or the text of one.
 ApiResult<Constraint> ReadSchema(const json::value& value, const std::string& field) {
   Constraint constraint;
@@ -66,6 +71,44 @@ ApiResult<Constraint> ReadChoices(const json::value& value, const std::string& f
   for (const json::value& choice : value.as_array())
     constraint.choices.emplace_back(std::string_view(choice.as_string()));
   return constraint;
+}
+
+// OpenAI's: {"type": "json_schema", "json_schema": {"name", "strict", "schema", "description"}}.
+ApiResult<std::optional<Constraint>> ReadResponseFormat(const json::value& format) {
+  const std::string field = "response_format";
+  const json::object* object = format.if_object();
+  const json::value* type = object != nullptr ? object->if_contains("type") : nullptr;
+  const std::string_view name =
+      type != nullptr && type->is_string() ? std::string_view(type->as_string()) : "";
+  if (name != "text" && name != "json_object" && name != "json_schema")
+    return Unexpected(field, format,
+                      "{\"type\": \"text\"}, {\"type\": \"json_object\"} or {\"type\": "
+                      "\"json_schema\", \"json_schema\": {\"name\", \"schema\"}}");
+  for (const auto& [key, value] : *object) {
+    if (key == "type" || value.is_null() || (key == "json_schema" && name == "json_schema"))
+      continue;
+    const std::string inner = field + "." + std::string(key);
+    return Unexpected(inner, value, "no such field beside \"type\": \"" + std::string(name) + "\"");
+  }
+  if (name == "text") return std::nullopt;
+  if (name == "json_object") {
+    Constraint any;
+    any.field = field;
+    return std::optional(std::move(any));
+  }
+  const std::string inner = field + ".json_schema";
+  const json::value* described = object->if_contains("json_schema");
+  if (described == nullptr || !described->is_object() || !IsSet(described->as_object(), "schema"))
+    return Unexpected(inner, described != nullptr ? *described : json::value(nullptr),
+                      "an object with 'name' and 'schema'");
+  for (const auto& [key, value] : described->as_object()) {
+    if (key == "schema" || key == "description" || key == "name" || key == "strict") continue;
+    return Unexpected(inner + "." + std::string(key), value,
+                      "'name', 'description', 'schema' and 'strict' alone");
+  }
+  auto schema = ReadSchema(described->as_object().at("schema"), inner + ".schema");
+  if (auto* error = std::get_if<ApiError>(&schema)) return std::move(*error);
+  return std::optional(std::get<Constraint>(std::move(schema)));
 }
 
 }  // namespace
@@ -113,6 +156,37 @@ ApiResult<Constraint> ReadConstraint(const json::object& object, const std::stri
   Constraint any;
   any.field = inner;
   return any;
+}
+
+ApiResult<std::optional<Constraint>> ReadConstraints(const json::object& request) {
+  std::optional<Constraint> found;
+  const auto add = [&found](Constraint more) -> std::optional<ApiError> {
+    if (found)
+      return RefuseField(more.field, "'" + more.field + "' and '" + found->field +
+                                         "' are both given; an answer has one form.");
+    found = std::move(more);
+    return std::nullopt;
+  };
+  if (IsSet(request, "response_format")) {
+    auto read = ReadResponseFormat(request.at("response_format"));
+    if (auto* error = std::get_if<ApiError>(&read)) return std::move(*error);
+    found = std::get<std::optional<Constraint>>(std::move(read));
+  }
+  if (IsSet(request, "structured_outputs")) {
+    const json::value& value = request.at("structured_outputs");
+    if (!value.is_object())
+      return Unexpected("structured_outputs", value,
+                        "an object with one of json, json_object, regex, choice and grammar");
+    auto read = ReadConstraint(value.as_object(), "structured_outputs");
+    if (auto* error = std::get_if<ApiError>(&read)) return std::move(*error);
+    if (auto error = add(std::get<Constraint>(std::move(read)))) return *error;
+  }
+  if (IsSet(request, "grammar") && request.at("grammar") != "") {
+    auto read = ReadText(Constraint::Kind::kGrammar, request.at("grammar"), "grammar");
+    if (auto* error = std::get_if<ApiError>(&read)) return std::move(*error);
+    if (auto error = add(std::get<Constraint>(std::move(read)))) return *error;
+  }
+  return found;
 }
 
 }  // namespace weft::api

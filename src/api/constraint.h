@@ -1,9 +1,11 @@
-// What an answer has to be a text of, as JSON says it.
+// What an answer has to be a text of: `response_format`, `structured_outputs` and `grammar` of a
+// chat request.
 #pragma once
 
 #include <boost/json/object.hpp>
 #include <boost/json/value.hpp>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,5 +31,8 @@ struct Constraint {
 // true, "regex", "choice" and "grammar". `field` is what it is called in errors; "": it has no
 // name.
 ApiResult<Constraint> ReadConstraint(const boost::json::object& object, const std::string& field);
+
+// The constraint of a request, if it has one. Two of the three fields at once are refused.
+ApiResult<std::optional<Constraint>> ReadConstraints(const boost::json::object& request);
 
 }  // namespace weft::api

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <boost/json/parse.hpp>
 
+#include "api/vocabulary_trie.h"
 #include "text/jinja/chat_template_files.h"
 
 namespace weft::api {
@@ -186,6 +187,11 @@ Result<ModelText> ModelText::Load(const Files& files) {
   text.stop_ids_.erase(std::unique(text.stop_ids_.begin(), text.stop_ids_.end()),
                        text.stop_ids_.end());
   return text;
+}
+
+std::shared_ptr<const grammar::TokenTrie> ModelText::vocabulary_trie() const {
+  std::call_once(trie_->once, [this] { trie_->trie = VocabularyTrie(tokenizer_, stop_ids_); });
+  return trie_->trie;
 }
 
 Result<std::vector<int32_t>> ModelText::EncodeText(std::string_view text) const {

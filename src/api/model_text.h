@@ -3,6 +3,8 @@
 #pragma once
 
 #include <map>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -11,6 +13,7 @@
 #include "api/openai_request.h"
 #include "base/result.h"
 #include "chat/format.h"
+#include "grammar/token_trie.h"
 #include "text/jinja/chat_template.h"
 #include "text/tokenizer/tokenizer.h"
 
@@ -62,6 +65,9 @@ class ModelText {
   // Whether the conversation's `ids` end with the marker that begins thoughts, so that the answer
   // begins in the middle of them.
   bool OpensThinking(std::span<const int32_t> ids) const;
+  // What the answer itself begins behind where the conversation's `ids` leave the model room to
+  // think: the marker that ends thoughts, or that of the channel for answers; "": it begins at once.
+  std::string AnswerBeginsBehind(std::span<const int32_t> ids) const;
   // Why the model cannot be told how much to think; nullopt: it can, or is not.
   std::optional<ApiError> CheckThinking(const ChatRequest& request) const;
   // What ends thoughts that have become too long.
@@ -71,6 +77,8 @@ class ModelText {
   // How the model writes calls and thoughts, and the special tokens that it does so with.
   const chat::Format& answer_format() const { return format_; }
   const std::vector<int32_t>& marker_ids() const { return marker_ids_; }
+  // The vocabulary as grammars see it; made when it is first asked for.
+  std::shared_ptr<const grammar::TokenTrie> vocabulary_trie() const;
   const std::vector<int32_t>& stop_ids() const { return stop_ids_; }
   // What generation_config.json recommends; OpenAI's defaults otherwise.
   const sampling::Parameters& default_sampling() const { return default_sampling_; }
@@ -90,6 +98,11 @@ class ModelText {
   std::vector<int32_t> stop_ids_;
   sampling::Parameters default_sampling_;
   bool control_tokens_in_text_ = false;
+  struct LazyTrie {
+    std::once_flag once;
+    std::shared_ptr<const grammar::TokenTrie> trie;
+  };
+  std::shared_ptr<LazyTrie> trie_ = std::make_shared<LazyTrie>();
 };
 
 // The system messages that a conversation begins with.

@@ -49,6 +49,11 @@ bool ModelText::OpensThinking(std::span<const int32_t> ids) const {
   return end.ends_with(format_.thinking.begin);
 }
 
+std::string ModelText::AnswerBeginsBehind(std::span<const int32_t> ids) const {
+  if (format_.has_channels) return "<|channel|>final<|message|>";
+  return OpensThinking(ids) ? format_.thinking.end : "";
+}
+
 std::optional<ApiError> ModelText::CheckThinking(const ChatRequest& request) const {
   const ChatTemplate* chat = template_.Choose(!request.tools.empty());
   if (chat == nullptr) return std::nullopt;  // there are worse reasons to refuse it

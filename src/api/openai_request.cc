@@ -436,6 +436,12 @@ ApiResult<ChatRequest> ParseChatRequest(ByteSpan body, const sampling::Parameter
   ReadTools(fields, &request);
   ReadThinking(fields, &request);
   if (fields.error()) return *fields.error();
+  auto constraint = ReadConstraints(object);
+  if (auto* error = std::get_if<ApiError>(&constraint)) return std::move(*error);
+  request.constraint = std::get<std::optional<Constraint>>(std::move(constraint));
+  if (request.constraint && request.ignore_eos)
+    return Bad("ignore_eos", "'ignore_eos' is true, but the answer ends where '" +
+                                 request.constraint->field + "' says; expected false.");
   return request;
 }
 

@@ -9,6 +9,7 @@
 #include <variant>
 
 #include "api/openai_response.h"
+#include "api/token_grammar.h"
 #include "base/random.h"
 #include "server/completion.h"
 #include "server/responses.h"
@@ -57,6 +58,9 @@ struct ChatRoutes::Prompt {
   std::vector<int32_t> ids;
   std::vector<uint32_t> marks;  // swarm::Request::marks
   AnswerReading reading;
+  std::shared_ptr<const sampling::Constraint> constraint;
+  // The same of an answer whose thoughts were ended.
+  std::shared_ptr<const sampling::Constraint> form_behind_thoughts;
 };
 
 ChatRoutes::ChatRoutes(Options options, std::shared_ptr<const api::ModelText> text, SwarmHost& host,
@@ -196,10 +200,33 @@ ChatRoutes::Prompt ChatRoutes::ReadPrompt(Asked asked, const std::string& body) 
     prompt.reading.opens_thinking = text_->OpensThinking(prompt.ids);
     prompt.reading.tools = std::make_shared<const chat::Tools>(prompt.chat.tools);
     if (options_.recurrent) prompt.marks = text_->SharedPositions(prompt.chat, prompt.ids);
+    prompt.error = ReadConstraint(prompt);
   } else {
     prompt.error = api::FromError(ids.error());
   }
   return prompt;
+}
+
+// What the answer has to be, compiled here, where nobody waits for this thread alone.
+std::optional<api::ApiError> ChatRoutes::ReadConstraint(Prompt& prompt) const {
+  const auto& asked = prompt.chat.constraint;
+  if (!asked) return std::nullopt;
+  const auto compiled = asked->Compile();
+  if (!compiled.ok()) {
+    return api::ApiError{400,
+                         "'" + asked->field + "' cannot be followed. " + compiled.error().message(),
+                         "invalid_request_error", asked->field, ""};
+  }
+  const auto made = [&](std::string begins_behind) {
+    return std::make_shared<const api::TokenGrammar>(compiled.value(), text_->vocabulary_trie(),
+                                                     text_->tokenizer(), std::move(begins_behind));
+  };
+  prompt.form_behind_thoughts = made("");
+  prompt.constraint = made(text_->AnswerBeginsBehind(prompt.ids));
+  // What has a form is no call, and where it begins at once nothing of it is a thought.
+  prompt.chat.parses_calls = false;
+  if (text_->AnswerBeginsBehind(prompt.ids).empty()) prompt.chat.splits_thinking = false;
+  return std::nullopt;
 }
 
 // All messages of a PUT, the system messages of a chat.
@@ -253,6 +280,7 @@ void ChatRoutes::Start(Prompt prompt, std::shared_ptr<net::Responder> responder)
   if (!chat.cache_salt.empty()) request.salt += " " + chat.cache_salt;
   request.prompt_ids = std::move(prompt.ids);
   request.marks = std::move(prompt.marks);
+  request.constraint = std::move(prompt.constraint);
   request.max_tokens =
       chat.max_tokens.value_or(UINT32_MAX);  // the core knows what there is room for
   request.sampling = chat.sampling;
@@ -271,7 +299,12 @@ void ChatRoutes::Start(Prompt prompt, std::shared_ptr<net::Responder> responder)
   const api::CompletionHead head = {"chatcmpl-" + SecureRandomHex(12), std::time(nullptr),
                                     options_.model_name};
   const CompletionContext context{host_, loop_, *text_, options_.wait};
-  GoOn go_on = chat.max_thinking_tokens ? ContinuationOf(request) : GoOn();
+  GoOn go_on;
+  if (chat.max_thinking_tokens) {
+    swarm::Request rest = request;
+    rest.constraint = prompt.form_behind_thoughts;
+    go_on = ContinuationOf(rest);
+  }
   Completion::Start(context, head, chat, prompt.reading,
                     GenerationOf(prompt.call, std::move(request)), std::move(go_on),
                     std::move(responder));
@@ -303,7 +336,9 @@ Generate ChatRoutes::GenerationOf(const std::optional<KeyedCall>& keyed, swarm::
   begun.set_digest(call.digest);
   begun.set_seed(*request.sampling.seed);
   begun.set_prompt_tokens(static_cast<uint32_t>(request.prompt_ids.size()));
-  if (options_.note_prompts) *begun.mutable_generation() = ToRecord(request);
+  // A grammar is not noted: after a restart such a request is asked again, not gone on with.
+  if (options_.note_prompts && request.constraint == nullptr)
+    *begun.mutable_generation() = ToRecord(request);
   struct Noted {
     std::optional<RequestLedger::Run> run;
     bool is_over = false;

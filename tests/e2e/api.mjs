@@ -41,7 +41,7 @@ test("OpenAI's client: models, answers, and refusals by name", { skip }, () =>
     const answer = await client.chat.completions.create(kQuestion);
     assert.equal(answer.usage.completion_tokens, 4);
     for (const [param, value] of [
-      ["response_format", { type: "json_object" }],
+      ["response_format", { type: "xml" }],
       ["tool_choice", "required"],
       ["functions", [{ name: "f" }]],
       ["reasoning_effort", "low"],

@@ -127,7 +127,10 @@ prepare_for() {
       format) apt_ready clang-format ;;
       build | unit | model | sim*) ready_native ;;
       fuzz* | clang-tidy* | asan-* | tsan) ready_clang ;;
-      processes | e2e) ready_browser ;;
+      processes | e2e)
+        ready_browser
+        ready_tools
+        ;;
     esac
   done
 }

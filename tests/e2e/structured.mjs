@@ -1,0 +1,111 @@
+// Structured output from a model: every answer that comes to its end is valid, as a validator says
+// that is not ours, and the same again, whole and as a stream.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { SchemaMaker } from "../../tools/grammar_oracle/schemas.mjs";
+import { eventually, packageOf, reasonToSkip, serve, swarmOf } from "./lib/weft.mjs";
+
+const skip = reasonToSkip("weft-tiny");
+const kSchemas = 40;
+
+async function post(origin, fields) {
+  const response = await fetch(`${origin}/v1/chat/completions`, {
+    method: "POST",
+    headers: { "Content-Type": "application/json" },
+    body: JSON.stringify({
+      model: "weft-tiny", max_tokens: 200, temperature: 1,
+      messages: [{ role: "user", content: "Tell me a story about a fox." }], ...fields,
+    }),
+  });
+  return { status: response.status, text: await response.text() };
+}
+
+async function answer(origin, fields) {
+  const { status, text } = await post(origin, fields);
+  assert.equal(status, 200, text);
+  const { choices: [{ message, finish_reason: reason }] } = JSON.parse(text);
+  return { content: message.content, reason };
+}
+
+async function withServer(body) {
+  const server = await serve(packageOf("weft-tiny"), ["--threads", "1"]);
+  try {
+    await eventually(async () => assert.equal((await swarmOf(server.origin)).state, "up"));
+    await body(server);
+  } finally {
+    await server.stop();
+  }
+}
+
+const schemaFormat = (schema) =>
+  ({ type: "json_schema", json_schema: { name: "answer", strict: true, schema } });
+
+test(`${kSchemas} schemas: answers are valid`, { skip }, () => withServer(async ({ origin }) => {
+  const maker = new SchemaMaker(7);
+  // A small model goes on in strings that have no limit; those answers are cut off.
+  let ended = 0;
+  for (let seed = 0; seed < kSchemas; ++seed) {
+    const { schema } = maker.schema();
+    const isValid = maker.validator(schema);
+    const fields = { response_format: schemaFormat(schema), seed, temperature: (seed % 4) / 2 };
+    const { content, reason } = await answer(origin, fields);
+    assert(["stop", "length"].includes(reason));
+    if (reason === "length") continue;
+    ++ended;
+    assert(isValid(JSON.parse(content)), `${content} of ${JSON.stringify(schema)}`);
+  }
+  assert(ended > kSchemas / 3, `${ended} answers ended before their limit`);
+}));
+
+test("an answer is the same again, whole and as a stream", { skip }, () =>
+  withServer(async ({ origin }) => {
+    const fields = { seed: 3, response_format: schemaFormat({ properties: {
+      name: { type: "string", maxLength: 12 }, legs: { type: "integer", minimum: 2, maximum: 4 },
+    }, required: ["name", "legs"] }) };
+    const { content } = await answer(origin, fields);
+    assert.deepEqual(Object.keys(JSON.parse(content)), ["name", "legs"]);
+    assert.equal((await answer(origin, fields)).content, content);
+    const { text } = await post(origin, { ...fields, stream: true });
+    const events = text.split("\n\n").filter((event) => event.startsWith("data: {"))
+      .map((event) => JSON.parse(event.slice(6)));
+    const streamed = events.map((event) => event.choices[0].delta.content ?? "").join("");
+    assert.equal(streamed, content);
+    assert.equal(events.at(-1).choices[0].finish_reason, "stop");
+  }));
+
+test("choices, expressions, grammars and objects; penalties and logprobs", { skip }, () =>
+  withServer(async ({ origin }) => {
+    const choice = ["a fox", "an owl", "été"];
+    for (let seed = 0; seed < 5; ++seed) {
+      const chosen = await answer(origin, { seed, structured_outputs: { choice } });
+      assert(choice.includes(chosen.content), chosen.content);
+      assert.equal(chosen.reason, "stop");
+    }
+    const regex = await answer(origin, {
+      structured_outputs: { regex: "[A-Z][a-z]{1,9}: [0-9]{3}" },
+      temperature: 0, frequency_penalty: 1, logprobs: true,
+    });
+    assert.match(regex.content, /^[A-Z][a-z]{1,9}: [0-9]{3}$/);
+    const gbnf = await answer(origin, { grammar: 'root ::= ("red" | "blue"){3} "."' });
+    assert.match(gbnf.content, /^(red|blue){3}\.$/);
+    const object = await answer(origin, { response_format: { type: "json_object" }, seed: 1 });
+    assert.match(object.content, /^\{/);
+  }));
+
+test("what cannot be followed is a 400 that names the field", { skip }, () =>
+  withServer(async ({ origin }) => {
+    for (const [param, fields, message] of [
+      ["response_format.json_schema.schema", { response_format: schemaFormat({ not: {} }) },
+        /'not' at #\/not is not supported/],
+      ["structured_outputs.regex", { structured_outputs: { regex: "a(" } }, /not closed/],
+      ["grammar", { grammar: "root ::= root" }, /left recursion|no text/],
+      ["response_format", { response_format: { type: "xml" } }, /expected/],
+    ]) {
+      const { status, text } = await post(origin, fields);
+      assert.equal(status, 400);
+      const { error } = JSON.parse(text);
+      assert.equal(error.param, param);
+      assert.match(error.message, message);
+    }
+  }));
