@@ -105,7 +105,7 @@ TEST(Constraint, AnEndThatIsIgnoredContradictsIt) {
   EXPECT_EQ(error->param, "ignore_eos");
 }
 
-Tokenizer TinyTokenizer() {
+Tokenizer LoadedTokenizer() {
   const auto file = ReadTextFile(
       std::filesystem::path(WEFT_SOURCE_DIR) / "models" / "weft-tiny" / "tokenizer.json", 16 << 20);
   CHECK(file.ok());
@@ -123,7 +123,7 @@ bool Say(sampling::AnswerState& answer, const Tokenizer& tokenizer, std::string_
 }
 
 TEST(TokenGrammar, AllowsTokensOfTheTextAndItsEnd) {
-  const Tokenizer tokenizer = TinyTokenizer();
+  const Tokenizer tokenizer = LoadedTokenizer();
   const int32_t end = tokenizer.TokenId("<|im_end|>").value_or(-1);
   ASSERT_GE(end, 0);
   const auto compiled = grammar::CompileRegex("a[ab]*c");
@@ -143,7 +143,7 @@ TEST(TokenGrammar, AllowsTokensOfTheTextAndItsEnd) {
 }
 
 TEST(TokenGrammar, BeginsBehindThoughts) {
-  const Tokenizer tokenizer = TinyTokenizer();
+  const Tokenizer tokenizer = LoadedTokenizer();
   const int32_t end = tokenizer.TokenId("<|im_end|>").value_or(-1);
   const auto compiled = grammar::CompileChoice({"yes", "no"});
   const TokenGrammar constraint(*compiled, VocabularyTrie(tokenizer, {end}), tokenizer, "</think>");

@@ -65,8 +65,8 @@ class ModelText {
   // Whether the conversation's `ids` end with the marker that begins thoughts, so that the answer
   // begins in the middle of them.
   bool OpensThinking(std::span<const int32_t> ids) const;
-  // What the answer itself begins behind where the conversation's `ids` leave the model room to
-  // think: the marker that ends thoughts, or that of the channel for answers; "": it begins at once.
+  // What the answer itself begins behind where the conversation's `ids` leave room to think: the
+  // marker that ends thoughts, or that of the channel for answers; "": it begins at once.
   std::string AnswerBeginsBehind(std::span<const int32_t> ids) const;
   // Why the model cannot be told how much to think; nullopt: it can, or is not.
   std::optional<ApiError> CheckThinking(const ChatRequest& request) const;
