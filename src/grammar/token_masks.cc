@@ -6,7 +6,7 @@ namespace weft::grammar {
 namespace {
 
 // What is kept, at most; a vocabulary of 150,000 tokens takes 19 KB for each state.
-constexpr size_t kMostKeptBytes = 64 << 20;
+constexpr size_t kMostKeptBytes = 8 << 20;
 
 // Goes through nodes [first, end) of the trie, each from where its parent's byte has led;
 // `begin` is where the parents of the first ones are. `see` is told of every node that the grammar
