@@ -1,10 +1,14 @@
 // Structured output from a model: every answer that comes to its end is valid, as a validator says
 // that is not ours, and the same again, whole and as a stream.
 import assert from "node:assert/strict";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { test } from "node:test";
 
 import { SchemaMaker } from "../../tools/grammar_oracle/schemas.mjs";
-import { eventually, packageOf, reasonToSkip, serve, swarmOf } from "./lib/weft.mjs";
+import { eventually, nativeWorker, packageOf, reasonToSkip, serve, swarmOf }
+  from "./lib/weft.mjs";
 
 const skip = reasonToSkip("weft-tiny");
 const kSchemas = 40;
@@ -92,6 +96,33 @@ test("choices, expressions, grammars and objects; penalties and logprobs", { ski
     const object = await answer(origin, { response_format: { type: "json_object" }, seed: 1 });
     assert.match(object.content, /^\{/);
   }));
+
+// With penalties at temperature 0 all logits of each step come from the second device.
+test("a model that is split over two devices answers alike", { skip, timeout: 120_000 }, async () => {
+  const server = await serve(packageOf("weft-tiny"), ["--no-worker"]);
+  const workers = [];
+  const caches = mkdtempSync(join(tmpdir(), "weft-forms-"));
+  try {
+    for (const name of ["first", "second"])
+      workers.push(nativeWorker(server.origin, ["--memory", "64MiB", "--threads", "1",
+        "--name", name, "--cache", join(caches, name)]));
+    await eventually(async () => assert.equal((await swarmOf(server.origin)).state, "up"), 60_000);
+    const schema = { properties: {
+      animal: { enum: ["fox", "owl"] }, story: { type: "string", maxLength: 40 },
+    }, required: ["animal", "story"] };
+    for (const fields of [{ temperature: 0, frequency_penalty: 0.5 }, { temperature: 1.5 },
+      { temperature: 0.5, presence_penalty: 0.2, logprobs: true }]) {
+      const { content } =
+        await answer(server.origin, { ...fields, seed: 4, response_format: schemaFormat(schema) });
+      const { animal, story } = JSON.parse(content);
+      assert(["fox", "owl"].includes(animal) && [...story].length <= 40, content);
+    }
+  } finally {
+    for (const worker of workers) worker.child.kill("SIGKILL");
+    await server.stop();
+    rmSync(caches, { recursive: true, force: true });
+  }
+});
 
 test("what cannot be followed is a 400 that names the field", { skip }, () =>
   withServer(async ({ origin }) => {
