@@ -98,7 +98,7 @@ test("choices, expressions, grammars and objects; penalties and logprobs", { ski
   }));
 
 // With penalties at temperature 0 all logits of each step come from the second device.
-test("a model that is split over two devices answers alike", { skip, timeout: 120_000 }, async () => {
+test("a model that is split over two devices answers alike", { skip }, async () => {
   const server = await serve(packageOf("weft-tiny"), ["--no-worker"]);
   const workers = [];
   const caches = mkdtempSync(join(tmpdir(), "weft-forms-"));
