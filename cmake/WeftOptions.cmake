@@ -22,7 +22,7 @@ if(WEFT_FUZZ)
 endif()
 
 add_compile_options(-Wall -Wextra -Wshadow -Wnon-virtual-dtor -Wold-style-cast -Wcast-qual
-                    -Wno-missing-field-initializers)
+                    -Wno-missing-field-initializers -Wno-missing-braces)
 if(WEFT_WERROR)
   add_compile_options(-Werror)
 endif()
