@@ -195,7 +195,7 @@ test("names and origins count in any case", async () => {
 
 test("fields that would change the answer are refused by name", async () => {
   for (const [name, value] of Object.entries({
-    structured_outputs: { choice: ["yes", "no"] }, json_schema: { type: "object" },
+    json_schema: { type: "object" },
     bad_words: [" fox"], add_generation_prompt: false, echo: true,
     include_stop_str_in_output: true, no_such_field: 1,
   })) {
