@@ -67,9 +67,8 @@ run_lane() {
 }
 
 # The order is for two cores: what compiles on one side, what waits or is single-threaded on the
-# other. Browsers wait for most of their time: what has no browser runs beside them. What compiles,
-# fuzzes or converts takes only what all of them leave (SCHED_IDLE): tabs that lack a processor for
-# seconds test patience, not weft.
+# other. What compiles, fuzzes or converts beside browsers takes only what they leave (SCHED_IDLE):
+# tabs, and GPUs made of software, that lack a processor for seconds test patience, not weft.
 run_everything() {
   run_lane tidy format tools types eslint web-build data oracles &
   run_lane build
@@ -77,8 +76,8 @@ run_everything() {
   run_lane model
   idle_lane fuzz-build clang-tidy fuzz &
   idle_lane conformance sim clone &
-  run_lane web-unit processes & # web-unit runs weft, too
-  run_lane unit e2e
+  run_lane unit
+  run_lane web-unit processes e2e # web-unit runs weft, too
   wait
 }
 
