@@ -164,7 +164,8 @@ std::optional<Probe> Measuring::MakeRoomForProbe(Worker& worker) {
     return costs_.MemoryBytes(worker.memory.weight_factor, layers) <= worker.memory.limit;
   });
   if (!probe) return std::nullopt;
-  for (const auto& [id, other] : roster_) {
+  for (const auto& each : roster_) {
+    const Worker& other = each.second;
     const auto has_room = [&](LayerSpan layers) {
       return layers == probe->layers && Fits(other, layers.first, layers.end);
     };
