@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <variant>
 
 namespace weft::api {
@@ -13,6 +14,14 @@ struct ApiError {
   std::string param;  // "" becomes null
   std::string code;   // "" becomes null
 };
+
+// A request whose field `param` cannot be followed: 400.
+inline ApiError RefuseField(std::string param, std::string message) {
+  ApiError error;
+  error.message = std::move(message);
+  error.param = std::move(param);
+  return error;
+}
 
 template <typename T>
 using ApiResult = std::variant<T, ApiError>;

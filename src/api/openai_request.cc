@@ -13,13 +13,6 @@ namespace json = boost::json;
 
 namespace {
 
-ApiError Bad(std::string param, std::string message) {
-  ApiError error;
-  error.message = std::move(message);
-  error.param = std::move(param);
-  return error;
-}
-
 // As one would write it: JSON's would be 2E0.
 std::string TextOf(const sampling::Range& range) {
   const auto text = [](double number) {
@@ -86,7 +79,7 @@ class FieldReader {
   }
   void Fail(const std::string& name, const json::value& value, const std::string& expected) {
     if (!error_)
-      error_ = Bad(name, "'" + name + "' is " + ShownValue(value) + "; expected " + expected + ".");
+      error_ = RefuseField(name, "'" + name + "' is " + ShownValue(value) + "; expected " + expected + ".");
   }
 
  private:
@@ -99,7 +92,7 @@ ApiResult<json::value> ContentText(const json::value* content, const std::string
   if (content == nullptr || content->is_null()) return json::value(nullptr);
   if (content->is_string()) return *content;
   if (!content->is_array()) {
-    return Bad(where, "'" + where + "' is " + ShownValue(*content) +
+    return RefuseField(where, "'" + where + "' is " + ShownValue(*content) +
                           "; expected a string or an array of text parts.");
   }
   std::string text;
@@ -108,7 +101,7 @@ ApiResult<json::value> ContentText(const json::value* content, const std::string
     const json::value* type = object != nullptr ? object->if_contains("type") : nullptr;
     const json::value* part_text = object != nullptr ? object->if_contains("text") : nullptr;
     if (type == nullptr || *type != "text" || part_text == nullptr || !part_text->is_string()) {
-      return Bad(where, "'" + where + "' has " +
+      return RefuseField(where, "'" + where + "' has " +
                             (type != nullptr ? "a part of type " + ShownValue(*type)
                                              : "the part " + ShownValue(part)) +
                             "; this model reads text parts only: "
@@ -140,13 +133,13 @@ std::optional<ApiError> ReadToolCalls(const std::string& where, json::object& me
   json::value* calls = message.if_contains("tool_calls");
   if (calls == nullptr || calls->is_null()) return std::nullopt;
   if (!calls->is_array()) {
-    return Bad(where + ".tool_calls", "'" + where + ".tool_calls' is " + ShownValue(*calls) +
+    return RefuseField(where + ".tool_calls", "'" + where + ".tool_calls' is " + ShownValue(*calls) +
                                           "; expected an array of calls.");
   }
   for (json::value& call : calls->as_array()) {
     json::value* function = call.is_object() ? call.as_object().if_contains("function") : nullptr;
     if (function == nullptr || !function->is_object()) {
-      return Bad(where + ".tool_calls",
+      return RefuseField(where + ".tool_calls",
                  "'" + where + ".tool_calls' has the call " + ShownValue(call) +
                      "; expected {\"type\": \"function\", \"function\": {\"name\", "
                      "\"arguments\"}}.");
@@ -164,7 +157,7 @@ std::optional<ApiError> ReadToolCalls(const std::string& where, json::object& me
 
 std::optional<ApiError> ReadMessages(const json::value* messages, json::array* out) {
   if (messages == nullptr || !messages->is_array() || messages->as_array().empty()) {
-    return Bad("messages", (messages == nullptr ? "'messages' is missing"
+    return RefuseField("messages", (messages == nullptr ? "'messages' is missing"
                                                 : "'messages' is " + ShownValue(*messages)) +
                                "; expected a non-empty array of {\"role\", \"content\"} objects.");
   }
@@ -173,25 +166,25 @@ std::optional<ApiError> ReadMessages(const json::value* messages, json::array* o
     const json::object* message = messages->as_array()[i].if_object();
     const json::value* role = message != nullptr ? message->if_contains("role") : nullptr;
     if (role == nullptr || !role->is_string()) {
-      return Bad(where,
+      return RefuseField(where,
                  "'" + where + "' has no 'role'; expected an object with 'role' and 'content'.");
     }
     const std::string_view name = role->as_string();
     if (name != "system" && name != "developer" && name != "user" && name != "assistant" &&
         name != "tool") {
-      return Bad(where + ".role", "'" + where + ".role' is " + ShownValue(*role) +
+      return RefuseField(where + ".role", "'" + where + ".role' is " + ShownValue(*role) +
                                       "; expected system, developer, user, assistant or tool.");
     }
     auto content = ContentText(message->if_contains("content"), where + ".content");
     if (auto* error = std::get_if<ApiError>(&content)) return std::move(*error);
     json::value& text = std::get<json::value>(content);
     if (text.is_null() && name != "assistant") {
-      return Bad(where + ".content", "'" + where + ".content' is missing.");
+      return RefuseField(where + ".content", "'" + where + ".content' is missing.");
     }
     for (const char* field : {"function_call", "audio"}) {
       const json::value* given = message->if_contains(field);
       if (given == nullptr || given->is_null()) continue;
-      return Bad(where + "." + field, "'" + where + "." + field + "' is not supported.");
+      return RefuseField(where + "." + field, "'" + where + "." + field + "' is not supported.");
     }
     json::object copy = *message;
     if (auto error = ReadToolCalls(where, copy)) return error;
@@ -217,7 +210,7 @@ std::optional<ApiError> ReadStop(const json::value* stop, std::vector<std::strin
   };
   const auto* const other = std::find_if(list.begin(), list.end(), is_other);
   if (other != list.end() || list.size() > kMostStops || (list.empty() && !stop->is_array())) {
-    return Bad("stop",
+    return RefuseField("stop",
                "'stop' " +
                    (other != list.end() ? "has " + ShownValue(*other) : "is " + ShownValue(*stop)) +
                    "; expected a string or at most " + std::to_string(kMostStops) +
@@ -231,7 +224,7 @@ std::optional<ApiError> ReadLogitBias(const json::value* bias, sampling::Paramet
   if (bias == nullptr) return std::nullopt;
   const json::object* object = bias->if_object();
   if (object == nullptr || object->size() > sampling::kMaxBiases) {
-    return Bad("logit_bias", "'logit_bias' is " + ShownValue(*bias) +
+    return RefuseField("logit_bias", "'logit_bias' is " + ShownValue(*bias) +
                                  "; expected an object of at most " +
                                  std::to_string(sampling::kMaxBiases) + " token ids.");
   }
@@ -243,7 +236,7 @@ std::optional<ApiError> ReadLogitBias(const json::value* bias, sampling::Paramet
     // "05" would be the same token twice.
     if (error != std::errc() || end != key.data() + key.size() || key != std::to_string(id) ||
         id < 0 || !(amount >= kRange.lowest && amount <= kRange.highest)) {
-      return Bad("logit_bias", "'logit_bias' maps '" + std::string(key) + "' to " +
+      return RefuseField("logit_bias", "'logit_bias' maps '" + std::string(key) + "' to " +
                                    ShownValue(value) + "; expected a token id and " +
                                    TextOf(kRange) + ".");
     }
@@ -282,14 +275,14 @@ ApiResult<json::object> ParseBody(std::string_view text) {
   const size_t taken = parser.write(text.data(), text.size(), error);
   if (!error) parser.finish(error);
   if (error == json::error::too_deep) {
-    return Bad("", "The body is nested more than " + std::to_string(kMaxDepth) + " deep.");
+    return RefuseField("", "The body is nested more than " + std::to_string(kMaxDepth) + " deep.");
   }
   if (error) {
-    return Bad("", "The body is not valid JSON: " + error.message() + " at byte " +
+    return RefuseField("", "The body is not valid JSON: " + error.message() + " at byte " +
                        std::to_string(taken) + " of " + std::to_string(text.size()) + ".");
   }
   json::value document = parser.release();
-  if (!document.is_object()) return Bad("", "The body must be a JSON object.");
+  if (!document.is_object()) return RefuseField("", "The body must be a JSON object.");
   return std::move(document.as_object());
 }
 
@@ -364,17 +357,17 @@ std::optional<ApiError> ReadSharing(FieldReader& fields, ChatRequest* request) {
   const json::value* salt = fields.Find("cache_salt");
   if (keep != nullptr) {
     if (!keep->is_string())
-      return Bad("keep", "'keep' is " + ShownValue(*keep) + "; expected a name.");
+      return RefuseField("keep", "'keep' is " + ShownValue(*keep) + "; expected a name.");
     request->keep = std::string(keep->as_string());
     if (auto error = CheckPrefixName(request->keep)) return error;
   }
   if (salt == nullptr) return std::nullopt;
   if (!salt->is_string() || salt->as_string().empty() || salt->as_string().size() > kMostSaltBytes)
-    return Bad("cache_salt", "'cache_salt' is " + ShownValue(*salt) +
+    return RefuseField("cache_salt", "'cache_salt' is " + ShownValue(*salt) +
                                  "; expected a string of 1 to " + std::to_string(kMostSaltBytes) +
                                  " bytes.");
   if (keep != nullptr)
-    return Bad("cache_salt",
+    return RefuseField("cache_salt",
                "What 'keep' keeps is for all chats of a key; leave 'cache_salt' out.");
   request->cache_salt = std::string(salt->as_string());
   return std::nullopt;
@@ -389,7 +382,7 @@ std::optional<ApiError> CheckPrefixName(std::string_view name) {
                c == '-' || c == '.' || c == '_';
       });
   if (is_good) return std::nullopt;
-  return Bad("keep", "A prefix cannot be named " + ShownValue(json::value(name)) +
+  return RefuseField("keep", "A prefix cannot be named " + ShownValue(json::value(name)) +
                          "; expected 1 to " + std::to_string(kMostNameBytes) +
                          " letters, digits, '-', '.' or '_'.");
 }
@@ -403,7 +396,7 @@ ApiResult<ChatRequest> ParseChatRequest(ByteSpan body, const sampling::Parameter
   request.sampling = defaults;
   const json::value* model = fields.Find("model");
   if (model == nullptr || !model->is_string()) {
-    return Bad("model",
+    return RefuseField("model",
                (model == nullptr ? "'model' is missing" : "'model' is " + ShownValue(*model)) +
                    "; expected the name of a model, which GET /v1/models lists.");
   }
@@ -422,7 +415,7 @@ ApiResult<ChatRequest> ParseChatRequest(ByteSpan body, const sampling::Parameter
     request.top_logprobs = static_cast<uint32_t>(*x);
   }
   if (request.top_logprobs > 0 && !request.logprobs && !fields.error()) {
-    return Bad("top_logprobs", "'top_logprobs' is " + std::to_string(request.top_logprobs) +
+    return RefuseField("top_logprobs", "'top_logprobs' is " + std::to_string(request.top_logprobs) +
                                    ", which needs 'logprobs': true.");
   }
   ReadStreamOptions(fields, &request);
@@ -436,12 +429,12 @@ ApiResult<ChatRequest> ParseChatRequest(ByteSpan body, const sampling::Parameter
   ReadTools(fields, &request);
   ReadThinking(fields, &request);
   if (fields.error()) return *fields.error();
-  auto constraint = ReadConstraints(object);
-  if (auto* error = std::get_if<ApiError>(&constraint)) return std::move(*error);
-  request.constraint = std::get<std::optional<Constraint>>(std::move(constraint));
-  if (request.constraint && request.ignore_eos)
-    return Bad("ignore_eos", "'ignore_eos' is true, but the answer ends where '" +
-                                 request.constraint->field + "' says; expected false.");
+  auto form = ReadRequestedForm(object);
+  if (auto* error = std::get_if<ApiError>(&form)) return std::move(*error);
+  request.form = std::get<std::optional<AnswerForm>>(std::move(form));
+  if (request.form && request.ignore_eos)
+    return RefuseField("ignore_eos", "'ignore_eos' is true, but the answer ends where '" +
+                                 request.form->field + "' says; expected false.");
   return request;
 }
 

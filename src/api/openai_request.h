@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "api/api_error.h"
-#include "api/constraint.h"
+#include "api/answer_form.h"
 #include "base/bytes.h"
 #include "sampling/draw.h"
 
@@ -36,7 +36,7 @@ struct ChatRequest {
   bool shows_thinking = true;                   // include_reasoning
   std::string keep;                      // a name for what the system messages come to; "": none
   std::string cache_salt;                // chats with another one share nothing that is computed
-  std::optional<Constraint> constraint;  // not compiled yet
+  std::optional<AnswerForm> form;  // not compiled yet
   bool logprobs = false;
   uint32_t top_logprobs = 0;
 };

@@ -262,13 +262,6 @@ bool HasPenalties(const json::object& request) {
          is_set("repetition_penalty", 1);
 }
 
-ApiError Refusal(std::string_view name, std::string message) {
-  ApiError error;
-  error.param = name;
-  error.message = std::move(message);
-  return error;
-}
-
 std::optional<ApiError> Check(const RequestField& field, const json::value& value,
                               const json::object& request) {
   const std::string name(field.name);
@@ -278,10 +271,10 @@ std::optional<ApiError> Check(const RequestField& field, const json::value& valu
     std::string message = "'" + name + "' (" + ServerNames(field.servers) + ") is " +
                           ShownValue(value) + ", which is not supported; " +
                           std::string(field.why) + ".";
-    return Refusal(name, std::move(message));
+    return RefuseField(std::string(name), std::move(message));
   }
   if (field.neutral.empty()) return std::nullopt;
-  return Refusal(name, "'" + name + "' is " + ShownValue(value) + "; weft supports " +
+  return RefuseField(std::string(name), "'" + name + "' is " + ShownValue(value) + "; weft supports " +
                            std::string(field.neutral) + " only" +
                            (field.why.empty() ? "" : ": " + std::string(field.why)) + ".");
 }
@@ -312,7 +305,7 @@ std::optional<ApiError> RefuseFields(const json::object& request) {
                                     [&](const RequestField& known) { return known.name == name; });
     if (field == fields.end()) {
       const std::string shown(name.substr(0, 100));
-      return Refusal(shown, "'" + shown +
+      return RefuseField(std::string(shown), "'" + shown +
                                 "' is no field that weft knows; docs/api.md has all of them. It "
                                 "might change the answer, so it is not passed over.");
     }

@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "api/constraint.h"
+#include "api/answer_form.h"
 #include "base/random.h"
 #include "base/sentence.h"
 #include "grammar/matcher.h"
@@ -101,10 +101,10 @@ std::optional<json::object> Answer(json::object question,
        (sample.is_int64() && sample.as_int64() >= 0 && sample.as_int64() <= kMostSamples)) &&
       (seed.is_null() || seed.is_int64());
   if (!is_good) return std::nullopt;
-  const auto read = api::ReadConstraint(question, "");
+  const auto read = api::ReadForm(question, "");
   if (const auto* error = std::get_if<api::ApiError>(&read))
     return json::object{{"error", error->message}};
-  const auto compiled = std::get<api::Constraint>(read).Compile();
+  const auto compiled = std::get<api::AnswerForm>(read).Compile();
   if (!compiled.ok()) return json::object{{"error", compiled.error().ToString()}};
   json::object out;
   if (check.is_array()) Check(grammar::Matcher(*compiled), check.as_array(), out);

@@ -40,26 +40,22 @@ ExprId Rules::Set(CodePointSet set) {
   return Add(std::move(expression));
 }
 
-ExprId Rules::Sequence(std::vector<ExprId> parts) {
+ExprId Rules::Combine(Expr::Kind kind, uint64_t states, std::vector<ExprId> parts) {
   if (parts.size() == 1) return parts[0];
   Expr expression;
-  expression.kind = Expr::Kind::kSequence;
-  uint64_t states = 0;
+  expression.kind = kind;
   for (const ExprId part : parts) states += expressions_[part].state_count;
   expression.state_count = Saturated(states);
   expression.parts = std::move(parts);
   return Add(std::move(expression));
 }
 
+ExprId Rules::Sequence(std::vector<ExprId> parts) {
+  return Combine(Expr::Kind::kSequence, 0, std::move(parts));
+}
+
 ExprId Rules::Choice(std::vector<ExprId> parts) {
-  if (parts.size() == 1) return parts[0];
-  Expr expression;
-  expression.kind = Expr::Kind::kChoice;
-  uint64_t states = 1;
-  for (const ExprId part : parts) states += expressions_[part].state_count;
-  expression.state_count = Saturated(states);
-  expression.parts = std::move(parts);
-  return Add(std::move(expression));
+  return Combine(Expr::Kind::kChoice, 1, std::move(parts));
 }
 
 ExprId Rules::Repeat(ExprId part, uint32_t least, uint32_t most) {

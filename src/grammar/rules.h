@@ -72,6 +72,8 @@ class Rules {
   const Expr& expression(ExprId id) const { return expressions_[id]; }
 
  private:
+  // `states`: of its own, beside those of its parts.
+  ExprId Combine(Expr::Kind kind, uint64_t states, std::vector<ExprId> parts);
   ExprId Add(Expr expression);
 
   std::vector<Rule> rules_;

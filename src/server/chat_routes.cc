@@ -200,7 +200,7 @@ ChatRoutes::Prompt ChatRoutes::ReadPrompt(Asked asked, const std::string& body) 
     prompt.reading.opens_thinking = text_->OpensThinking(prompt.ids);
     prompt.reading.tools = std::make_shared<const chat::Tools>(prompt.chat.tools);
     if (options_.recurrent) prompt.marks = text_->SharedPositions(prompt.chat, prompt.ids);
-    prompt.error = ReadConstraint(prompt);
+    prompt.error = CompileForm(prompt);
   } else {
     prompt.error = api::FromError(ids.error());
   }
@@ -208,8 +208,8 @@ ChatRoutes::Prompt ChatRoutes::ReadPrompt(Asked asked, const std::string& body) 
 }
 
 // What the answer has to be, compiled here, where nobody waits for this thread alone.
-std::optional<api::ApiError> ChatRoutes::ReadConstraint(Prompt& prompt) const {
-  const auto& asked = prompt.chat.constraint;
+std::optional<api::ApiError> ChatRoutes::CompileForm(Prompt& prompt) const {
+  const auto& asked = prompt.chat.form;
   if (!asked) return std::nullopt;
   const auto compiled = asked->Compile();
   if (!compiled.ok()) {

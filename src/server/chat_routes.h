@@ -68,7 +68,7 @@ class ChatRoutes {
   };
   void Read(Asked asked, std::string body, std::shared_ptr<net::Responder> responder);
   Prompt ReadPrompt(Asked asked, const std::string& body) const;
-  std::optional<api::ApiError> ReadConstraint(Prompt& prompt) const;
+  std::optional<api::ApiError> CompileForm(Prompt& prompt) const;
   std::optional<api::ApiError> ReadOpening(Prompt& prompt) const;
   std::optional<api::ApiError> KeepOpening(const Prompt& prompt);
   std::optional<api::ApiError> FindNoRoom(const std::string& client) const;

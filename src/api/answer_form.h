@@ -15,7 +15,7 @@
 
 namespace weft::api {
 
-struct Constraint {
+struct AnswerForm {
   enum class Kind { kJsonObject, kSchema, kRegex, kChoice, kGrammar };
   Kind kind = Kind::kJsonObject;
   boost::json::value schema;         // kSchema
@@ -30,9 +30,9 @@ struct Constraint {
 // An object as vLLM has it, with exactly one of "json" (a schema, or its text), "json_object":
 // true, "regex", "choice" and "grammar". `field` is what it is called in errors; "": it has no
 // name.
-ApiResult<Constraint> ReadConstraint(const boost::json::object& object, const std::string& field);
+ApiResult<AnswerForm> ReadForm(const boost::json::object& object, const std::string& field);
 
-// The constraint of a request, if it has one. Two of the three fields at once are refused.
-ApiResult<std::optional<Constraint>> ReadConstraints(const boost::json::object& request);
+// The form that a request asks for, if it does. Two of the three fields at once are refused.
+ApiResult<std::optional<AnswerForm>> ReadRequestedForm(const boost::json::object& request);
 
 }  // namespace weft::api

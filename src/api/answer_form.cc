@@ -1,4 +1,4 @@
-#include "api/constraint.h"
+#include "api/answer_form.h"
 
 #include <algorithm>
 #include <boost/json/array.hpp>
@@ -14,13 +14,6 @@ namespace json = boost::json;
 
 namespace {
 
-ApiError RefuseField(const std::string& field, std::string message) {
-  ApiError error;
-  error.message = std::move(message);
-  error.param = field;
-  return error;
-}
-
 ApiError Unexpected(const std::string& field, const json::value& value,
                     const std::string& expected) {
   return RefuseField(field,
@@ -33,48 +26,48 @@ bool IsSet(const json::object& object, std::string_view name) {
 }
 
 // A schema, or the text of one.
-ApiResult<Constraint> ReadSchema(const json::value& value, const std::string& field) {
-  Constraint constraint;
-  constraint.kind = Constraint::Kind::kSchema;
-  constraint.field = field;
-  constraint.schema = value;
+ApiResult<AnswerForm> ReadSchema(const json::value& value, const std::string& field) {
+  AnswerForm form;
+  form.kind = AnswerForm::Kind::kSchema;
+  form.field = field;
+  form.schema = value;
   if (value.is_string()) {
     json::parse_options options;
     options.max_depth = grammar::kMaxSchemaDepth;
     boost::system::error_code error;
-    constraint.schema = json::parse(value.as_string(), error, {}, options);
+    form.schema = json::parse(value.as_string(), error, {}, options);
     if (error) return Unexpected(field, value, "a schema, or its text in JSON");
   }
-  if (!constraint.schema.is_object() && !constraint.schema.is_bool())
+  if (!form.schema.is_object() && !form.schema.is_bool())
     return Unexpected(field, value, "a schema: an object");
-  return constraint;
+  return form;
 }
 
-ApiResult<Constraint> ReadText(Constraint::Kind kind, const json::value& value,
+ApiResult<AnswerForm> ReadText(AnswerForm::Kind kind, const json::value& value,
                                const std::string& field) {
   if (!value.is_string()) return Unexpected(field, value, "a string");
-  Constraint constraint;
-  constraint.kind = kind;
-  constraint.field = field;
-  constraint.text = std::string(value.as_string());
-  return constraint;
+  AnswerForm form;
+  form.kind = kind;
+  form.field = field;
+  form.text = std::string(value.as_string());
+  return form;
 }
 
-ApiResult<Constraint> ReadChoices(const json::value& value, const std::string& field) {
+ApiResult<AnswerForm> ReadChoices(const json::value& value, const std::string& field) {
   const bool is_good =
       value.is_array() && !value.as_array().empty() &&
       std::ranges::all_of(value.as_array(), [](const json::value& one) { return one.is_string(); });
   if (!is_good) return Unexpected(field, value, "a list of strings");
-  Constraint constraint;
-  constraint.kind = Constraint::Kind::kChoice;
-  constraint.field = field;
+  AnswerForm form;
+  form.kind = AnswerForm::Kind::kChoice;
+  form.field = field;
   for (const json::value& choice : value.as_array())
-    constraint.choices.emplace_back(std::string_view(choice.as_string()));
-  return constraint;
+    form.choices.emplace_back(std::string_view(choice.as_string()));
+  return form;
 }
 
 // OpenAI's: {"type": "json_schema", "json_schema": {"name", "strict", "schema", "description"}}.
-ApiResult<std::optional<Constraint>> ReadResponseFormat(const json::value& format) {
+ApiResult<std::optional<AnswerForm>> ReadResponseFormat(const json::value& format) {
   const std::string field = "response_format";
   const json::object* object = format.if_object();
   const json::value* type = object != nullptr ? object->if_contains("type") : nullptr;
@@ -92,7 +85,7 @@ ApiResult<std::optional<Constraint>> ReadResponseFormat(const json::value& forma
   }
   if (name == "text") return std::nullopt;
   if (name == "json_object") {
-    Constraint any;
+    AnswerForm any;
     any.field = field;
     return std::optional(std::move(any));
   }
@@ -108,12 +101,12 @@ ApiResult<std::optional<Constraint>> ReadResponseFormat(const json::value& forma
   }
   auto schema = ReadSchema(described->as_object().at("schema"), inner + ".schema");
   if (auto* error = std::get_if<ApiError>(&schema)) return std::move(*error);
-  return std::optional(std::get<Constraint>(std::move(schema)));
+  return std::optional(std::get<AnswerForm>(std::move(schema)));
 }
 
 }  // namespace
 
-grammar::Compiled Constraint::Compile() const {
+grammar::Compiled AnswerForm::Compile() const {
   switch (kind) {
     case Kind::kSchema:
       return grammar::CompileSchema(schema);
@@ -128,7 +121,7 @@ grammar::Compiled Constraint::Compile() const {
   }
 }
 
-ApiResult<Constraint> ReadConstraint(const json::object& object, const std::string& field) {
+ApiResult<AnswerForm> ReadForm(const json::object& object, const std::string& field) {
   constexpr std::string_view kNames[] = {"json", "json_object", "regex", "choice", "grammar"};
   const std::string prefix = field.empty() ? "" : field + ".";
   std::string found;
@@ -144,23 +137,23 @@ ApiResult<Constraint> ReadConstraint(const json::object& object, const std::stri
   }
   if (found.empty())
     return RefuseField(field, "'" + field +
-                                  "' has no constraint; expected one of json, json_object, "
+                                  "' names no form; expected one of json, json_object, "
                                   "regex, choice and grammar.");
   const json::value& value = object.at(found);
   const std::string inner = prefix + found;
   if (found == "json") return ReadSchema(value, inner);
-  if (found == "regex") return ReadText(Constraint::Kind::kRegex, value, inner);
-  if (found == "grammar") return ReadText(Constraint::Kind::kGrammar, value, inner);
+  if (found == "regex") return ReadText(AnswerForm::Kind::kRegex, value, inner);
+  if (found == "grammar") return ReadText(AnswerForm::Kind::kGrammar, value, inner);
   if (found == "choice") return ReadChoices(value, inner);
   if (value != true) return Unexpected(inner, value, "true");
-  Constraint any;
+  AnswerForm any;
   any.field = inner;
   return any;
 }
 
-ApiResult<std::optional<Constraint>> ReadConstraints(const json::object& request) {
-  std::optional<Constraint> found;
-  const auto add = [&found](Constraint more) -> std::optional<ApiError> {
+ApiResult<std::optional<AnswerForm>> ReadRequestedForm(const json::object& request) {
+  std::optional<AnswerForm> found;
+  const auto add = [&found](AnswerForm more) -> std::optional<ApiError> {
     if (found)
       return RefuseField(more.field, "'" + more.field + "' and '" + found->field +
                                          "' are both given; an answer has one form.");
@@ -170,21 +163,21 @@ ApiResult<std::optional<Constraint>> ReadConstraints(const json::object& request
   if (IsSet(request, "response_format")) {
     auto read = ReadResponseFormat(request.at("response_format"));
     if (auto* error = std::get_if<ApiError>(&read)) return std::move(*error);
-    found = std::get<std::optional<Constraint>>(std::move(read));
+    found = std::get<std::optional<AnswerForm>>(std::move(read));
   }
   if (IsSet(request, "structured_outputs")) {
     const json::value& value = request.at("structured_outputs");
     if (!value.is_object())
       return Unexpected("structured_outputs", value,
                         "an object with one of json, json_object, regex, choice and grammar");
-    auto read = ReadConstraint(value.as_object(), "structured_outputs");
+    auto read = ReadForm(value.as_object(), "structured_outputs");
     if (auto* error = std::get_if<ApiError>(&read)) return std::move(*error);
-    if (auto error = add(std::get<Constraint>(std::move(read)))) return *error;
+    if (auto error = add(std::get<AnswerForm>(std::move(read)))) return *error;
   }
   if (IsSet(request, "grammar") && request.at("grammar") != "") {
-    auto read = ReadText(Constraint::Kind::kGrammar, request.at("grammar"), "grammar");
+    auto read = ReadText(AnswerForm::Kind::kGrammar, request.at("grammar"), "grammar");
     if (auto* error = std::get_if<ApiError>(&read)) return std::move(*error);
-    if (auto error = add(std::get<Constraint>(std::move(read)))) return *error;
+    if (auto error = add(std::get<AnswerForm>(std::move(read)))) return *error;
   }
   return found;
 }

@@ -1,4 +1,4 @@
-#include "api/constraint.h"
+#include "api/answer_form.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -20,25 +20,25 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-ApiResult<std::optional<Constraint>> Read(std::string_view fields) {
-  return ReadConstraints(boost::json::parse(fields).as_object());
+ApiResult<std::optional<AnswerForm>> Read(std::string_view fields) {
+  return ReadRequestedForm(boost::json::parse(fields).as_object());
 }
 
-Constraint Found(std::string_view fields) {
+AnswerForm Found(std::string_view fields) {
   const auto read = Read(fields);
   if (const auto* error = std::get_if<ApiError>(&read)) {
     ADD_FAILURE() << error->message;
     return {};
   }
-  const auto& found = std::get<std::optional<Constraint>>(read);
+  const auto& found = std::get<std::optional<AnswerForm>>(read);
   EXPECT_TRUE(found) << fields;
-  return found.value_or(Constraint{});
+  return found.value_or(AnswerForm{});
 }
 
-TEST(Constraint, IsInOneOfThreeFields) {
-  using enum Constraint::Kind;
+TEST(AnswerForm, IsInOneOfThreeFields) {
+  using enum AnswerForm::Kind;
   EXPECT_EQ(Found(R"({"response_format":{"type":"json_object"}})").kind, kJsonObject);
-  const Constraint schema = Found(R"({"response_format":{"type":"json_schema","json_schema":
+  const AnswerForm schema = Found(R"({"response_format":{"type":"json_schema","json_schema":
       {"name":"a","strict":true,"description":"d","schema":{"type":"null"}}}})");
   EXPECT_EQ(schema.kind, kSchema);
   EXPECT_EQ(schema.field, "response_format.json_schema.schema");
@@ -55,12 +55,12 @@ TEST(Constraint, IsInOneOfThreeFields) {
   for (const char* none : {"{}", R"({"response_format":{"type":"text"}})", R"({"grammar":""})",
                            R"({"response_format":null,"structured_outputs":null})"}) {
     const auto read = Read(none);
-    ASSERT_TRUE(std::holds_alternative<std::optional<Constraint>>(read)) << none;
-    EXPECT_FALSE(std::get<std::optional<Constraint>>(read)) << none;
+    ASSERT_TRUE(std::holds_alternative<std::optional<AnswerForm>>(read)) << none;
+    EXPECT_FALSE(std::get<std::optional<AnswerForm>>(read)) << none;
   }
 }
 
-TEST(Constraint, ErrorsNameTheField) {
+TEST(AnswerForm, ErrorsNameTheField) {
   struct Bad {
     const char* fields;
     const char* param;
@@ -76,7 +76,7 @@ TEST(Constraint, ErrorsNameTheField) {
       {R"({"response_format":{"type":"json_schema","json_schema":{"schema":5}}})",
        "response_format.json_schema.schema", "a schema"},
       {R"({"structured_outputs":5})", "structured_outputs", "an object"},
-      {R"({"structured_outputs":{}})", "structured_outputs", "has no constraint"},
+      {R"({"structured_outputs":{}})", "structured_outputs", "names no form"},
       {R"({"structured_outputs":{"xml":1}})", "structured_outputs.xml", "alone"},
       {R"({"structured_outputs":{"json":"{"}})", "structured_outputs.json", "its text in JSON"},
       {R"({"structured_outputs":{"regex":5}})", "structured_outputs.regex", "a string"},
@@ -96,7 +96,7 @@ TEST(Constraint, ErrorsNameTheField) {
   }
 }
 
-TEST(Constraint, AnEndThatIsIgnoredContradictsIt) {
+TEST(AnswerForm, AnEndThatIsIgnoredContradictsIt) {
   const std::string body =
       R"({"model":"m","messages":[{"role":"user","content":"x"}],"ignore_eos":true,"grammar":"r"})";
   const auto parsed = ParseChatRequest(AsBytes(body));
