@@ -79,7 +79,8 @@ class FieldReader {
   }
   void Fail(const std::string& name, const json::value& value, const std::string& expected) {
     if (!error_)
-      error_ = RefuseField(name, "'" + name + "' is " + ShownValue(value) + "; expected " + expected + ".");
+      error_ = RefuseField(
+          name, "'" + name + "' is " + ShownValue(value) + "; expected " + expected + ".");
   }
 
  private:
@@ -93,7 +94,7 @@ ApiResult<json::value> ContentText(const json::value* content, const std::string
   if (content->is_string()) return *content;
   if (!content->is_array()) {
     return RefuseField(where, "'" + where + "' is " + ShownValue(*content) +
-                          "; expected a string or an array of text parts.");
+                                  "; expected a string or an array of text parts.");
   }
   std::string text;
   for (const json::value& part : content->as_array()) {
@@ -102,10 +103,10 @@ ApiResult<json::value> ContentText(const json::value* content, const std::string
     const json::value* part_text = object != nullptr ? object->if_contains("text") : nullptr;
     if (type == nullptr || *type != "text" || part_text == nullptr || !part_text->is_string()) {
       return RefuseField(where, "'" + where + "' has " +
-                            (type != nullptr ? "a part of type " + ShownValue(*type)
-                                             : "the part " + ShownValue(part)) +
-                            "; this model reads text parts only: "
-                            "{\"type\": \"text\", \"text\": ...}.");
+                                    (type != nullptr ? "a part of type " + ShownValue(*type)
+                                                     : "the part " + ShownValue(part)) +
+                                    "; this model reads text parts only: "
+                                    "{\"type\": \"text\", \"text\": ...}.");
     }
     text += part_text->as_string();
   }
@@ -133,16 +134,17 @@ std::optional<ApiError> ReadToolCalls(const std::string& where, json::object& me
   json::value* calls = message.if_contains("tool_calls");
   if (calls == nullptr || calls->is_null()) return std::nullopt;
   if (!calls->is_array()) {
-    return RefuseField(where + ".tool_calls", "'" + where + ".tool_calls' is " + ShownValue(*calls) +
-                                          "; expected an array of calls.");
+    return RefuseField(
+        where + ".tool_calls",
+        "'" + where + ".tool_calls' is " + ShownValue(*calls) + "; expected an array of calls.");
   }
   for (json::value& call : calls->as_array()) {
     json::value* function = call.is_object() ? call.as_object().if_contains("function") : nullptr;
     if (function == nullptr || !function->is_object()) {
       return RefuseField(where + ".tool_calls",
-                 "'" + where + ".tool_calls' has the call " + ShownValue(call) +
-                     "; expected {\"type\": \"function\", \"function\": {\"name\", "
-                     "\"arguments\"}}.");
+                         "'" + where + ".tool_calls' has the call " + ShownValue(call) +
+                             "; expected {\"type\": \"function\", \"function\": {\"name\", "
+                             "\"arguments\"}}.");
     }
     json::value* arguments = function->as_object().if_contains("arguments");
     if (arguments == nullptr || !arguments->is_string()) continue;
@@ -157,23 +159,25 @@ std::optional<ApiError> ReadToolCalls(const std::string& where, json::object& me
 
 std::optional<ApiError> ReadMessages(const json::value* messages, json::array* out) {
   if (messages == nullptr || !messages->is_array() || messages->as_array().empty()) {
-    return RefuseField("messages", (messages == nullptr ? "'messages' is missing"
-                                                : "'messages' is " + ShownValue(*messages)) +
-                               "; expected a non-empty array of {\"role\", \"content\"} objects.");
+    return RefuseField(
+        "messages",
+        (messages == nullptr ? "'messages' is missing" : "'messages' is " + ShownValue(*messages)) +
+            "; expected a non-empty array of {\"role\", \"content\"} objects.");
   }
   for (size_t i = 0; i < messages->as_array().size(); ++i) {
     const std::string where = "messages[" + std::to_string(i) + "]";
     const json::object* message = messages->as_array()[i].if_object();
     const json::value* role = message != nullptr ? message->if_contains("role") : nullptr;
     if (role == nullptr || !role->is_string()) {
-      return RefuseField(where,
-                 "'" + where + "' has no 'role'; expected an object with 'role' and 'content'.");
+      return RefuseField(
+          where, "'" + where + "' has no 'role'; expected an object with 'role' and 'content'.");
     }
     const std::string_view name = role->as_string();
     if (name != "system" && name != "developer" && name != "user" && name != "assistant" &&
         name != "tool") {
-      return RefuseField(where + ".role", "'" + where + ".role' is " + ShownValue(*role) +
-                                      "; expected system, developer, user, assistant or tool.");
+      return RefuseField(where + ".role",
+                         "'" + where + ".role' is " + ShownValue(*role) +
+                             "; expected system, developer, user, assistant or tool.");
     }
     auto content = ContentText(message->if_contains("content"), where + ".content");
     if (auto* error = std::get_if<ApiError>(&content)) return std::move(*error);
@@ -210,11 +214,12 @@ std::optional<ApiError> ReadStop(const json::value* stop, std::vector<std::strin
   };
   const auto* const other = std::find_if(list.begin(), list.end(), is_other);
   if (other != list.end() || list.size() > kMostStops || (list.empty() && !stop->is_array())) {
-    return RefuseField("stop",
-               "'stop' " +
-                   (other != list.end() ? "has " + ShownValue(*other) : "is " + ShownValue(*stop)) +
-                   "; expected a string or at most " + std::to_string(kMostStops) +
-                   " non-empty strings of at most " + std::to_string(kMostStopBytes) + " bytes.");
+    return RefuseField(
+        "stop",
+        "'stop' " +
+            (other != list.end() ? "has " + ShownValue(*other) : "is " + ShownValue(*stop)) +
+            "; expected a string or at most " + std::to_string(kMostStops) +
+            " non-empty strings of at most " + std::to_string(kMostStopBytes) + " bytes.");
   }
   for (const json::value& item : list) out->emplace_back(item.as_string());
   return std::nullopt;
@@ -225,8 +230,8 @@ std::optional<ApiError> ReadLogitBias(const json::value* bias, sampling::Paramet
   const json::object* object = bias->if_object();
   if (object == nullptr || object->size() > sampling::kMaxBiases) {
     return RefuseField("logit_bias", "'logit_bias' is " + ShownValue(*bias) +
-                                 "; expected an object of at most " +
-                                 std::to_string(sampling::kMaxBiases) + " token ids.");
+                                         "; expected an object of at most " +
+                                         std::to_string(sampling::kMaxBiases) + " token ids.");
   }
   constexpr sampling::Range kRange = sampling::kBiasRange;
   for (const auto& [key, value] : *object) {
@@ -237,8 +242,8 @@ std::optional<ApiError> ReadLogitBias(const json::value* bias, sampling::Paramet
     if (error != std::errc() || end != key.data() + key.size() || key != std::to_string(id) ||
         id < 0 || !(amount >= kRange.lowest && amount <= kRange.highest)) {
       return RefuseField("logit_bias", "'logit_bias' maps '" + std::string(key) + "' to " +
-                                   ShownValue(value) + "; expected a token id and " +
-                                   TextOf(kRange) + ".");
+                                           ShownValue(value) + "; expected a token id and " +
+                                           TextOf(kRange) + ".");
     }
     sampling->logit_bias.push_back({id, static_cast<float>(amount)});
   }
@@ -279,7 +284,7 @@ ApiResult<json::object> ParseBody(std::string_view text) {
   }
   if (error) {
     return RefuseField("", "The body is not valid JSON: " + error.message() + " at byte " +
-                       std::to_string(taken) + " of " + std::to_string(text.size()) + ".");
+                               std::to_string(taken) + " of " + std::to_string(text.size()) + ".");
   }
   json::value document = parser.release();
   if (!document.is_object()) return RefuseField("", "The body must be a JSON object.");
@@ -364,11 +369,11 @@ std::optional<ApiError> ReadSharing(FieldReader& fields, ChatRequest* request) {
   if (salt == nullptr) return std::nullopt;
   if (!salt->is_string() || salt->as_string().empty() || salt->as_string().size() > kMostSaltBytes)
     return RefuseField("cache_salt", "'cache_salt' is " + ShownValue(*salt) +
-                                 "; expected a string of 1 to " + std::to_string(kMostSaltBytes) +
-                                 " bytes.");
+                                         "; expected a string of 1 to " +
+                                         std::to_string(kMostSaltBytes) + " bytes.");
   if (keep != nullptr)
     return RefuseField("cache_salt",
-               "What 'keep' keeps is for all chats of a key; leave 'cache_salt' out.");
+                       "What 'keep' keeps is for all chats of a key; leave 'cache_salt' out.");
   request->cache_salt = std::string(salt->as_string());
   return std::nullopt;
 }
@@ -383,8 +388,8 @@ std::optional<ApiError> CheckPrefixName(std::string_view name) {
       });
   if (is_good) return std::nullopt;
   return RefuseField("keep", "A prefix cannot be named " + ShownValue(json::value(name)) +
-                         "; expected 1 to " + std::to_string(kMostNameBytes) +
-                         " letters, digits, '-', '.' or '_'.");
+                                 "; expected 1 to " + std::to_string(kMostNameBytes) +
+                                 " letters, digits, '-', '.' or '_'.");
 }
 
 ApiResult<ChatRequest> ParseChatRequest(ByteSpan body, const sampling::Parameters& defaults) {
@@ -396,9 +401,9 @@ ApiResult<ChatRequest> ParseChatRequest(ByteSpan body, const sampling::Parameter
   request.sampling = defaults;
   const json::value* model = fields.Find("model");
   if (model == nullptr || !model->is_string()) {
-    return RefuseField("model",
-               (model == nullptr ? "'model' is missing" : "'model' is " + ShownValue(*model)) +
-                   "; expected the name of a model, which GET /v1/models lists.");
+    return RefuseField(
+        "model", (model == nullptr ? "'model' is missing" : "'model' is " + ShownValue(*model)) +
+                     "; expected the name of a model, which GET /v1/models lists.");
   }
   request.model = std::string(model->as_string());
   if (auto error = RefuseFields(object)) return *error;
@@ -416,7 +421,7 @@ ApiResult<ChatRequest> ParseChatRequest(ByteSpan body, const sampling::Parameter
   }
   if (request.top_logprobs > 0 && !request.logprobs && !fields.error()) {
     return RefuseField("top_logprobs", "'top_logprobs' is " + std::to_string(request.top_logprobs) +
-                                   ", which needs 'logprobs': true.");
+                                           ", which needs 'logprobs': true.");
   }
   ReadStreamOptions(fields, &request);
   if (const json::value* kwargs = fields.Find("chat_template_kwargs")) {
@@ -434,7 +439,7 @@ ApiResult<ChatRequest> ParseChatRequest(ByteSpan body, const sampling::Parameter
   request.form = std::get<std::optional<AnswerForm>>(std::move(form));
   if (request.form && request.ignore_eos)
     return RefuseField("ignore_eos", "'ignore_eos' is true, but the answer ends where '" +
-                                 request.form->field + "' says; expected false.");
+                                         request.form->field + "' says; expected false.");
   return request;
 }
 

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "api/api_error.h"
 #include "api/answer_form.h"
+#include "api/api_error.h"
 #include "base/bytes.h"
 #include "sampling/draw.h"
 
@@ -34,8 +34,8 @@ struct ChatRequest {
   std::optional<uint32_t> max_thinking_tokens;  // then thoughts are ended
   bool splits_thinking = true;                  // thoughts come as reasoning_content
   bool shows_thinking = true;                   // include_reasoning
-  std::string keep;                      // a name for what the system messages come to; "": none
-  std::string cache_salt;                // chats with another one share nothing that is computed
+  std::string keep;                // a name for what the system messages come to; "": none
+  std::string cache_salt;          // chats with another one share nothing that is computed
   std::optional<AnswerForm> form;  // not compiled yet
   bool logprobs = false;
   uint32_t top_logprobs = 0;

@@ -271,12 +271,12 @@ std::optional<ApiError> Check(const RequestField& field, const json::value& valu
     std::string message = "'" + name + "' (" + ServerNames(field.servers) + ") is " +
                           ShownValue(value) + ", which is not supported; " +
                           std::string(field.why) + ".";
-    return RefuseField(std::string(name), std::move(message));
+    return RefuseField(name, std::move(message));
   }
   if (field.neutral.empty()) return std::nullopt;
-  return RefuseField(std::string(name), "'" + name + "' is " + ShownValue(value) + "; weft supports " +
-                           std::string(field.neutral) + " only" +
-                           (field.why.empty() ? "" : ": " + std::string(field.why)) + ".");
+  return RefuseField(name, "'" + name + "' is " + ShownValue(value) + "; weft supports " +
+                               std::string(field.neutral) + " only" +
+                               (field.why.empty() ? "" : ": " + std::string(field.why)) + ".");
 }
 
 }  // namespace
@@ -305,9 +305,10 @@ std::optional<ApiError> RefuseFields(const json::object& request) {
                                     [&](const RequestField& known) { return known.name == name; });
     if (field == fields.end()) {
       const std::string shown(name.substr(0, 100));
-      return RefuseField(std::string(shown), "'" + shown +
-                                "' is no field that weft knows; docs/api.md has all of them. It "
-                                "might change the answer, so it is not passed over.");
+      return RefuseField(shown,
+                         "'" + shown +
+                             "' is no field that weft knows; docs/api.md has all of them. It "
+                             "might change the answer, so it is not passed over.");
     }
     if (value.is_null()) continue;
     if (auto error = Check(*field, value, request)) return error;
