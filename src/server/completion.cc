@@ -212,7 +212,11 @@ void Completion::Write(json::object delta, json::array logprobs) {
 // Where there is no room for more than what ends them, the answer ends with its thoughts.
 void Completion::EndThoughts(swarm::FinishRequest first) {
   const auto ids = text_.EndOfThinking();
-  if (!ids.ok()) return Fail(api::FromError(ids.error()));
+  if (!ids.ok()) {
+    first.reason = swarm::FinishReason::kError;
+    first.error = ids.error();
+    return Finish(first);
+  }
   if (max_tokens_ && answer_ids_.size() + ids->size() >= *max_tokens_) {
     first.reason = swarm::FinishReason::kLength;
     return Finish(first);
