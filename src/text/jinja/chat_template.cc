@@ -14,7 +14,6 @@ namespace weft {
 struct ChatTemplate::Tree {
   std::string source;
   jinja::Block block;
-  std::vector<std::string> missing;
 };
 
 namespace {
@@ -61,7 +60,6 @@ Result<ChatTemplate> ChatTemplate::Parse(std::string source) {
   auto tree = std::make_shared<Tree>();
   ASSIGN_OR_RETURN(std::vector<jinja::Token> tokens, jinja::Tokenize(source));
   ASSIGN_OR_RETURN(tree->block, jinja::ParseTemplate(std::move(tokens)));
-  tree->missing = jinja::FindMissingNames(tree->block);
   tree->source = std::move(source);
   return ChatTemplate(std::move(tree));
 }
@@ -77,8 +75,8 @@ Result<QuotedText> ChatTemplate::Render(const boost::json::object& context,
   return std::move(text).Take();
 }
 
-const std::vector<std::string>& ChatTemplate::missing() const {
-  return tree_->missing;
+std::vector<std::string> ChatTemplate::FindMissing() const {
+  return jinja::FindMissingNames(tree_->block);
 }
 
 const std::string& ChatTemplate::source() const {

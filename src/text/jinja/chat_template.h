@@ -48,7 +48,8 @@ class ChatTemplate {
                             const RenderOptions& options = {}) const;
 
   // A sentence for every filter, test, function or method that the template names and weft has not.
-  const std::vector<std::string>& missing() const;
+  // It walks the template: for who converts a model, not for who renders.
+  std::vector<std::string> FindMissing() const;
 
   const std::string& source() const;
 

@@ -95,7 +95,7 @@ std::vector<std::string> ChatTemplateNotes(const Files& files) {
       notes.push_back(whose + chat.error().message());
       continue;
     }
-    for (const std::string& sentence : chat->missing()) notes.push_back(whose + sentence);
+    for (const std::string& sentence : chat->FindMissing()) notes.push_back(whose + sentence);
   }
   return notes;
 }

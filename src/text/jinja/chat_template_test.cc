@@ -92,7 +92,7 @@ TEST_F(JinjaOracle, RendersTemplates) {
     const auto chat = ChatTemplate::Parse(source);
     ASSERT_TRUE(chat.ok()) << name << ": " << chat.error().ToString();
     // DeepSeek V4 asks for a filter that transformers has not either.
-    EXPECT_THAT(chat->missing(), testing::Each(HasSubstr("'from_json'"))) << name;
+    EXPECT_THAT(chat->FindMissing(), testing::Each(HasSubstr("'from_json'"))) << name;
     for (const auto& [key, expected] : conversations.as_object()) {
       boost::json::object context = oracle_.at("contexts").at(key).as_object();
       context.emplace("tools", nullptr);
@@ -285,7 +285,7 @@ TEST(ChatTemplate, SaysWhatIsMissing) {
       "{{ x | upper }}\n{% if y is nosuchtest %}{{ lipsum() }}{% endif %}\n"
       "{{ z | map('nosuchfilter') | list }}{{ q() if q is defined }}{{ s.encode() }}");
   ASSERT_TRUE(chat.ok());
-  EXPECT_THAT(chat->missing(),
+  EXPECT_THAT(chat->FindMissing(),
               testing::ElementsAre(HasSubstr("Line 2 of the chat template uses the test "
                                              "'nosuchtest'"),
                                    HasSubstr("Line 2 of the chat template uses the function "

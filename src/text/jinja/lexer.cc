@@ -66,8 +66,9 @@ class Lexer {
  private:
   // Text up to the next tag, with white space cut on both sides as the tags ask.
   Status Text() {
-    size_t end = at_;
-    while (end < source_.size() && !TagAt(end)) ++end;
+    size_t end = source_.find('{', at_);
+    while (end != std::string_view::npos && !TagAt(end)) end = source_.find('{', end + 1);
+    end = std::min(end, source_.size());
     const size_t begin = std::min(SkipAfterTag(), end);
     std::string text(source_.substr(begin, end - begin));
     if (end < source_.size()) CutBeforeTag(end, text);
@@ -197,7 +198,7 @@ class Lexer {
     if (IsDigit(c)) return Number();
     if (c == '"' || c == '\'') return String(c);
     for (const std::string_view symbol : kOperators) {
-      if (source_.substr(at_).starts_with(symbol)) {
+      if (symbol[0] == c && source_.substr(at_).starts_with(symbol)) {
         return PushFrom(Token::Kind::kOperator, at_ + symbol.size());
       }
     }
