@@ -81,7 +81,7 @@ api::ApiError OtherSite() {
 // Whether the request carries the secret, or one of the earlier ones.
 bool Carries(const AccessPolicy& policy, const net::HttpRequest& request,
              const std::string& expected_hash, const std::vector<std::string>& earlier_hashes) {
-  const auto token = BearerToken(request);
+  const auto token = ShownSecret(request);
   if (!token) return false;
   const std::string hash = HashSecret(*token);
   const bool matches = IsOneOfHashes(hash, expected_hash, earlier_hashes);
@@ -109,17 +109,21 @@ std::optional<api::ApiError> CheckUser(const AccessPolicy& policy,
 
 std::string ClientOf(const AccessPolicy& policy, const net::HttpRequest& request) {
   const std::string network = NetworkOf(request.remote_address);
-  const auto key = BearerToken(request);
+  const auto key = ShownSecret(request);
   return policy.api_key_hash.empty() || !key ? network : network + " " + HashSecret(*key);
 }
 
 std::string SaltOf(const AccessPolicy& policy, const net::HttpRequest& request) {
-  const auto key = BearerToken(request);
+  const auto key = ShownSecret(request);
   return policy.api_key_hash.empty() || !key ? "" : HashSecret(*key);
 }
 
-std::optional<std::string_view> BearerToken(const net::HttpRequest& request) {
+std::optional<std::string_view> ShownSecret(const net::HttpRequest& request) {
   const std::string_view header = request.Header("authorization");
+  if (header.empty()) {
+    const std::string_view key = net::Trimmed(request.Header("x-api-key"));
+    return key.empty() ? std::nullopt : std::optional(key);
+  }
   const size_t space = header.find(' ');
   if (space == std::string_view::npos ||
       !net::EqualsIgnoringCase(header.substr(0, space), "bearer")) {

@@ -54,8 +54,8 @@ std::optional<api::ApiError> CheckHostAndOrigin(const AccessPolicy& policy,
                                                 const net::HttpRequest& request,
                                                 bool may_lack_host = false);
 
-// nullopt: the request carries the secret as `Authorization: Bearer <secret>`, or none is demanded
-// and its user may do without.
+// nullopt: the request carries the secret (ShownSecret), or none is demanded and its user may do
+// without.
 std::optional<api::ApiError> CheckSecret(const AccessPolicy& policy,
                                          const net::HttpRequest& request, Secret secret);
 
@@ -85,7 +85,8 @@ std::string ClientOf(const AccessPolicy& policy, const net::HttpRequest& request
 // those with another key have asked.
 std::string SaltOf(const AccessPolicy& policy, const net::HttpRequest& request);
 
-// What follows `Authorization: Bearer`, a scheme in any case; nullopt without it.
-std::optional<std::string_view> BearerToken(const net::HttpRequest& request);
+// What follows `Authorization: Bearer`, a scheme in any case; without that header what X-Api-Key
+// has, where Anthropic's clients put it. nullopt: nothing is shown.
+std::optional<std::string_view> ShownSecret(const net::HttpRequest& request);
 
 }  // namespace weft::server

@@ -86,6 +86,13 @@ TEST(Access, SecretsOnlyInTheHeader) {
   }
   EXPECT_TRUE(may({{"authorization", "Bearer key-key-key"}}, Secret::kApiKey));
   EXPECT_TRUE(may({{"authorization", "Bearer token-token"}}, Secret::kJoinToken));
+  EXPECT_TRUE(may({{"x-api-key", "key-key-key"}}, Secret::kApiKey));
+  EXPECT_TRUE(may({{"x-api-key", " token-token "}}, Secret::kJoinToken));
+  for (const char* wrong : {"", "wrong", "Bearer key-key-key", "token-token"})
+    EXPECT_FALSE(may({{"x-api-key", wrong}}, Secret::kApiKey)) << wrong;
+  // Who shows two shows the one of Authorization.
+  EXPECT_FALSE(
+      may({{"authorization", "Bearer wrong"}, {"x-api-key", "key-key-key"}}, Secret::kApiKey));
   net::HttpRequest in_query = RequestWith({});
   in_query.query = "key=key-key-key";
   EXPECT_TRUE(CheckSecret(Policy(), in_query, Secret::kApiKey));

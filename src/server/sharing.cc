@@ -122,7 +122,7 @@ SharedLinks::SharedLinks(const Reach& reach, const Secrets& secrets)
     : reach_(reach), hidden_token_(Masked(secrets.join_token, secrets.api_key)) {}
 
 std::string SharedLinks::ToJson(const net::HttpRequest& request) const {
-  const std::string key(BearerToken(request).value_or(""));
+  const std::string key(ShownSecret(request).value_or(""));
   const auto earlier = earlier_tokens_.find(HashSecret(key));
   const std::string& hidden = earlier == earlier_tokens_.end() ? hidden_token_ : earlier->second;
   const std::string join_url = reach_.JoinUrl(Masked(hidden, key));
