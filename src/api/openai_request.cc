@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <boost/json/parse.hpp>
-#include <boost/json/stream_parser.hpp>
 #include <charconv>
 #include <cmath>
 
+#include "api/field_reader.h"
 #include "api/request_fields.h"
 
 namespace weft::api {
@@ -13,80 +13,9 @@ namespace json = boost::json;
 
 namespace {
 
-// As one would write it: JSON's would be 2E0.
-std::string TextOf(const sampling::Range& range) {
-  const auto text = [](double number) {
-    char digits[32];
-    return std::string(digits, std::to_chars(digits, digits + sizeof(digits), number).ptr);
-  };
-  return "a number from " + text(range.lowest) + " to " + text(range.highest);
-}
-
-constexpr uint32_t kMaxDepth = 64;
-constexpr int64_t kMostTokens = 1 << 24;
 constexpr int64_t kMostTopLogprobs = 20;
-constexpr size_t kMostStops = 16;
-constexpr size_t kMostStopBytes = 1024;
 constexpr size_t kMostNameBytes = 64;
 constexpr size_t kMostSaltBytes = 256;
-
-// Reads fields of one object; remembers the first error, after which every read gives its default.
-class FieldReader {
- public:
-  explicit FieldReader(const json::object& object) : object_(object) {}
-
-  const std::optional<ApiError>& error() const { return error_; }
-
-  // Gives nullptr when absent or null.
-  const json::value* Find(const char* name) const {
-    const json::value* value = object_.if_contains(name);
-    return value != nullptr && !value->is_null() ? value : nullptr;
-  }
-
-  bool Bool(const char* name, bool if_absent) {
-    const json::value* value = Find(name);
-    if (value == nullptr) return if_absent;
-    if (!value->is_bool()) return Fail(name, *value, "true or false"), if_absent;
-    return value->as_bool();
-  }
-
-  std::optional<double> Number(const char* name, sampling::Range range) {
-    const json::value* value = Find(name);
-    if (value == nullptr) return std::nullopt;
-    const double number = value->is_number() ? value->to_number<double>() : std::nan("");
-    if (!(number >= range.lowest && number <= range.highest)) {
-      Fail(name, *value, TextOf(range));
-      return std::nullopt;
-    }
-    return number;
-  }
-
-  std::optional<int64_t> Integer(const char* name, int64_t lowest, int64_t highest) {
-    const json::value* value = Find(name);
-    if (value == nullptr) return std::nullopt;
-    boost::system::error_code not_integer;
-    const auto number = value->is_number() ? value->to_number<int64_t>(not_integer) : 0;
-    if (!value->is_number() || not_integer || number < lowest || number > highest) {
-      Fail(name, *value,
-           "an integer from " + std::to_string(lowest) + " to " + std::to_string(highest));
-      return std::nullopt;
-    }
-    return number;
-  }
-
-  void Fail(const ApiError& error) {
-    if (!error_) error_ = error;
-  }
-  void Fail(const std::string& name, const json::value& value, const std::string& expected) {
-    if (!error_)
-      error_ = RefuseField(
-          name, "'" + name + "' is " + ShownValue(value) + "; expected " + expected + ".");
-  }
-
- private:
-  const json::object& object_;
-  std::optional<ApiError> error_;
-};
 
 // A message's content: a string, or an array of {"type": "text", "text": ...} parts, joined.
 ApiResult<json::value> ContentText(const json::value* content, const std::string& where) {
@@ -149,7 +78,7 @@ std::optional<ApiError> ReadToolCalls(const std::string& where, json::object& me
     json::value* arguments = function->as_object().if_contains("arguments");
     if (arguments == nullptr || !arguments->is_string()) continue;
     json::parse_options options;
-    options.max_depth = kMaxDepth;
+    options.max_depth = kMaxBodyDepth;
     boost::system::error_code error;
     json::value parsed = json::parse(arguments->as_string(), error, {}, options);
     if (!error && parsed.is_object()) *arguments = std::move(parsed);
@@ -200,31 +129,6 @@ std::optional<ApiError> ReadMessages(const json::value* messages, json::array* o
   return std::nullopt;
 }
 
-std::optional<ApiError> ReadStop(const json::value* stop, std::vector<std::string>* out) {
-  if (stop == nullptr) return std::nullopt;
-  json::array list;
-  if (stop->is_string()) {
-    list.push_back(*stop);
-  } else if (stop->is_array()) {
-    list = stop->as_array();
-  }
-  const auto is_other = [](const json::value& item) {
-    return !item.is_string() || item.as_string().empty() ||
-           item.as_string().size() > kMostStopBytes;
-  };
-  const auto* const other = std::find_if(list.begin(), list.end(), is_other);
-  if (other != list.end() || list.size() > kMostStops || (list.empty() && !stop->is_array())) {
-    return RefuseField(
-        "stop",
-        "'stop' " +
-            (other != list.end() ? "has " + ShownValue(*other) : "is " + ShownValue(*stop)) +
-            "; expected a string or at most " + std::to_string(kMostStops) +
-            " non-empty strings of at most " + std::to_string(kMostStopBytes) + " bytes.");
-  }
-  for (const json::value& item : list) out->emplace_back(item.as_string());
-  return std::nullopt;
-}
-
 std::optional<ApiError> ReadLogitBias(const json::value* bias, sampling::Parameters* sampling) {
   if (bias == nullptr) return std::nullopt;
   const json::object* object = bias->if_object();
@@ -266,29 +170,6 @@ void ReadSampling(FieldReader& fields, sampling::Parameters* sampling) {
   if (const auto x = fields.Integer("seed", INT64_MIN, INT64_MAX)) {
     sampling->seed = static_cast<uint64_t>(*x);
   }
-}
-
-// A text in a file of Windows begins with it, and so do bodies that its tools send.
-constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-
-ApiResult<json::object> ParseBody(std::string_view text) {
-  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
-  json::parse_options options;
-  options.max_depth = kMaxDepth;
-  json::stream_parser parser({}, options);
-  boost::system::error_code error;
-  const size_t taken = parser.write(text.data(), text.size(), error);
-  if (!error) parser.finish(error);
-  if (error == json::error::too_deep) {
-    return RefuseField("", "The body is nested more than " + std::to_string(kMaxDepth) + " deep.");
-  }
-  if (error) {
-    return RefuseField("", "The body is not valid JSON: " + error.message() + " at byte " +
-                               std::to_string(taken) + " of " + std::to_string(text.size()) + ".");
-  }
-  json::value document = parser.release();
-  if (!document.is_object()) return RefuseField("", "The body must be a JSON object.");
-  return std::move(document.as_object());
 }
 
 void ReadStreamOptions(FieldReader& fields, ChatRequest* request) {
@@ -399,16 +280,12 @@ ApiResult<ChatRequest> ParseChatRequest(ByteSpan body, const sampling::Parameter
   FieldReader fields(object);
   ChatRequest request;
   request.sampling = defaults;
-  const json::value* model = fields.Find("model");
-  if (model == nullptr || !model->is_string()) {
-    return RefuseField(
-        "model", (model == nullptr ? "'model' is missing" : "'model' is " + ShownValue(*model)) +
-                     "; expected the name of a model, which GET /v1/models lists.");
-  }
-  request.model = std::string(model->as_string());
+  request.model = fields.Model();
+  if (fields.error()) return *fields.error();
   if (auto error = RefuseFields(object)) return *error;
   if (auto error = ReadMessages(fields.Find("messages"), &request.messages)) return *error;
-  if (auto error = ReadStop(fields.Find("stop"), &request.stop)) return *error;
+  request.stop = fields.Stop("stop");
+  if (fields.error()) return *fields.error();
   if (auto error = ReadLogitBias(fields.Find("logit_bias"), &request.sampling)) return *error;
   ReadSampling(fields, &request.sampling);
   ReadMaxTokens(fields, &request);
