@@ -41,6 +41,8 @@ class AnswerText {
     return text + rest;
   }
   bool stopped() const { return stops_.stopped(); }
+  // The stop string that ended it; "": none has.
+  const std::string& stop_string() const { return stops_.matched(); }
 
   // How many tokens more have come into the text: those of which some of it was shown, in order. A
   // token without text comes with the next that has some, or with the end. Those of a stop string

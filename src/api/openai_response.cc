@@ -52,6 +52,12 @@ std::string Event(const json::object& object) {
   return "data: " + json::serialize(object) + "\n\n";
 }
 
+json::object ChanceJson(const TokenChance& chance) {
+  json::array bytes;
+  for (const char c : chance.bytes) bytes.push_back(static_cast<uint8_t>(c));
+  return {{"token", chance.text}, {"logprob", chance.logprob}, {"bytes", std::move(bytes)}};
+}
+
 }  // namespace
 
 std::string ErrorJson(const ApiError& error) {
@@ -146,6 +152,26 @@ std::string ProgressComment(const swarm::RequestProgress& progress) {
 
 std::string ErrorEvent(const ApiError& error) {
   return Event(ErrorObject(error));
+}
+
+json::object LogprobJson(const SaidToken& said) {
+  json::object entry = ChanceJson(said.token);
+  json::array top;
+  for (const TokenChance& other : said.top) top.push_back(ChanceJson(other));
+  entry["top_logprobs"] = std::move(top);
+  return entry;
+}
+
+std::string FinishReason(EndReason reason) {
+  switch (reason) {
+    case EndReason::kLength:
+      return "length";
+    case EndReason::kCalls:
+      return "tool_calls";
+    case EndReason::kStop:
+      break;
+  }
+  return "stop";
 }
 
 std::string CompletionJson(const CompletionHead& head, json::object message,

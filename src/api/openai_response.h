@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "api/answer.h"
 #include "api/openai_request.h"
 #include "swarm/events.h"
 #include "swarm/snapshot.h"
@@ -25,14 +26,6 @@ ApiError NoSuchModel(const std::string& asked, const std::string& served);
 std::string ModelsJson(const std::string& model, int64_t created);
 std::string ModelJson(const std::string& model, int64_t created);
 
-struct Usage {
-  uint32_t prompt_tokens = 0;
-  uint32_t cached_prompt_tokens = 0;
-  uint32_t completion_tokens = 0;
-  // Neuron groups that tokens had to do without; nullopt: nothing may be lost.
-  std::optional<uint64_t> lost_groups = std::nullopt;
-};
-
 // Identity of one completion, the same in all its chunks.
 struct CompletionHead {
   std::string id;       // "chatcmpl-..."
@@ -49,6 +42,10 @@ std::string ContentEvent(const CompletionHead& head, const std::string& text);
 // The last event when usage was asked for: no choices.
 std::string UsageEvent(const CompletionHead& head, const Usage& usage);
 std::string ErrorEvent(const ApiError& error);
+// An entry of `logprobs.content`.
+boost::json::object LogprobJson(const SaidToken& said);
+// "stop", "length" or "tool_calls".
+std::string FinishReason(EndReason reason);
 // A comment between events, which every reader of server-sent events skips, for pages that show how
 // far a request without a token is: ": progress {...}\n\n" (docs/protocol.md).
 std::string ProgressComment(const swarm::RequestProgress& progress);

@@ -9,7 +9,6 @@
 #include <variant>
 
 #include "api/openai_response.h"
-#include "api/token_grammar.h"
 #include "base/random.h"
 #include "server/completion.h"
 #include "server/responses.h"
@@ -49,28 +48,14 @@ json::object PrefixJson(const KeptPrefixes::Prefix& prefix) {
 
 }  // namespace
 
-struct ChatRoutes::Prompt {
-  Asked asked;
-  std::optional<api::ApiError> error;
-  std::optional<KeyedCall> call;
-  api::ChatRequest chat;
-  std::vector<int32_t> opening;  // that is to be kept
-  std::vector<int32_t> ids;
-  std::vector<uint32_t> marks;  // swarm::Request::marks
-  AnswerReading reading;
-  std::shared_ptr<const sampling::Constraint> constraint;
-  // The same of an answer whose thoughts were ended.
-  std::shared_ptr<const sampling::Constraint> form_behind_thoughts;
-};
-
 ChatRoutes::ChatRoutes(Options options, std::shared_ptr<const api::ModelText> text, SwarmHost& host,
                        net::EventLoop& loop, RequestLedger ledger, KeptPrefixes::TakeNote note_kept)
     : options_(std::move(options)),
       text_(std::move(text)),
       host_(host),
       loop_(loop),
-      ledger_(std::move(ledger)),
-      resumed_(host, ledger_),
+      reader_({options_.model_name, options_.recurrent, options_.vocabulary}, text_),
+      generations_(host, std::move(ledger), options_.note_prompts),
       kept_(host, loop, std::move(note_kept)),
       prompt_threads_(kPromptThreads) {}
 
@@ -87,7 +72,13 @@ void ChatRoutes::DescribeModel(const net::HttpRequest& request, net::Responder& 
 }
 
 void ChatRoutes::Complete(net::HttpRequest request, std::shared_ptr<net::Responder> responder) {
-  Asked asked{request.client, request.salt, std::string(request.Header("idempotency-key")), ""};
+  Answer(chat_, std::move(request), std::move(responder));
+}
+
+void ChatRoutes::Answer(std::shared_ptr<const Dialect> dialect, net::HttpRequest request,
+                        std::shared_ptr<net::Responder> responder) {
+  Asked asked{std::move(dialect), request.client, request.salt,
+              std::string(request.Header("idempotency-key")), ""};
   Read(std::move(asked), std::move(request.body), std::move(responder));
 }
 
@@ -95,7 +86,8 @@ void ChatRoutes::KeepPrefix(net::HttpRequest request, std::shared_ptr<net::Respo
   const std::string name = NameIn(request);
   if (const auto refusal = api::CheckPrefixName(name))
     return responder->Send(ErrorResponse(*refusal));
-  Read({request.client, request.salt, "", name}, std::move(request.body), std::move(responder));
+  Read({chat_, request.client, request.salt, "", name}, std::move(request.body),
+       std::move(responder));
 }
 
 void ChatRoutes::ListPrefixes(const net::HttpRequest& request, net::Responder& responder) const {
@@ -119,7 +111,8 @@ void ChatRoutes::ForgetPrefix(const net::HttpRequest& request, net::Responder& r
 
 void ChatRoutes::Read(Asked asked, std::string body, std::shared_ptr<net::Responder> responder) {
   const std::string client = asked.client;
-  if (const auto refusal = FindNoRoom(client)) return responder->Send(ErrorResponse(*refusal));
+  if (const auto refusal = FindNoRoom(client))
+    return responder->Send(asked.dialect->Error(*refusal));
   ++waiting_prompts_;
   ++waiting_by_client_[client];
   const size_t byte_count = body.size();
@@ -127,7 +120,7 @@ void ChatRoutes::Read(Asked asked, std::string body, std::shared_ptr<net::Respon
   prompt_threads_.Push(
       client, [this, byte_count, asked = std::move(asked), responder = std::move(responder),
                body = std::move(body)]() mutable {
-        auto prompt = std::make_shared<Prompt>(ReadPrompt(std::move(asked), body));
+        auto prompt = std::make_shared<Prompt>(reader_.Read(std::move(asked), body));
         // The thread keeps no reference to the responder: connections end on the loop alone.
         loop_.Post([this, byte_count, responder = std::move(responder), prompt] {
           --waiting_prompts_;
@@ -159,213 +152,71 @@ std::optional<api::ApiError> ChatRoutes::FindNoRoom(const std::string& client) c
                     " requests wait to be read already, the limit. Try again later.");
 }
 
-// On a thread of the pool.
-ChatRoutes::Prompt ChatRoutes::ReadPrompt(Asked asked, const std::string& body) const {
-  Prompt prompt;
-  prompt.asked = std::move(asked);
-  if (!prompt.asked.idempotency_key.empty()) {
-    auto call = MakeKeyedCall(prompt.asked.idempotency_key, body);
-    if (auto* refused = std::get_if<api::ApiError>(&call)) {
-      prompt.error = std::move(*refused);
-      return prompt;
-    }
-    prompt.call = std::move(std::get<KeyedCall>(call));
-  }
-  auto parsed = api::ParseChatRequest(AsBytes(body), text_->default_sampling());
-  if (auto* refused = std::get_if<api::ApiError>(&parsed)) {
-    prompt.error = std::move(*refused);
-    return prompt;
-  }
-  prompt.chat = std::move(std::get<api::ChatRequest>(parsed));
-  if (prompt.chat.model != options_.model_name) {
-    prompt.error = api::NoSuchModel(prompt.chat.model, options_.model_name);
-    return prompt;
-  }
-  for (const sampling::TokenBias& bias : prompt.chat.sampling.logit_bias) {
-    if (options_.vocabulary == 0 || static_cast<uint32_t>(bias.token_id) < options_.vocabulary)
-      continue;
-    prompt.error = {400,
-                    "'logit_bias' names the token " + std::to_string(bias.token_id) +
-                        "; the model has tokens 0 to " + std::to_string(options_.vocabulary - 1) +
-                        ".",
-                    "invalid_request_error", "logit_bias", ""};
-    return prompt;
-  }
-  prompt.error = text_->CheckThinking(prompt.chat);
-  if (!prompt.error) prompt.error = ReadOpening(prompt);
-  if (prompt.error || !prompt.asked.prefix.empty()) return prompt;
-  auto ids = text_->EncodeChat(prompt.chat);
-  if (ids.ok()) {
-    prompt.ids = std::move(ids).value();
-    prompt.reading.opens_thinking = text_->OpensThinking(prompt.ids);
-    prompt.reading.tools = std::make_shared<const chat::Tools>(prompt.chat.tools);
-    if (options_.recurrent) prompt.marks = text_->SharedPositions(prompt.chat, prompt.ids);
-    prompt.error = CompileForm(prompt);
-  } else {
-    prompt.error = api::FromError(ids.error());
-  }
-  return prompt;
-}
-
-// What the answer has to be, compiled here, where nobody waits for this thread alone.
-std::optional<api::ApiError> ChatRoutes::CompileForm(Prompt& prompt) const {
-  const auto& asked = prompt.chat.form;
-  if (!asked) return std::nullopt;
-  const auto compiled = asked->Compile();
-  if (!compiled.ok()) {
-    return api::ApiError{400,
-                         "'" + asked->field + "' cannot be followed. " + compiled.error().message(),
-                         "invalid_request_error", asked->field, ""};
-  }
-  const auto made = [&](std::string begins_behind) {
-    return std::make_shared<const api::TokenGrammar>(compiled.value(), text_->vocabulary_trie(),
-                                                     text_->tokenizer(), std::move(begins_behind));
-  };
-  prompt.form_behind_thoughts = made("");
-  prompt.constraint = made(text_->AnswerBeginsBehind(prompt.ids));
-  // What has a form is no call, and where it begins at once nothing of it is a thought.
-  prompt.chat.parses_calls = false;
-  if (text_->AnswerBeginsBehind(prompt.ids).empty()) prompt.chat.splits_thinking = false;
-  return std::nullopt;
-}
-
-// All messages of a PUT, the system messages of a chat.
-std::optional<api::ApiError> ChatRoutes::ReadOpening(Prompt& prompt) const {
-  const api::ChatRequest& chat = prompt.chat;
-  if (prompt.asked.prefix.empty() && chat.keep.empty()) return std::nullopt;
-  if (!prompt.asked.prefix.empty() && !(chat.keep.empty() && chat.cache_salt.empty()))
-    return api::ApiError{400,
-                         "'keep' and 'cache_salt' are of chats; the path names this prefix, which "
-                         "is for all chats of a key.",
-                         "invalid_request_error", chat.keep.empty() ? "cache_salt" : "keep", ""};
-  json::array messages = prompt.asked.prefix.empty() ? api::OpeningOf(chat) : chat.messages;
-  if (messages.empty() && chat.tools.empty())
-    return api::ApiError{400,
-                         "'keep' is about the system messages that a chat begins with, and "
-                         "'messages' begins with none.",
-                         "invalid_request_error", "keep", ""};
-  auto opening = text_->EncodeOpening(chat, std::move(messages));
-  if (!opening.ok()) return api::FromError(opening.error());
-  prompt.opening = std::move(opening).value();
-  return std::nullopt;
-}
-
 // Why the chat that asks for it is not begun.
 std::optional<api::ApiError> ChatRoutes::KeepOpening(const Prompt& prompt) {
   const auto refusal = std::make_shared<std::optional<api::ApiError>>();
-  kept_.Keep({prompt.asked.salt, prompt.chat.keep, prompt.opening}, prompt.asked.client,
+  kept_.Keep({prompt.asked.salt, prompt.question.chat.keep, prompt.opening}, prompt.asked.client,
              [refusal](std::optional<api::ApiError> error) { *refusal = std::move(error); });
   return *refusal;
 }
 
 void ChatRoutes::Start(Prompt prompt, std::shared_ptr<net::Responder> responder) {
-  if (prompt.error) return responder->Send(ErrorResponse(*prompt.error));
-  if (!prompt.asked.prefix.empty()) {
-    KeptPrefixes::Prefix prefix{prompt.asked.salt, prompt.asked.prefix, std::move(prompt.opening)};
-    return kept_.Keep(prefix, prompt.asked.client,
-                      [this, name = prefix.name, salt = prefix.salt,
-                       responder](const std::optional<api::ApiError>& error) {
-                        if (error) return responder->Send(ErrorResponse(*error));
-                        for (const KeptPrefixes::Prefix& each : kept_.Of(salt))
-                          if (each.name == name)
-                            responder->Send(JsonResponse(200, json::serialize(PrefixJson(each))));
-                      });
+  const std::shared_ptr<const Dialect> dialect = prompt.asked.dialect;
+  if (prompt.error) return responder->Send(dialect->Error(*prompt.error));
+  if (!prompt.asked.prefix.empty()) return StartKeeping(prompt, std::move(responder));
+  const Question& question = prompt.question;
+  if (question.count) return responder->Send(question.count(prompt.ids.size()));
+  if (!question.chat.keep.empty())
+    if (const auto refusal = KeepOpening(prompt)) return responder->Send(dialect->Error(*refusal));
+  swarm::Request request = RequestOf(prompt);
+  if (prompt.call) {
+    const auto seed = generations_.SeedOf(*prompt.call);
+    if (const auto* refused = std::get_if<api::ApiError>(&seed))
+      return responder->Send(dialect->Error(*refused));
+    const auto& known = std::get<std::optional<uint64_t>>(seed);
+    if (known) request.sampling.seed = known;
   }
-  const api::ChatRequest& chat = prompt.chat;
-  if (!chat.keep.empty())
-    if (const auto refusal = KeepOpening(prompt)) return responder->Send(ErrorResponse(*refusal));
+  if (!request.sampling.seed) request.sampling.seed = RandomSeed();
+  GoOn go_on;
+  if (question.chat.max_thinking_tokens) {
+    swarm::Request rest = request;
+    rest.constraint = prompt.form_behind_thoughts;
+    go_on = generations_.Continue(rest);
+  }
+  Writers writers = question.write({std::time(nullptr), options_.model_name, *text_}, responder);
+  Completion::Start({host_, loop_, *text_, options_.wait}, question.chat, prompt.reading,
+                    generations_.Begin(prompt.call, std::move(request)), std::move(go_on),
+                    std::move(writers.front()));
+}
+
+void ChatRoutes::StartKeeping(const Prompt& prompt, std::shared_ptr<net::Responder> responder) {
+  const KeptPrefixes::Prefix prefix{prompt.asked.salt, prompt.asked.prefix, prompt.opening};
+  kept_.Keep(prefix, prompt.asked.client,
+             [this, name = prefix.name, salt = prefix.salt,
+              responder](const std::optional<api::ApiError>& error) {
+               if (error) return responder->Send(ErrorResponse(*error));
+               for (const KeptPrefixes::Prefix& each : kept_.Of(salt))
+                 if (each.name == name)
+                   responder->Send(JsonResponse(200, json::serialize(PrefixJson(each))));
+             });
+}
+
+swarm::Request ChatRoutes::RequestOf(const Prompt& prompt) const {
+  const api::ChatRequest& chat = prompt.question.chat;
   swarm::Request request;
-  request.client = std::move(prompt.asked.client);
-  request.salt = std::move(prompt.asked.salt);
+  request.client = prompt.asked.client;
+  request.salt = prompt.asked.salt;
   if (!chat.cache_salt.empty()) request.salt += " " + chat.cache_salt;
-  request.prompt_ids = std::move(prompt.ids);
-  request.marks = std::move(prompt.marks);
-  request.constraint = std::move(prompt.constraint);
+  request.prompt_ids = prompt.ids;
+  request.marks = prompt.marks;
+  request.constraint = prompt.constraint;
   request.max_tokens =
       chat.max_tokens.value_or(UINT32_MAX);  // the core knows what there is room for
   request.sampling = chat.sampling;
   if (!chat.ignore_eos) request.stop_ids = text_->stop_ids();
   request.want_logprobs = chat.logprobs;
   request.top_logprobs = chat.top_logprobs;
-  if (prompt.call) {
-    const auto seed = ledger_.SeedOf(*prompt.call, std::time(nullptr));
-    if (const auto* refused = std::get_if<api::ApiError>(&seed)) {
-      return responder->Send(ErrorResponse(*refused));
-    }
-    const auto& known = std::get<std::optional<uint64_t>>(seed);
-    if (known) request.sampling.seed = known;
-  }
-  if (!request.sampling.seed) request.sampling.seed = RandomSeed();
-  const api::CompletionHead head = {"chatcmpl-" + SecureRandomHex(12), std::time(nullptr),
-                                    options_.model_name};
-  const CompletionContext context{host_, loop_, *text_, options_.wait};
-  GoOn go_on;
-  if (chat.max_thinking_tokens) {
-    swarm::Request rest = request;
-    rest.constraint = prompt.form_behind_thoughts;
-    go_on = ContinuationOf(rest);
-  }
-  Completion::Start(context, head, chat, prompt.reading,
-                    GenerationOf(prompt.call, std::move(request)), std::move(go_on),
-                    std::move(responder));
-}
-
-// What was said belongs to the prompt then. The core still holds its tokens, and those that follow
-// are drawn as they would have been.
-GoOn ChatRoutes::ContinuationOf(const swarm::Request& request) {
-  return [this, request](const std::vector<int32_t>& answer_ids, RequestCallbacks callbacks) {
-    swarm::Request rest = request;
-    rest.prompt_ids.insert(rest.prompt_ids.end(), answer_ids.begin(), answer_ids.end());
-    if (rest.max_tokens != UINT32_MAX) rest.max_tokens -= static_cast<uint32_t>(answer_ids.size());
-    return host_.Submit(std::move(rest), std::move(callbacks));
-  };
-}
-
-// With a key the ledger knows of it as soon as the core has accepted it: what is refused leaves no
-// entry, however often it is tried.
-Generate ChatRoutes::GenerationOf(const std::optional<KeyedCall>& keyed, swarm::Request request) {
-  if (!keyed) {
-    return [this, request = std::move(request)](RequestCallbacks callbacks) {
-      return host_.Submit(request, std::move(callbacks));
-    };
-  }
-  const KeyedCall& call = *keyed;
-  if (Generate resumed = resumed_.Take(call)) return resumed;
-  journal::pb::RequestBegun begun;
-  begun.set_key(call.key);
-  begun.set_digest(call.digest);
-  begun.set_seed(*request.sampling.seed);
-  begun.set_prompt_tokens(static_cast<uint32_t>(request.prompt_ids.size()));
-  // A grammar is not noted: after a restart such a request is asked again, not gone on with.
-  if (options_.note_prompts && request.constraint == nullptr)
-    *begun.mutable_generation() = ToRecord(request);
-  struct Noted {
-    std::optional<RequestLedger::Run> run;
-    bool is_over = false;
-  };
-  return
-      [this, begun = std::move(begun), request = std::move(request)](RequestCallbacks callbacks) {
-        const auto noted = std::make_shared<Noted>();
-        const auto begin = [this, noted, begun] {
-          if (!noted->run) noted->run = ledger_.Begin(begun, std::time(nullptr));
-        };
-        callbacks.on_token = [this, noted, begin,
-                              take = std::move(callbacks.on_token)](const swarm::EmitToken& token) {
-          begin();
-          ledger_.AddToken(*noted->run, token.token_id);
-          take(token);
-        };
-        callbacks.on_finish = [this, noted, finish = std::move(callbacks.on_finish)](
-                                  const swarm::FinishRequest& end) {
-          noted->is_over = true;
-          if (noted->run) ledger_.End(*noted->run, end.generated_tokens);
-          finish(end);
-        };
-        const swarm::RequestId id = host_.Submit(request, std::move(callbacks));
-        // What is refused is over by now: nothing comes between here and the loop's next turn.
-        if (!noted->is_over) begin();
-        return id;
-      };
+  return request;
 }
 
 }  // namespace weft::server

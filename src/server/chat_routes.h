@@ -1,5 +1,6 @@
-// /v1/models and POST /v1/chat/completions: a request's text becomes tokens on threads of its own,
-// and then a Completion (completion.h) that the core generates.
+// /v1/models, /v1/prefixes and whatever asks for an answer, in any form (dialect.h): a request's
+// text becomes tokens on threads of its own (prompt_reader.h), and then a Completion (completion.h)
+// that the core generates.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +13,11 @@
 #include "api/model_text.h"
 #include "net/http.h"
 #include "net/loop.h"
-#include "server/completion.h"
+#include "server/chat_answers.h"
 #include "server/fair_tasks.h"
+#include "server/generations.h"
 #include "server/kept_prefixes.h"
-#include "server/request_ledger.h"
-#include "server/resumed_answers.h"
+#include "server/prompt_reader.h"
 #include "server/swarm_host.h"
 
 namespace weft::server {
@@ -44,10 +45,14 @@ class ChatRoutes {
   // (KeptPrefixes::Restore). Once, on the loop.
   void Resume(const journal::Contents& found, const std::vector<std::string>& salts) {
     kept_.Restore(found, salts);
-    resumed_.Start(found);
+    generations_.Resume(found);
   }
-  // POST /v1/chat/completions, with an Idempotency-Key (request_ledger.h) or without. 503 when more
-  // texts wait to become tokens than is good for anyone, 429 when too many of one client do.
+  // A request in the form of `dialect`, with an Idempotency-Key (request_ledger.h) or without. 503
+  // when more texts wait to become tokens than is good for anyone, 429 when too many of one client
+  // do.
+  void Answer(std::shared_ptr<const Dialect> dialect, net::HttpRequest request,
+              std::shared_ptr<net::Responder> responder);
+  // POST /v1/chat/completions
   void Complete(net::HttpRequest request, std::shared_ptr<net::Responder> responder);
   // PUT /v1/prefixes/NAME with the fields of a chat: what its messages come to is computed and kept
   // under the name. Answered when it is there.
@@ -58,30 +63,20 @@ class ChatRoutes {
   void ForgetPrefix(const net::HttpRequest& request, net::Responder& responder);
 
  private:
-  struct Prompt;  // what the threads make of a body
-
-  // What it is to be read for, beside its body.
-  struct Asked {
-    std::string client, salt;
-    std::string idempotency_key;
-    std::string prefix;  // "": an answer is wanted
-  };
   void Read(Asked asked, std::string body, std::shared_ptr<net::Responder> responder);
-  Prompt ReadPrompt(Asked asked, const std::string& body) const;
-  std::optional<api::ApiError> CompileForm(Prompt& prompt) const;
-  std::optional<api::ApiError> ReadOpening(Prompt& prompt) const;
   std::optional<api::ApiError> KeepOpening(const Prompt& prompt);
   std::optional<api::ApiError> FindNoRoom(const std::string& client) const;
   void Start(Prompt prompt, std::shared_ptr<net::Responder> responder);
-  GoOn ContinuationOf(const swarm::Request& request);
-  Generate GenerationOf(const std::optional<KeyedCall>& keyed, swarm::Request request);
+  void StartKeeping(const Prompt& prompt, std::shared_ptr<net::Responder> responder);
+  swarm::Request RequestOf(const Prompt& prompt) const;
 
   const Options options_;
   const std::shared_ptr<const api::ModelText> text_;
   SwarmHost& host_;
   net::EventLoop& loop_;
-  RequestLedger ledger_;
-  ResumedAnswers resumed_;
+  const std::shared_ptr<const Dialect> chat_ = std::make_shared<ChatDialect>();
+  const PromptReader reader_;
+  Generations generations_;
   KeptPrefixes kept_;
   // Texts that are not tokens yet, in all and by client.
   size_t waiting_prompts_ = 0;

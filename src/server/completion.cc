@@ -1,13 +1,10 @@
 #include "server/completion.h"
 
-#include <boost/json/object.hpp>
 #include <utility>
 
 #include "server/responses.h"
 
 namespace weft::server {
-namespace json = boost::json;
-
 namespace {
 
 // A comment line that keeps proxies and people from giving up while a request waits.
@@ -16,50 +13,40 @@ constexpr Duration kKeepAliveInterval = Seconds(5);
 constexpr Duration kProgressInterval = Milliseconds(250);
 constexpr int kLooksPerKeepAlive = 20;
 
-json::value TokenLogprob(const Tokenizer& tokenizer, int32_t id, float logprob) {
-  const std::string bytes = tokenizer.TokenBytes(id);
-  json::array byte_values;
-  for (const char c : bytes) byte_values.push_back(static_cast<uint8_t>(c));
+api::TokenChance ChanceOf(const Tokenizer& tokenizer, int32_t id, float logprob) {
   const std::vector<int32_t> ids = {id};
-  return json::object{{"token", tokenizer.Decode(ids, false)},
-                      {"logprob", logprob},
-                      {"bytes", std::move(byte_values)}};
+  return {tokenizer.Decode(ids, false), tokenizer.TokenBytes(id), logprob};
 }
 
 }  // namespace
 
-void Completion::Start(const CompletionContext& context, const api::CompletionHead& head,
-                       const api::ChatRequest& chat, const AnswerReading& reading,
-                       const Generate& generate, GoOn go_on,
-                       std::shared_ptr<net::Responder> responder) {
+void Completion::Start(const CompletionContext& context, const api::ChatRequest& chat,
+                       const AnswerReading& reading, const Generate& generate, GoOn go_on,
+                       std::unique_ptr<AnswerWriter> writer) {
   const std::shared_ptr<Completion> completion(
-      new Completion(context, head, chat, reading, std::move(go_on), std::move(responder)));
+      new Completion(context, chat, reading, std::move(go_on), std::move(writer)));
   completion->Submit(generate);
 }
 
-Completion::Completion(const CompletionContext& context, const api::CompletionHead& head,
-                       const api::ChatRequest& chat, const AnswerReading& reading, GoOn go_on,
-                       std::shared_ptr<net::Responder> responder)
+Completion::Completion(const CompletionContext& context, const api::ChatRequest& chat,
+                       const AnswerReading& reading, GoOn go_on,
+                       std::unique_ptr<AnswerWriter> writer)
     : host_(context.host),
       loop_(context.loop),
       text_(context.text),
       wait_(context.wait),
-      head_(head),
-      stream_(chat.stream),
-      include_usage_(chat.include_usage),
       logprobs_(chat.logprobs),
       shows_thinking_(chat.shows_thinking),
       max_tokens_(chat.max_tokens),
       max_thinking_tokens_(chat.max_thinking_tokens),
       go_on_(std::move(go_on)),
-      responder_(std::move(responder)),
+      writer_(std::move(writer)),
       answer_(text_.tokenizer(), chat.stop, text_.marker_ids()),
       parser_(text_.answer_format(), reading.tools,
               {.parses_calls = chat.parses_calls,
                .splits_thinking = chat.splits_thinking,
                .opens_thinking = reading.opens_thinking,
                .ends_with_call = chat.ends_with_call}),
-      message_(text_.answer_format().short_ids),
       timer_(context.loop),
       submitted_(MonotonicNow()) {}
 
@@ -78,7 +65,7 @@ void Completion::Submit(const Generate& generate) {
   id_ = generate(Callbacks());
   if (finished_) return;  // the core refused it, or its answer was known
   if (has_answer() || is_cut_) host_.Cancel(id_);
-  responder_->OnClosed([weak = weak_from_this()] {
+  writer_->OnClosed([weak = weak_from_this()] {
     const auto self = weak.lock();
     if (!self || self->finished_) return;
     self->is_gone_ = true;
@@ -107,12 +94,8 @@ void Completion::GiveUp() {
 void Completion::Begin() {
   under_way_ = true;
   timer_.Cancel();
-  if (!stream_) return;
-  responder_->StartStream(200, {{"Content-Type", kEventStreamType},
-                                {"Cache-Control", "no-store"},
-                                {"X-Accel-Buffering", "no"}});
-  responder_->Write(api::ChunkEvent(head_, {{"role", "assistant"}, {"content", ""}}, ""));
-  KeepAlive();
+  writer_->Begin();
+  if (writer_->is_stream()) KeepAlive();
 }
 
 void Completion::KeepAlive() {
@@ -122,7 +105,7 @@ void Completion::KeepAlive() {
     if (!self->has_token_) {
       self->SayProgress();
     } else if (self->quiet_) {
-      self->responder_->Write(": waiting\n\n");
+      self->writer_->SayAlive();
     }
     self->quiet_ = true;
     self->KeepAlive();
@@ -132,29 +115,25 @@ void Completion::KeepAlive() {
 void Completion::SayProgress() {
   const auto progress = host_.progress(id_);
   if (!progress) return;
-  std::string comment = api::ProgressComment(*progress);
-  if (comment == said_ && ++unchanged_looks_ < kLooksPerKeepAlive) return;
+  if (told_ == progress && ++unchanged_looks_ < kLooksPerKeepAlive) return;
   unchanged_looks_ = 0;
-  responder_->Write(comment);
-  said_ = std::move(comment);
+  writer_->SayProgress(*progress);
+  told_ = progress;
 }
 
-json::value Completion::LogprobOf(const swarm::EmitToken& token) const {
-  json::object entry = TokenLogprob(text_.tokenizer(), token.token_id, token.logprob).as_object();
-  json::array top;
-  for (const auto& other : token.top) {
-    top.push_back(TokenLogprob(text_.tokenizer(), other.token_id, other.logprob));
-  }
-  entry["top_logprobs"] = std::move(top);
-  return entry;
+api::SaidToken Completion::SaidOf(const swarm::EmitToken& token) const {
+  api::SaidToken said{ChanceOf(text_.tokenizer(), token.token_id, token.logprob), {}};
+  for (const auto& other : token.top)
+    said.top.push_back(ChanceOf(text_.tokenizer(), other.token_id, other.logprob));
+  return said;
 }
 
-json::array Completion::TakeLogprobs() {
-  json::array taken;
+std::vector<api::SaidToken> Completion::TakeSaid() {
+  std::vector<api::SaidToken> taken;
   size_t count = answer_.TakeShownTokens();
   for (; logprobs_ && count > 0; --count) {
-    taken.push_back(std::move(held_logprobs_.front()));
-    held_logprobs_.pop_front();
+    taken.push_back(std::move(held_.front()));
+    held_.pop_front();
   }
   return taken;
 }
@@ -170,8 +149,10 @@ void Completion::OnToken(const swarm::EmitToken& token) {
 
 void Completion::Take(const swarm::EmitToken& token) {
   has_token_ = true;
-  if (logprobs_) held_logprobs_.push_back(LogprobOf(token));
-  WriteEvents(parser_.Push(answer_.Push(token.token_id)));
+  if (logprobs_) held_.push_back(SaidOf(token));
+  const bool thought_before = parser_.is_thinking();
+  Tell(parser_.Push(answer_.Push(token.token_id)));
+  if (thought_before || parser_.is_thinking()) ++thought_tokens_;
 }
 
 // A marker that begins thoughts is none of their tokens: where none is allowed, they end right
@@ -183,30 +164,14 @@ bool Completion::ThinksTooLong(bool thought_before) {
   return is_cut_;
 }
 
-// The entries of tokens come with the text that they begin: where it ends, they do.
-void Completion::WriteEvents(std::vector<chat::Event> events) {
-  json::array logprobs = TakeLogprobs();
+void Completion::Tell(std::vector<chat::Event> events) {
+  std::vector<api::SaidToken> said = TakeSaid();
   if (!shows_thinking_)
     std::erase_if(
         events, [](const chat::Event& event) { return event.kind == chat::EventKind::kReasoning; });
-  std::vector<json::object> deltas = message_.Take(events);
-  if (!stream_) {
-    for (json::value& entry : logprobs) all_logprobs_.push_back(std::move(entry));
-    return;
-  }
-  if (deltas.empty() && !logprobs.empty()) deltas.push_back({{"content", ""}});
-  for (json::object& delta : deltas) Write(std::move(delta), std::exchange(logprobs, {}));
-}
-
-void Completion::Write(json::object delta, json::array logprobs) {
+  if (events.empty() && said.empty()) return;
   quiet_ = false;
-  const json::value* content = delta.if_contains("content");
-  if (logprobs.empty() && content != nullptr)
-    return responder_->Write(api::ContentEvent(head_, std::string(content->as_string())));
-  json::value entries = nullptr;
-  if (!logprobs.empty())
-    entries = json::object{{"content", std::move(logprobs)}, {"refusal", nullptr}};
-  responder_->Write(api::ChunkEvent(head_, std::move(delta), "", std::move(entries)));
+  writer_->Write(events, std::move(said));
 }
 
 // Where there is no room for more than what ends them, the answer ends with its thoughts.
@@ -249,43 +214,31 @@ void Completion::OnFinish(const swarm::FinishRequest& finish) {
 void Completion::Finish(const swarm::FinishRequest& finish) {
   finished_ = true;
   timer_.Cancel();
-  if (given_up_) return Fail(*given_up_);
-  if (finish.over_share) return Fail(OverShare(finish.error->message()));
-  if (finish.reason == swarm::FinishReason::kError) return Fail(api::FromError(*finish.error));
+  if (given_up_) return writer_->Fail(*given_up_);
+  if (finish.over_share) return writer_->Fail(OverShare(finish.error->message()));
+  if (finish.reason == swarm::FinishReason::kError)
+    return writer_->Fail(api::FromError(*finish.error));
   if (!under_way_) Begin();  // it ended without a token
-  WriteEvents(parser_.Push(answer_.Flush()));
-  WriteEvents(parser_.Flush());
-  const bool at_length = finish.reason == swarm::FinishReason::kLength && !has_answer();
-  const std::string reason = at_length ? "length" : message_.has_calls() ? "tool_calls" : "stop";
-  api::Usage usage{finish.prompt_tokens, finish.cached_prompt_tokens, finish.generated_tokens,
-                   finish.lost_groups};
+  Tell(parser_.Push(answer_.Flush()));
+  Tell(parser_.Flush());
+  api::AnswerEnd end;
+  end.reason = ReasonOf(finish);
+  end.stop_string = answer_.stop_string();
+  end.usage = {finish.prompt_tokens, finish.cached_prompt_tokens, finish.generated_tokens,
+               finish.lost_groups};
+  end.usage.thinking_tokens = thought_tokens_;
   if (first_) {
-    usage.prompt_tokens = first_->prompt_tokens;
-    usage.cached_prompt_tokens = first_->cached_prompt_tokens;
-    usage.completion_tokens += static_cast<uint32_t>(answer_ids_.size());
+    end.usage.prompt_tokens = first_->prompt_tokens;
+    end.usage.cached_prompt_tokens = first_->cached_prompt_tokens;
+    end.usage.completion_tokens += static_cast<uint32_t>(answer_ids_.size());
   }
-  stream_ ? FinishStream(reason, usage) : FinishWhole(reason, usage);
+  writer_->Finish(end);
 }
 
-void Completion::FinishStream(const std::string& reason, const api::Usage& usage) {
-  responder_->Write(api::ChunkEvent(head_, json::object(), reason));
-  if (include_usage_) responder_->Write(api::UsageEvent(head_, usage));
-  responder_->Write("data: [DONE]\n\n");
-  responder_->End();
-}
-
-void Completion::FinishWhole(const std::string& reason, const api::Usage& usage) {
-  json::value logprobs = nullptr;
-  if (logprobs_) logprobs = json::object{{"content", all_logprobs_}, {"refusal", nullptr}};
-  responder_->Send(
-      JsonResponse(200, api::CompletionJson(head_, message_.Message(), reason, usage, logprobs)));
-}
-
-void Completion::Fail(const api::ApiError& error) {
-  if (!stream_ || !under_way_) return responder_->Send(ErrorResponse(error));
-  responder_->Write(api::ErrorEvent(error));
-  responder_->Write("data: [DONE]\n\n");
-  responder_->End();
+api::EndReason Completion::ReasonOf(const swarm::FinishRequest& finish) const {
+  if (finish.reason == swarm::FinishReason::kLength && !has_answer())
+    return api::EndReason::kLength;
+  return parser_.call_count() > 0 ? api::EndReason::kCalls : api::EndReason::kStop;
 }
 
 }  // namespace weft::server

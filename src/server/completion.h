@@ -1,26 +1,25 @@
 // Completion: one generation of the API from the core's acceptance to its last byte. Its tokens
-// become text and that text events of a stream or one answer; a client that goes away cancels it.
+// become text and that text content, thoughts and calls, which a writer gives the form that was
+// asked for (answer_writer.h); a client that goes away cancels it.
 //
 // No byte is sent before the core has the request in its queue and the swarm is up, so that a full
 // queue and a swarm that stays down are told as what they are, with a status. From then on the
 // answer is under way, and what goes wrong is an event of the stream.
 #pragma once
 
-#include <boost/json/array.hpp>
 #include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 
-#include "api/answer_message.h"
+#include "api/answer.h"
 #include "api/answer_text.h"
 #include "api/model_text.h"
-#include "api/openai_response.h"
 #include "base/clock.h"
 #include "chat/answer_parser.h"
-#include "net/http.h"
 #include "net/loop.h"
+#include "server/answer_writer.h"
 #include "server/swarm_host.h"
 
 namespace weft::server {
@@ -51,15 +50,13 @@ class Completion : public std::enable_shared_from_this<Completion> {
  public:
   // Calls `generate`, and `go_on` where thoughts were ended. The core's callbacks, a timer and the
   // connection keep the completion alive until its end.
-  static void Start(const CompletionContext& context, const api::CompletionHead& head,
-                    const api::ChatRequest& chat, const AnswerReading& reading,
-                    const Generate& generate, GoOn go_on,
-                    std::shared_ptr<net::Responder> responder);
+  static void Start(const CompletionContext& context, const api::ChatRequest& chat,
+                    const AnswerReading& reading, const Generate& generate, GoOn go_on,
+                    std::unique_ptr<AnswerWriter> writer);
 
  private:
-  Completion(const CompletionContext& context, const api::CompletionHead& head,
-             const api::ChatRequest& chat, const AnswerReading& reading, GoOn go_on,
-             std::shared_ptr<net::Responder> responder);
+  Completion(const CompletionContext& context, const api::ChatRequest& chat,
+             const AnswerReading& reading, GoOn go_on, std::unique_ptr<AnswerWriter> writer);
 
   void Submit(const Generate& generate);
   RequestCallbacks Callbacks();
@@ -82,30 +79,23 @@ class Completion : public std::enable_shared_from_this<Completion> {
   void GoOnBehindThoughts();
   void OnFinish(const swarm::FinishRequest& finish);
   void Finish(const swarm::FinishRequest& finish);
-  void Fail(const api::ApiError& error);
   // Those of the tokens that have come into the text since the last call.
-  boost::json::array TakeLogprobs();
-  void WriteEvents(std::vector<chat::Event> events);
-  void Write(boost::json::object delta, boost::json::array logprobs);
-  void FinishStream(const std::string& reason, const api::Usage& usage);
-  void FinishWhole(const std::string& reason, const api::Usage& usage);
-  boost::json::value LogprobOf(const swarm::EmitToken& token) const;
+  std::vector<api::SaidToken> TakeSaid();
+  void Tell(std::vector<chat::Event> events);
+  api::SaidToken SaidOf(const swarm::EmitToken& token) const;
+  api::EndReason ReasonOf(const swarm::FinishRequest& finish) const;
 
   SwarmHost& host_;
   net::EventLoop& loop_;
   const api::ModelText& text_;
   const Duration wait_;
-  const api::CompletionHead head_;
-  const bool stream_;
-  const bool include_usage_;
   const bool logprobs_;
   const bool shows_thinking_;
   const std::optional<uint32_t> max_tokens_, max_thinking_tokens_;
   const GoOn go_on_;
-  const std::shared_ptr<net::Responder> responder_;
+  const std::unique_ptr<AnswerWriter> writer_;
   api::AnswerText answer_;
   chat::AnswerParser parser_;
-  api::AnswerMessage message_;
   net::EventLoop::Timer timer_;
   const Instant submitted_;
   swarm::RequestId id_ = 0;
@@ -114,11 +104,11 @@ class Completion : public std::enable_shared_from_this<Completion> {
   bool finished_ = false;
   std::optional<api::ApiError> given_up_;
   bool has_token_ = false;
-  bool quiet_ = true;                             // nothing was written since the last look
-  std::string said_;                              // the last comment about progress
-  int unchanged_looks_ = 0;                       // since then
-  std::deque<boost::json::value> held_logprobs_;  // of tokens whose text is held back
-  boost::json::array all_logprobs_;               // of a whole answer
+  bool quiet_ = true;                           // nothing was written since the last look
+  std::optional<swarm::RequestProgress> told_;  // the last progress
+  int unchanged_looks_ = 0;                     // since then
+  std::deque<api::SaidToken> held_;             // whose text is held back, where asked for
+  uint32_t thought_tokens_ = 0;                 // of all that were taken
 
   // Of thoughts with a limit.
   std::vector<int32_t> answer_ids_;

@@ -7,6 +7,7 @@
 #include <boost/json.hpp>
 
 #include "api/openai_request.h"
+#include "server/chat_answers.h"
 #include "server/server_testing.h"
 
 namespace weft::server {
@@ -56,9 +57,10 @@ class CompletionTest : public testing::Test {
       model_ = std::move(callbacks);
       return swarm::RequestId{2};
     };
-    Completion::Start({*host_, loop_, *text_, Seconds(600)}, {"chatcmpl-1", 7, "tiny"}, chat,
+    Writers writers = WriteChat(FormOf(chat), {7, "tiny", *text_}, client_);
+    Completion::Start({*host_, loop_, *text_, Seconds(600)}, chat,
                       {std::make_shared<const chat::Tools>(chat.tools), opens_thinking}, generate,
-                      go_on, client_);
+                      go_on, std::move(writers.front()));
   }
 
   // The model says this, token by token; the number of tokens.

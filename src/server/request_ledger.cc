@@ -21,7 +21,8 @@ std::string HashOf(std::initializer_list<std::string_view> parts) {
 
 }  // namespace
 
-api::ApiResult<KeyedCall> MakeKeyedCall(std::string_view key, std::string_view body) {
+api::ApiResult<KeyedCall> MakeKeyedCall(std::string_view key, std::string_view kind,
+                                        std::string_view body) {
   const bool is_printable =
       std::all_of(key.begin(), key.end(), [](char c) { return c > 0x20 && c < 0x7f; });
   if (key.empty() || key.size() > kMaxKeyBytes || !is_printable) {
@@ -31,8 +32,9 @@ api::ApiResult<KeyedCall> MakeKeyedCall(std::string_view key, std::string_view b
                          "invalid_request_error", "Idempotency-Key", "invalid_idempotency_key"};
   }
   // The key's length keeps apart where it ends and the body begins.
+  const std::string what = kind == "chat" ? "weft body " : "weft " + std::string(kind) + " body ";
   return KeyedCall{HashOf({"weft key ", key}),
-                   HashOf({"weft body ", std::to_string(key.size()), " ", key, body})};
+                   HashOf({what, std::to_string(key.size()), " ", key, body})};
 }
 
 api::ApiResult<std::optional<uint64_t>> RequestLedger::SeedOf(const KeyedCall& call,

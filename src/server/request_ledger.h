@@ -23,8 +23,10 @@ struct KeyedCall {
   std::string key, digest;  // SHA-256 of the key, and of key and body
 };
 
-// 400 unless the key has 1 to 255 printable characters without spaces.
-api::ApiResult<KeyedCall> MakeKeyedCall(std::string_view key, std::string_view body);
+// 400 unless the key has 1 to 255 printable characters without spaces. `kind`: of the body, "chat"
+// for a chat of OpenAI's.
+api::ApiResult<KeyedCall> MakeKeyedCall(std::string_view key, std::string_view kind,
+                                        std::string_view body);
 
 class RequestLedger {
  public:

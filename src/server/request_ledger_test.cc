@@ -14,7 +14,7 @@ using testing::SizeIs;
 constexpr int64_t kNow = 1'700'000'000;
 
 KeyedCall CallOf(std::string_view key, std::string_view body) {
-  return std::get<KeyedCall>(MakeKeyedCall(key, body));
+  return std::get<KeyedCall>(MakeKeyedCall(key, "chat", body));
 }
 
 journal::pb::RequestBegun BegunOf(const KeyedCall& call, uint64_t seed) {
@@ -53,13 +53,13 @@ TEST(KeyedCall, NeitherTellsNorConfusesKeyAndBody) {
 TEST(KeyedCall, RefusesKeysThatAreNone) {
   for (const std::string& key : {std::string(), std::string(256, 'k'), std::string("two words"),
                                  std::string("l\n"), std::string("\xc3\xa9")}) {
-    const auto call = MakeKeyedCall(key, "body");
+    const auto call = MakeKeyedCall(key, "chat", "body");
     const auto* refused = std::get_if<api::ApiError>(&call);
     ASSERT_NE(refused, nullptr) << key;
     EXPECT_EQ(refused->status, 400);
     EXPECT_EQ(refused->param, "Idempotency-Key");
   }
-  EXPECT_TRUE(std::holds_alternative<KeyedCall>(MakeKeyedCall(std::string(255, 'k'), "")));
+  EXPECT_TRUE(std::holds_alternative<KeyedCall>(MakeKeyedCall(std::string(255, 'k'), "chat", "")));
 }
 
 TEST_F(Ledger, GivesTheSameBodyTheSameSeed) {

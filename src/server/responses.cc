@@ -18,7 +18,11 @@ net::HttpResponse JsonResponse(int status, std::string text) {
 }
 
 net::HttpResponse ErrorResponse(const api::ApiError& error) {
-  net::HttpResponse response = JsonResponse(error.status, api::ErrorJson(error));
+  return ErrorResponseWith(error, api::ErrorJson(error));
+}
+
+net::HttpResponse ErrorResponseWith(const api::ApiError& error, std::string json) {
+  net::HttpResponse response = JsonResponse(error.status, std::move(json));
   if (error.status == 429 || error.status == 503) {
     response.headers.emplace_back("Retry-After", kRetryAfterSeconds);
   }

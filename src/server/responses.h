@@ -18,6 +18,8 @@ net::HttpResponse JsonResponse(int status, std::string text);
 // {"error": {...}}, with Retry-After where trying again may help (429, 503), and the kind of secret
 // that is missing (401).
 net::HttpResponse ErrorResponse(const api::ApiError& error);
+// The same with a body in another form.
+net::HttpResponse ErrorResponseWith(const api::ApiError& error, std::string json);
 
 api::ApiError NothingAt(std::string_view path);
 // The client has as much under way as one may have.

@@ -43,6 +43,11 @@ std::string MethodsOf(const std::vector<const Route*>& routes) {
   return methods + "OPTIONS";
 }
 
+// How errors are said at a path.
+auto RefusalsOf(const std::vector<const Route*>& here) {
+  return here.empty() ? &ErrorResponse : here.front()->refuse;
+}
+
 // Whether a handler can read the body as it came: JSON in UTF-8.
 std::optional<api::ApiError> CheckBodyForm(const net::HttpRequest& request) {
   if (request.body.empty()) return std::nullopt;
@@ -181,43 +186,43 @@ void Router::OnRequest(net::HttpRequest request, std::shared_ptr<net::Responder>
   const bool is_free = !place || place->is_free();
   const std::vector<const Route*> here = RoutesAt(request.path);
   const std::string methods = MethodsOf(here);
+  const auto refuse = RefusalsOf(here);
   const auto responder = std::make_shared<FinishingResponder>(
       std::move(client), CorsHeaders(access_, request, methods), request.method == "HEAD",
       std::move(place));
   if (!is_free) {
-    return responder->Send(ErrorResponse(OverShare(NoPlace())));
+    return responder->Send(refuse(OverShare(NoPlace())));
   }
   // Proxies look whether a server lives with requests of HTTP/1.0 without a host.
   const bool may_lack_host =
       request.method == "OPTIONS" || (!here.empty() && here.front()->may_lack_host);
   if (const auto refusal = CheckHostAndOrigin(access_, request, may_lack_host)) {
-    return responder->Send(ErrorResponse(*refusal));
+    return responder->Send(refuse(*refusal));
   }
   if (request.method == "OPTIONS") return AnswerOptions(request, here, *responder);
-  if (here.empty()) return responder->Send(ErrorResponse(NothingAt(request.path)));
+  if (here.empty()) return responder->Send(refuse(NothingAt(request.path)));
   const auto found = std::find_if(here.begin(), here.end(), [&](const Route* route) {
     return Answers(*route, request.method);
   });
   if (found == here.end()) {
-    auto response =
-        ErrorResponse({405, "Use " + here.front()->method + " for " + request.path + ".",
-                       "invalid_request_error", "", "method_not_allowed"});
+    auto response = refuse({405, "Use " + here.front()->method + " for " + request.path + ".",
+                            "invalid_request_error", "", "method_not_allowed"});
     response.headers.emplace_back("Allow", methods);
     return responder->Send(std::move(response));
   }
   const Route& route = **found;
   if (const auto refusal = CheckSecret(access_, request, route.secret)) {
-    return responder->Send(ErrorResponse(*refusal));
+    return responder->Send(refuse(*refusal));
   }
   if (request.body.size() > route.body_limit_bytes) {
-    return responder->Send(ErrorResponse(
-        {413,
-         "The request's body has " + std::to_string(request.body.size()) + " bytes; at most " +
-             std::to_string(route.body_limit_bytes) + " are taken here.",
-         "invalid_request_error", "", "limit_exceeded"}));
+    return responder->Send(refuse({413,
+                                   "The request's body has " + std::to_string(request.body.size()) +
+                                       " bytes; at most " + std::to_string(route.body_limit_bytes) +
+                                       " are taken here.",
+                                   "invalid_request_error", "", "limit_exceeded"}));
   }
   if (const auto refusal = CheckBodyForm(request)) {
-    auto response = ErrorResponse(*refusal);
+    auto response = refuse(*refusal);
     if (refusal->code == "unsupported_encoding") {
       response.headers.emplace_back("Accept-Encoding", "identity");
     }
@@ -280,8 +285,9 @@ bool Router::OnHandshake(const net::HttpRequest& received, net::HttpResponse* re
 
 net::HttpResponse Router::MakeError(int status, const std::string& sentence,
                                     const net::HttpRequest& head) {
-  auto response = ErrorResponse({status, sentence, "invalid_request_error", "", ""});
-  const net::Headers cors = CorsHeaders(access_, head, MethodsOf(RoutesAt(head.path)));
+  const std::vector<const Route*> here = RoutesAt(head.path);
+  auto response = RefusalsOf(here)({status, sentence, "invalid_request_error", "", ""});
+  const net::Headers cors = CorsHeaders(access_, head, MethodsOf(here));
   response.headers.insert(response.headers.end(), cors.begin(), cors.end());
   AddSecurityHeaders(response.headers);
   return response;

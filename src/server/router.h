@@ -13,6 +13,7 @@
 
 #include "net/server.h"
 #include "server/access.h"
+#include "server/responses.h"
 
 namespace weft::server {
 
@@ -30,6 +31,8 @@ struct Route {
                                         std::shared_ptr<net::WebSocket>)>
       connect;
   bool may_lack_host = false;  // of CheckHostAndOrigin
+  // How what its path refuses before the handler is said.
+  net::HttpResponse (*refuse)(const api::ApiError&) = ErrorResponse;
 };
 
 class Router : public net::ServerHandler {

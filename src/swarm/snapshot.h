@@ -99,6 +99,7 @@ struct RequestProgress {
   uint32_t requests_ahead = 0;  // those that get one first
   uint32_t prompt_tokens = 0;
   uint32_t prompt_done = 0;  // prompt tokens that every stage has read, kept ones included
+  bool operator==(const RequestProgress&) const = default;
 };
 
 struct Snapshot {

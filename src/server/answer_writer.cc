@@ -1,0 +1,22 @@
+#include "server/answer_writer.h"
+
+#include "api/openai_response.h"
+#include "server/responses.h"
+
+namespace weft::server {
+
+void StreamingWriter::SayProgress(const swarm::RequestProgress& progress) {
+  responder_->Write(api::ProgressComment(progress));
+}
+
+void StreamingWriter::SayAlive() {
+  responder_->Write(": waiting\n\n");
+}
+
+void StartEventStream(net::Responder& responder) {
+  responder.StartStream(200, {{"Content-Type", kEventStreamType},
+                              {"Cache-Control", "no-store"},
+                              {"X-Accel-Buffering", "no"}});
+}
+
+}  // namespace weft::server

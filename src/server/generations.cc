@@ -1,0 +1,72 @@
+#include "server/generations.h"
+
+#include <ctime>
+#include <memory>
+#include <utility>
+
+namespace weft::server {
+
+api::ApiResult<std::optional<uint64_t>> Generations::SeedOf(const KeyedCall& call) {
+  return ledger_.SeedOf(call, std::time(nullptr));
+}
+
+GoOn Generations::Continue(const swarm::Request& request) {
+  return [this, request](const std::vector<int32_t>& answer_ids, RequestCallbacks callbacks) {
+    swarm::Request rest = request;
+    rest.prompt_ids.insert(rest.prompt_ids.end(), answer_ids.begin(), answer_ids.end());
+    if (rest.max_tokens != UINT32_MAX) rest.max_tokens -= static_cast<uint32_t>(answer_ids.size());
+    return host_.Submit(std::move(rest), std::move(callbacks));
+  };
+}
+
+Generate Generations::Begin(const std::optional<KeyedCall>& keyed, swarm::Request request) {
+  if (!keyed) {
+    return [this, request = std::move(request)](RequestCallbacks callbacks) {
+      return host_.Submit(request, std::move(callbacks));
+    };
+  }
+  if (Generate resumed = resumed_.Take(*keyed)) return resumed;
+  return BeginNoted(*keyed, std::move(request));
+}
+
+// The ledger knows of it as soon as the core has accepted it: what is refused leaves no entry,
+// however often it is tried.
+Generate Generations::BeginNoted(const KeyedCall& call, swarm::Request request) {
+  journal::pb::RequestBegun begun;
+  begun.set_key(call.key);
+  begun.set_digest(call.digest);
+  begun.set_seed(*request.sampling.seed);
+  begun.set_prompt_tokens(static_cast<uint32_t>(request.prompt_ids.size()));
+  // A grammar is not noted: after a restart such a request is asked again, not gone on with.
+  if (note_prompts_ && request.constraint == nullptr)
+    *begun.mutable_generation() = ToRecord(request);
+  struct Noted {
+    std::optional<RequestLedger::Run> run;
+    bool is_over = false;
+  };
+  return
+      [this, begun = std::move(begun), request = std::move(request)](RequestCallbacks callbacks) {
+        const auto noted = std::make_shared<Noted>();
+        const auto begin = [this, noted, begun] {
+          if (!noted->run) noted->run = ledger_.Begin(begun, std::time(nullptr));
+        };
+        callbacks.on_token = [this, noted, begin,
+                              take = std::move(callbacks.on_token)](const swarm::EmitToken& token) {
+          begin();
+          ledger_.AddToken(*noted->run, token.token_id);
+          take(token);
+        };
+        callbacks.on_finish = [this, noted, finish = std::move(callbacks.on_finish)](
+                                  const swarm::FinishRequest& end) {
+          noted->is_over = true;
+          if (noted->run) ledger_.End(*noted->run, end.generated_tokens);
+          finish(end);
+        };
+        const swarm::RequestId id = host_.Submit(request, std::move(callbacks));
+        // What is refused is over by now: nothing comes between here and the loop's next turn.
+        if (!noted->is_over) begin();
+        return id;
+      };
+}
+
+}  // namespace weft::server

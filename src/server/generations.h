@@ -1,0 +1,44 @@
+// Generations: how the core is asked for an answer: at once, as a call with an Idempotency-Key that
+// the ledger knows of, or as one that a restart interrupted. All on the loop.
+#pragma once
+
+#include <optional>
+
+#include "journal/contents.h"
+#include "server/completion.h"
+#include "server/request_ledger.h"
+#include "server/resumed_answers.h"
+#include "server/swarm_host.h"
+
+namespace weft::server {
+
+class Generations {
+ public:
+  // `host` outlives this. `note_prompts`: the ledger is told them, so that requests can go on
+  // later.
+  Generations(SwarmHost& host, RequestLedger ledger, bool note_prompts)
+      : host_(host),
+        ledger_(std::move(ledger)),
+        note_prompts_(note_prompts),
+        resumed_(host, ledger_) {}
+
+  // Requests that the server before this one did not finish go on. Once.
+  void Resume(const journal::Contents& found) { resumed_.Start(found); }
+  // The seed that the call's answer has, if there is one; 422: the key came with another body.
+  api::ApiResult<std::optional<uint64_t>> SeedOf(const KeyedCall& call);
+  // REQUIRES: a seed; with `keyed`, SeedOf had no objection.
+  Generate Begin(const std::optional<KeyedCall>& keyed, swarm::Request request);
+  // What was said belongs to the prompt then. The core still holds its tokens, and those that
+  // follow are drawn as they would have been.
+  GoOn Continue(const swarm::Request& request);
+
+ private:
+  Generate BeginNoted(const KeyedCall& call, swarm::Request request);
+
+  SwarmHost& host_;
+  RequestLedger ledger_;
+  const bool note_prompts_;
+  ResumedAnswers resumed_;
+};
+
+}  // namespace weft::server

@@ -1,0 +1,117 @@
+#include "server/prompt_reader.h"
+
+#include <boost/json/array.hpp>
+#include <utility>
+#include <variant>
+
+#include "api/openai_response.h"
+#include "api/token_grammar.h"
+
+namespace weft::server {
+namespace json = boost::json;
+
+Prompt PromptReader::Read(Asked asked, std::string_view body) const {
+  Prompt prompt;
+  prompt.asked = std::move(asked);
+  prompt.error = ReadBody(prompt, body);
+  return prompt;
+}
+
+std::optional<api::ApiError> PromptReader::ReadBody(Prompt& prompt, std::string_view body) const {
+  const Asked& asked = prompt.asked;
+  if (!asked.idempotency_key.empty()) {
+    auto call = MakeKeyedCall(asked.idempotency_key, asked.dialect->name(), body);
+    if (auto* refused = std::get_if<api::ApiError>(&call)) return std::move(*refused);
+    prompt.call = std::move(std::get<KeyedCall>(call));
+  }
+  auto read = asked.dialect->Read(body, asked.salt, text_->default_sampling());
+  if (auto* refused = std::get_if<api::ApiError>(&read)) return std::move(*refused);
+  prompt.question = std::move(std::get<Question>(read));
+  const Question& question = prompt.question;
+  const api::ChatRequest& chat = question.chat;
+  if (chat.model != options_.model_name) return api::NoSuchModel(chat.model, options_.model_name);
+  if (auto error = CheckTokens(question)) return error;
+  if (auto error = text_->CheckThinking(chat)) return error;
+  if (auto error = ReadOpening(prompt)) return error;
+  if (!asked.prefix.empty()) return std::nullopt;
+  auto ids = Encode(question);
+  if (!ids.ok()) return api::FromError(ids.error());
+  prompt.ids = std::move(ids).value();
+  if (question.count) return std::nullopt;
+  prompt.reading.tools = std::make_shared<const chat::Tools>(chat.tools);
+  if (!question.prompt) {
+    prompt.reading.opens_thinking = text_->OpensThinking(prompt.ids);
+    if (options_.recurrent) prompt.marks = text_->SharedPositions(chat, prompt.ids);
+  }
+  return CompileForm(prompt);
+}
+
+// Those that a client names by number.
+std::optional<api::ApiError> PromptReader::CheckTokens(const Question& question) const {
+  if (options_.vocabulary == 0) return std::nullopt;
+  const auto check = [&](const char* field, int32_t id) -> std::optional<api::ApiError> {
+    if (static_cast<uint32_t>(id) < options_.vocabulary) return std::nullopt;
+    return api::RefuseField(field, "'" + std::string(field) + "' names the token " +
+                                       std::to_string(id) + "; the model has tokens 0 to " +
+                                       std::to_string(options_.vocabulary - 1) + ".");
+  };
+  for (const sampling::TokenBias& bias : question.chat.sampling.logit_bias)
+    if (auto error = check("logit_bias", bias.token_id)) return error;
+  if (!question.prompt) return std::nullopt;
+  if (const auto* ids = std::get_if<std::vector<int32_t>>(&*question.prompt))
+    for (const int32_t id : *ids)
+      if (auto error = check("prompt", id)) return error;
+  return std::nullopt;
+}
+
+Result<std::vector<int32_t>> PromptReader::Encode(const Question& question) const {
+  if (!question.prompt) return text_->EncodeChat(question.chat);
+  if (const auto* text = std::get_if<std::string>(&*question.prompt))
+    return text_->EncodeText(*text);
+  return std::get<std::vector<int32_t>>(*question.prompt);
+}
+
+// What the answer has to be, compiled here, where nobody waits for this thread alone.
+std::optional<api::ApiError> PromptReader::CompileForm(Prompt& prompt) const {
+  const auto& asked = prompt.question.chat.form;
+  if (!asked) return std::nullopt;
+  const auto compiled = asked->Compile();
+  if (!compiled.ok()) {
+    return api::ApiError{400,
+                         "'" + asked->field + "' cannot be followed. " + compiled.error().message(),
+                         "invalid_request_error", asked->field, ""};
+  }
+  const auto made = [&](std::string begins_behind) {
+    return std::make_shared<const api::TokenGrammar>(compiled.value(), text_->vocabulary_trie(),
+                                                     text_->tokenizer(), std::move(begins_behind));
+  };
+  prompt.form_behind_thoughts = made("");
+  prompt.constraint = made(text_->AnswerBeginsBehind(prompt.ids));
+  // What has a form is no call, and where it begins at once nothing of it is a thought.
+  prompt.question.chat.parses_calls = false;
+  if (text_->AnswerBeginsBehind(prompt.ids).empty()) prompt.question.chat.splits_thinking = false;
+  return std::nullopt;
+}
+
+// All messages of a PUT, the system messages of a chat.
+std::optional<api::ApiError> PromptReader::ReadOpening(Prompt& prompt) const {
+  const api::ChatRequest& chat = prompt.question.chat;
+  if (prompt.asked.prefix.empty() && chat.keep.empty()) return std::nullopt;
+  if (!prompt.asked.prefix.empty() && !(chat.keep.empty() && chat.cache_salt.empty()))
+    return api::ApiError{400,
+                         "'keep' and 'cache_salt' are of chats; the path names this prefix, which "
+                         "is for all chats of a key.",
+                         "invalid_request_error", chat.keep.empty() ? "cache_salt" : "keep", ""};
+  json::array messages = prompt.asked.prefix.empty() ? api::OpeningOf(chat) : chat.messages;
+  if (messages.empty() && chat.tools.empty())
+    return api::ApiError{400,
+                         "'keep' is about the system messages that a chat begins with, and "
+                         "'messages' begins with none.",
+                         "invalid_request_error", "keep", ""};
+  auto opening = text_->EncodeOpening(chat, std::move(messages));
+  if (!opening.ok()) return api::FromError(opening.error());
+  prompt.opening = std::move(opening).value();
+  return std::nullopt;
+}
+
+}  // namespace weft::server

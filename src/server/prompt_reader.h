@@ -1,0 +1,65 @@
+// PromptReader: what a body asks becomes tokens, and the form that its answer must have an
+// automaton: all that takes time before the core is asked. Any number of threads may use one.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "api/model_text.h"
+#include "server/completion.h"
+#include "server/dialect.h"
+#include "server/request_ledger.h"
+#include "swarm/events.h"
+
+namespace weft::server {
+
+// What a body is read for, beside itself.
+struct Asked {
+  std::shared_ptr<const Dialect> dialect;
+  std::string client, salt;  // of net::HttpRequest
+  std::string idempotency_key;
+  std::string prefix;  // that is to be kept; "": an answer is wanted
+};
+
+struct Prompt {
+  Asked asked;
+  std::optional<api::ApiError> error;  // then nothing below counts
+  std::optional<KeyedCall> call;
+  Question question;
+  std::vector<int32_t> opening;  // that is to be kept
+  std::vector<int32_t> ids;
+  std::vector<uint32_t> marks;  // swarm::Request::marks
+  AnswerReading reading;
+  std::shared_ptr<const sampling::Constraint> constraint;
+  // The same of an answer whose thoughts were ended.
+  std::shared_ptr<const sampling::Constraint> form_behind_thoughts;
+};
+
+class PromptReader {
+ public:
+  struct Options {
+    std::string model_name;
+    bool recurrent = false;   // the model has layers with recurrent state
+    uint32_t vocabulary = 0;  // tokens that the model has; 0: not known
+  };
+  PromptReader(Options options, std::shared_ptr<const api::ModelText> text)
+      : options_(std::move(options)), text_(std::move(text)) {}
+
+  Prompt Read(Asked asked, std::string_view body) const;
+
+ private:
+  std::optional<api::ApiError> ReadBody(Prompt& prompt, std::string_view body) const;
+  std::optional<api::ApiError> CheckTokens(const Question& question) const;
+  std::optional<api::ApiError> ReadOpening(Prompt& prompt) const;
+  Result<std::vector<int32_t>> Encode(const Question& question) const;
+  std::optional<api::ApiError> CompileForm(Prompt& prompt) const;
+
+  const Options options_;
+  const std::shared_ptr<const api::ModelText> text_;
+};
+
+}  // namespace weft::server
