@@ -47,15 +47,20 @@ build_web() {
   end_stamp web
 }
 
-# The program alone, without the tests: what `./dev run` waits for.
+# The program alone, without the tests. Usage: build_program [ninja option...]
+build_program() {
+  begin_stamp program
+  build_preset release "$@" weft
+  end_stamp program
+}
+
+# What `./dev run` waits for.
 weft_up_to_date() {
   ready_native
   if [ -x "$weft" ] && ! is_stale native "${native_sources[@]}"; then return 0; fi
   if [ -x "$weft" ] && ! is_stale program "${native_sources[@]}"; then return 0; fi
   say "Building weft (the first time takes some minutes)"
-  begin_stamp program
-  build_preset release weft
-  end_stamp program
+  build_program
 }
 
 web_up_to_date() {

@@ -10,25 +10,26 @@ types||tsc over pages, workers and tests
 eslint||lint rules of the web workspace
 web-unit|data|unit tests of the web packages
 web-build||the page, as weft serves it
-build||weft and its tests, optimised, assertions on
+program||weft itself, optimised, assertions on
+build|program|unit tests of all C++ modules, built the same way
 clang-tidy||clang-tidy of changed files
 data||the reference data that tests read, unpacked
 oracles|data|what other implementations answer, for unit tests to compare with
-unit|build data oracles|unit tests of all C++ modules
-model|build|the embedded model as a package
-conformance|build model data|cases of tests/conformance
-sim|build|1,000 simulated swarms with faults
+unit|program build data oracles|unit tests of all C++ modules
+model|program|the embedded model as a package
+conformance|program model data|cases of tests/conformance
+sim|program|1,000 simulated swarms with faults
 fuzz-build||fuzz targets with clang, address and undefined-behaviour sanitizers
 fuzz|fuzz-build|a few seconds of every fuzz target
-clone|build data|a copy of the tracked files alone has every test and its data
-processes|build web-build model data|servers, native and headless workers without a browser
-e2e|build web-build model data|browser tabs and native workers together
-more-data|build model|deep: unit tests and conformance with other reference data, $WEFT_MORE_DATA
-clang-tidy-all|build|deep: clang-tidy of every file
-sim-long|build|deep: 5,000 simulated swarms
+clone|program build data|a copy of the tracked files alone has every test and its data
+processes|program web-build model data|servers, native and headless workers without a browser
+e2e|program web-build model data|browser tabs and native workers together
+more-data|program build model|deep: unit tests and conformance with other data, $WEFT_MORE_DATA
+clang-tidy-all|program build|deep: clang-tidy of every file
+sim-long|program|deep: 5,000 simulated swarms
 fuzz-long|fuzz-build|deep: a minute of every fuzz target
 asan-ubsan||deep: unit tests under address and undefined-behaviour sanitizers
-asan-commands|model|deep: starts, refusals and ends of commands under these sanitizers
+asan-commands|program model|deep: starts, refusals and ends of commands under these sanitizers
 tsan||deep: unit tests under the thread sanitizer
 '
 deep_steps="more-data clang-tidy-all sim-long fuzz-long asan-ubsan asan-commands tsan"
@@ -66,18 +67,22 @@ run_lane() {
   for name in "$@"; do run_step "$name"; done
 }
 
-# The order is for two cores: what compiles on one side, what waits or is single-threaded on the
-# other. What compiles, fuzzes or converts beside browsers takes only what they leave (SCHED_IDLE):
-# tabs, and GPUs made of software, that lack a processor for seconds test patience, not weft.
+# The order is for two cores. Tests with browsers wait for much, so they begin as soon as there is a
+# program and a page; what compiles, fuzzes or converts beside them takes only what they leave
+# (SCHED_IDLE): tabs, and GPUs made of software, that lack a processor for seconds test patience,
+# not weft. Unit tests come last: they need what is compiled meanwhile.
 run_everything() {
   run_lane tidy format tools types eslint web-build data oracles &
-  run_lane build
+  run_lane program
   wait
   run_lane model
+  idle_lane build &
+  local tests_built=$!
   idle_lane fuzz-build clang-tidy fuzz &
-  idle_lane conformance sim clone &
-  run_lane unit
-  run_lane web-unit processes e2e # web-unit runs weft, too
+  idle_lane conformance sim &
+  run_lane processes e2e web-unit # web-unit runs weft, too
+  wait "$tests_built"
+  run_lane unit clone
   wait
 }
 
@@ -124,7 +129,7 @@ prepare_for() {
         ready_tools
         ;;
       format) apt_ready clang-format ;;
-      build | unit | model | sim*) ready_native ;;
+      program | build | unit | model | sim*) ready_native ;;
       fuzz* | clang-tidy* | asan-* | tsan) ready_clang ;;
       processes | e2e)
         ready_browser

@@ -10,6 +10,8 @@ not_there() {
 
 count() { node tools/setup/counts.mjs "$@" > "${WEFT_COUNTS:-/dev/null}"; }
 
+# What does not compile shall not hide what else does not.
+step_program() { build_program -k 0; }
 step_build() { build_native -k 0; }
 step_web_build() { build_web; }
 

@@ -85,8 +85,9 @@ class Loaded {
     return new Loaded(name, engine, source, referenceOf(name));
   }
 
+  // Enough for every promise; a GPU made of software takes its time for each.
   get ids(): readonly number[] {
-    return this.reference.ids;
+    return this.reference.ids.slice(0, 26);
   }
 
   get others(): number[] {
@@ -118,7 +119,7 @@ function at(session: number, generation: number, firstPosition: number): Place {
 }
 
 async function expectReference(model: Loaded): Promise<void> {
-  const logits = await model.logits(at(1, 0, 0), model.ids);
+  const logits = await model.logits(at(1, 0, 0), model.reference.ids);
   let worst = 0;
   for (const [i, value] of logits.entries()) {
     const expected = model.reference.logits[i]!;
@@ -134,14 +135,22 @@ async function expectReference(model: Loaded): Promise<void> {
 async function expectAnyCut(model: Loaded): Promise<void> {
   const { ids } = model;
   const whole = await model.logits(at(1, 0, 0), ids);
+  // How many tokens each step has: as prompts begin, as they are cut, as answers go on.
+  const cuts = [
+    [1, 25],
+    [7, 7, 7, 5],
+    [20, 1, 1, 1, 1, 1, 1],
+  ];
   let session = 1;
-  for (const chunk of [1, 7, ids.length - 1]) {
+  for (const counts of cuts) {
     ++session;
     const parts: number[] = [];
-    for (let first = 0; first < ids.length; first += chunk) {
-      parts.push(...(await model.logits(at(session, 0, first), ids.slice(first, first + chunk))));
+    let first = 0;
+    for (const count of counts) {
+      parts.push(...(await model.logits(at(session, 0, first), ids.slice(first, first + count))));
+      first += count;
     }
-    expect(parts, `chunks of ${chunk}`).toEqual(whole);
+    expect(parts, `steps of ${counts.join(" ")} tokens`).toEqual(whole);
   }
 }
 
