@@ -57,6 +57,11 @@ void FieldReader::Fail(const std::string& name, const json::value& value,
                        "'" + whole + "' is " + ShownValue(value) + "; expected " + expected + ".");
 }
 
+void FieldReader::FailMissing(const std::string& name, const std::string& expected) {
+  const std::string whole = prefix_ + name;
+  Fail(RefuseField(whole, "'" + whole + "' is missing; expected " + expected + "."));
+}
+
 bool FieldReader::Bool(const char* name, bool if_absent) {
   const json::value* value = Find(name);
   if (value == nullptr) return if_absent;

@@ -56,6 +56,8 @@ class FieldReader {
     if (!error_) error_ = error;
   }
   void Fail(const std::string& name, const boost::json::value& value, const std::string& expected);
+  // Of one that has to be there.
+  void FailMissing(const std::string& name, const std::string& expected);
 
  private:
   const boost::json::object& object_;

@@ -1,10 +1,10 @@
 #include "api/openai_request.h"
 
 #include <algorithm>
-#include <boost/json/parse.hpp>
 #include <charconv>
 #include <cmath>
 
+#include "api/chat_messages.h"
 #include "api/field_reader.h"
 #include "api/request_fields.h"
 
@@ -42,23 +42,6 @@ ApiResult<json::value> ContentText(const json::value* content, const std::string
   return json::value(json::string(text));
 }
 
-// Clients send thoughts back under either name; templates look for one of three. gpt-oss's refuses
-// thoughts beside the content of a message with calls, which it takes for them.
-void NameReasoning(json::object& message) {
-  const json::value* thoughts = message.if_contains("reasoning_content");
-  if (thoughts == nullptr || thoughts->is_null()) thoughts = message.if_contains("reasoning");
-  if (thoughts == nullptr || !thoughts->is_string()) return;
-  const json::value text = *thoughts;
-  message["reasoning_content"] = text;
-  message.emplace("reasoning", text);
-  const json::value* content = message.if_contains("content");
-  const bool has_content = content != nullptr && content->is_string() && *content != "";
-  if (!has_content || !message.contains("tool_calls")) message.emplace("thinking", text);
-}
-
-// OpenAI's `arguments` are JSON in a string; the chat templates of models are written for the
-// object itself. What is no object in JSON stays the text that it is: a model wrote it, and may
-// have erred.
 std::optional<ApiError> ReadToolCalls(const std::string& where, json::object& message) {
   json::value* calls = message.if_contains("tool_calls");
   if (calls == nullptr || calls->is_null()) return std::nullopt;
@@ -76,12 +59,7 @@ std::optional<ApiError> ReadToolCalls(const std::string& where, json::object& me
                              "\"arguments\"}}.");
     }
     json::value* arguments = function->as_object().if_contains("arguments");
-    if (arguments == nullptr || !arguments->is_string()) continue;
-    json::parse_options options;
-    options.max_depth = kMaxBodyDepth;
-    boost::system::error_code error;
-    json::value parsed = json::parse(arguments->as_string(), error, {}, options);
-    if (!error && parsed.is_object()) *arguments = std::move(parsed);
+    if (arguments != nullptr) ReadArguments(*arguments);
   }
   return std::nullopt;
 }

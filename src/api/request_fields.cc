@@ -259,12 +259,11 @@ bool HasPenalties(const json::object& request) {
     return value != nullptr && !value->is_null() && !AreEqual(*value, neutral);
   };
   return is_set("presence_penalty", 0) || is_set("frequency_penalty", 0) ||
-         is_set("repetition_penalty", 1);
+         is_set("repetition_penalty", 1) || is_set("repeat_penalty", 1);
 }
 
-std::optional<ApiError> Check(const RequestField& field, const json::value& value,
-                              const json::object& request) {
-  const std::string name(field.name);
+std::optional<ApiError> Check(const RequestField& field, const std::string& name,
+                              const json::value& value, const json::object& request) {
   if (field.handling == Handling::kIgnored || IsOneOf(value, field.neutral)) return std::nullopt;
   if (field.handling == Handling::kRefused) {
     if (field.name == "repeat_last_n" && !HasPenalties(request)) return std::nullopt;
@@ -282,9 +281,9 @@ std::optional<ApiError> Check(const RequestField& field, const json::value& valu
 }  // namespace
 
 std::string ServerNames(std::string_view servers) {
-  constexpr std::pair<char, const char*> kNames[] = {{'O', "OpenAI"}, {'V', "vLLM"},
-                                                     {'S', "SGLang"}, {'L', "llama.cpp"},
-                                                     {'T', "TGI"},    {'W', "weft"}};
+  constexpr std::pair<char, const char*> kNames[] = {
+      {'O', "OpenAI"}, {'V', "vLLM"}, {'S', "SGLang"},    {'L', "llama.cpp"},
+      {'T', "TGI"},    {'W', "weft"}, {'A', "Anthropic"}, {'M', "Ollama"}};
   std::string names;
   for (const auto& [letter, name] : kNames) {
     if (servers.find(letter) == std::string_view::npos) continue;
@@ -297,23 +296,26 @@ std::span<const RequestField> RequestFields() {
   return kFields;
 }
 
-std::optional<ApiError> RefuseFields(const json::object& request) {
+std::optional<ApiError> RefuseFields(const json::object& request, const FieldTable& table) {
   for (const auto& [key, value] : request) {
     const std::string_view name(key.data(), key.size());
-    const std::span<const RequestField> fields = RequestFields();
-    const auto field = std::find_if(fields.begin(), fields.end(),
+    const std::string shown = std::string(table.prefix) + std::string(name.substr(0, 100));
+    const auto field = std::find_if(table.fields.begin(), table.fields.end(),
                                     [&](const RequestField& known) { return known.name == name; });
-    if (field == fields.end()) {
-      const std::string shown(name.substr(0, 100));
-      return RefuseField(shown,
-                         "'" + shown +
-                             "' is no field that weft knows; docs/api.md has all of them. It "
-                             "might change the answer, so it is not passed over.");
+    if (field == table.fields.end()) {
+      return RefuseField(shown, "'" + shown + "' is no field that weft knows; " +
+                                    std::string(table.document) +
+                                    " has all of them. It might change the answer, so it is not "
+                                    "passed over.");
     }
     if (value.is_null()) continue;
-    if (auto error = Check(*field, value, request)) return error;
+    if (auto error = Check(*field, shown, value, request)) return error;
   }
   return std::nullopt;
+}
+
+std::optional<ApiError> RefuseFields(const json::object& request) {
+  return RefuseFields(request, {RequestFields(), "docs/api.md"});
 }
 
 std::string ShownValue(const json::value& value) {

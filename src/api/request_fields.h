@@ -1,6 +1,6 @@
-// Every field that a chat request may have: those of OpenAI and of the servers that people move
-// from, and what weft does with each. A field that would change the answer is followed or refused,
-// never passed over; docs/api.md shows the same table, and a test compares them.
+// Every field that a request may have, and what weft does with each: here those of OpenAI's chats
+// and of the servers that people move from. A field that would change the answer is followed or
+// refused, never passed over; a document shows the same table, and a test compares them.
 #pragma once
 
 #include <boost/json/object.hpp>
@@ -22,8 +22,8 @@ enum class Handling {
 
 struct RequestField {
   std::string_view name;
-  // Who has it: O OpenAI, V vLLM, S SGLang, L llama.cpp, T Text Generation Inference, W
-  // weft alone.
+  // Who has it: O OpenAI, V vLLM, S SGLang, L llama.cpp, T Text Generation Inference, W weft alone,
+  // A Anthropic, M Ollama.
   std::string_view servers;
   Handling handling = Handling::kRefused;
   // Of kRefused: values that change nothing, a JSON array without its brackets. Of kDone: all that
@@ -32,11 +32,19 @@ struct RequestField {
   std::string_view why;
 };
 
+// The fields of one kind of object.
+struct FieldTable {
+  std::span<const RequestField> fields;
+  std::string_view document;     // that shows them
+  std::string_view prefix = {};  // in front of names in errors: "options."
+};
+
 std::span<const RequestField> RequestFields();
 // "OpenAI, vLLM" of "OV".
 std::string ServerNames(std::string_view servers);
 
 // The first field that cannot be followed, or that nobody knows; nullopt: none.
+std::optional<ApiError> RefuseFields(const boost::json::object& request, const FieldTable& table);
 std::optional<ApiError> RefuseFields(const boost::json::object& request);
 
 // The beginning of a value as JSON, for a message; never half a character.
