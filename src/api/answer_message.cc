@@ -5,9 +5,13 @@
 namespace weft::api {
 namespace json = boost::json;
 
+std::string CallId(const chat::Event& event, bool short_ids, const char* prefix) {
+  if (!event.id.empty()) return event.id;
+  return short_ids ? SecureRandomHex(5).substr(0, 9) : prefix + SecureRandomHex(12);
+}
+
 json::object AnswerMessage::BeginCall(const chat::Event& event) {
-  std::string id = event.id;
-  if (id.empty()) id = short_ids_ ? SecureRandomHex(5).substr(0, 9) : "call_" + SecureRandomHex(12);
+  const std::string id = CallId(event, short_ids_, "call_");
   json::object call = {
       {"id", id}, {"type", "function"}, {"function", {{"name", event.text}, {"arguments", ""}}}};
   calls_.push_back(call);

@@ -10,9 +10,13 @@
 
 namespace weft::api {
 
+// The id of a call that begins: the one that the model wrote, else `prefix` and something random.
+// `short_ids`: nine letters and digits (chat::Format).
+std::string CallId(const chat::Event& event, bool short_ids, const char* prefix);
+
 class AnswerMessage {
  public:
-  // `short_ids`: ids of calls have nine letters and digits (chat::Format).
+  // `short_ids`: of CallId.
   explicit AnswerMessage(bool short_ids) : short_ids_(short_ids) {}
 
   // A delta for each event that has one. Those of a call: the first has its index, id, type, name

@@ -5,7 +5,7 @@
 namespace weft::api {
 namespace {
 
-constexpr RequestField kFields[] = {
+constexpr RequestField kMessageFields[] = {
     {"model", "A", Handling::kDone, "", ""},
     {"messages", "A", Handling::kDone, "", ""},
     {"max_tokens", "A", Handling::kDone, "", ""},
@@ -40,7 +40,7 @@ constexpr RequestField kFields[] = {
 }  // namespace
 
 FieldTable AnthropicFields() {
-  return {kFields, "docs/anthropic.md"};
+  return {kMessageFields, "docs/anthropic.md"};
 }
 
 }  // namespace weft::api

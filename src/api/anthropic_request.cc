@@ -188,7 +188,10 @@ ApiResult<ChatRequest> ParseAnthropicRequest(ByteSpan body, const sampling::Para
   request.sampling = defaults;
   request.model = fields.Model();
   if (fields.error()) return *fields.error();
-  if (auto error = RefuseFields(object, AnthropicFields())) return *error;
+  if (auto error = RefuseFields(object, AnthropicFields())) {
+    if (error->param == "thread") error->code = kNoThreads;
+    return *error;
+  }
   if (auto error =
           ReadAnthropicMessages(fields.Find("system"), fields.Find("messages"), &request.messages))
     return *error;

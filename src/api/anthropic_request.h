@@ -11,6 +11,10 @@ namespace weft::api {
 
 FieldTable AnthropicFields();
 
+// The code of the refusal of 'thread', by which Anthropic's client knows to send the whole
+// conversation in its place.
+inline constexpr const char* kNoThreads = "thread_unsupported_request";
+
 // `counts_only`: its tokens are counted and it is not answered, so that 'max_tokens' may be absent.
 ApiResult<ChatRequest> ParseAnthropicRequest(ByteSpan body,
                                              const sampling::Parameters& defaults = {},

@@ -1,5 +1,5 @@
-// What weft does with each field of Ollama's requests (its documentation of 2026 and the npm package
-// ollama 0.6.4).
+// What weft does with each field of Ollama's requests (its documentation of 2026 and the npm
+// package ollama 0.6.4).
 #include "api/ollama_request.h"
 
 namespace weft::api {

@@ -13,15 +13,6 @@ json::value OrNull(const std::string& text) {
   return text.empty() ? json::value(nullptr) : json::value(text);
 }
 
-std::string Utf8(const std::string& text) {
-  if (utf8::FindInvalid(text) == std::string::npos) return text;
-  std::string valid;
-  utf8::LossyDecoder decoder;
-  decoder.Push(text, valid);
-  decoder.Flush(valid);
-  return valid;
-}
-
 json::object ModelObject(const std::string& model, int64_t created) {
   return {{"id", model}, {"object", "model"}, {"created", created}, {"owned_by", "weft"}};
 }
@@ -59,6 +50,15 @@ json::object ChanceJson(const TokenChance& chance) {
 }
 
 }  // namespace
+
+std::string Utf8(const std::string& text) {
+  if (utf8::FindInvalid(text) == std::string::npos) return text;
+  std::string valid;
+  utf8::LossyDecoder decoder;
+  decoder.Push(text, valid);
+  decoder.Flush(valid);
+  return valid;
+}
 
 std::string ErrorJson(const ApiError& error) {
   return json::serialize(ErrorObject(error));

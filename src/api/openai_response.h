@@ -17,6 +17,8 @@ namespace weft::api {
 // Texts that are not UTF-8, such as what a client sent, come out with U+FFFD in place of what is
 // not.
 std::string ErrorJson(const ApiError& error);
+// Such a text for other forms of errors.
+std::string Utf8(const std::string& text);
 // What an error of the core looks like to a client: status and type by code.
 ApiError FromError(const Error& error);
 

@@ -183,7 +183,8 @@ void ChatRoutes::Start(Prompt prompt, std::shared_ptr<net::Responder> responder)
     rest.constraint = prompt.form_behind_thoughts;
     go_on = generations_.Continue(rest);
   }
-  Writers writers = question.write({std::time(nullptr), options_.model_name, *text_}, responder);
+  Writers writers = question.write(
+      {std::time(nullptr), options_.model_name, *text_, prompt.ids.size()}, responder);
   Completion::Start({host_, loop_, *text_, options_.wait}, question.chat, prompt.reading,
                     generations_.Begin(prompt.call, std::move(request)), std::move(go_on),
                     std::move(writers.front()));

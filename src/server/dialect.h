@@ -23,6 +23,7 @@ struct AnswerHead {
   int64_t created_s = 0;  // Unix time
   std::string model;
   const api::ModelText& text;
+  size_t prompt_tokens = 0;
 };
 
 // What a body comes to.

@@ -11,6 +11,7 @@
 
 #include "base/random.h"
 #include "net/tls.h"
+#include "server/dialect_routes.h"
 #include "server/metrics.h"
 #include "server/responses.h"
 #include "server/worker_socket.h"
@@ -204,7 +205,9 @@ std::vector<Route> MakeRoutes(const RouteParts& parts) {
          return AttachWorkerSocket(*host, request.remote_address, is_owner, socket);
        }},
   };
-  for (Route& route : PrefixRoutes(chat, chat_body_bytes)) routes.push_back(std::move(route));
+  for (auto& more : {PrefixRoutes(chat, chat_body_bytes), AnthropicRoutes(chat, chat_body_bytes),
+                     OllamaRoutes(chat, chat_body_bytes)})
+    routes.insert(routes.end(), more.begin(), more.end());
   if (files == nullptr) return routes;
   for (const std::string& path : files->Paths()) {
     routes.push_back(

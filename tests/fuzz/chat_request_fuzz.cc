@@ -1,21 +1,55 @@
-// The body of POST /v1/chat/completions: whatever comes is a request or a refusal in valid UTF-8.
+// Bodies of requests in each form: whatever comes is a request or a refusal in valid UTF-8, in the
+// words of each API.
 #include <cstdint>
 #include <cstdlib>
+#include <optional>
 #include <variant>
 
+#include "api/anthropic_request.h"
+#include "api/anthropic_response.h"
+#include "api/ollama_request.h"
+#include "api/ollama_response.h"
 #include "api/openai_request.h"
 #include "api/openai_response.h"
 #include "text/utf8.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  const auto parsed = weft::api::ParseChatRequest({data, size});
-  if (const auto* chat = std::get_if<weft::api::ChatRequest>(&parsed)) {
-    if (chat->messages.empty()) std::abort();
-    return 0;
+namespace {
+
+void CheckText(const std::string& text) {
+  if (weft::utf8::FindInvalid(text) != std::string::npos) std::abort();
+}
+
+template <typename T>
+void Check(const weft::api::ApiResult<T>& parsed, bool (*is_good)(const T&)) {
+  if (const auto* request = std::get_if<T>(&parsed)) {
+    if (!is_good(*request)) std::abort();
+    return;
   }
   const auto& error = std::get<weft::api::ApiError>(parsed);
   if (error.status != 400) std::abort();
-  if (weft::utf8::FindInvalid(error.message) != std::string::npos) std::abort();
-  if (weft::utf8::FindInvalid(weft::api::ErrorJson(error)) != std::string::npos) std::abort();
+  CheckText(error.message);
+  CheckText(weft::api::ErrorJson(error));
+  CheckText(weft::api::AnthropicErrorJson(error));
+  CheckText(weft::api::OllamaErrorJson(error));
+}
+
+bool HasMessages(const weft::api::ChatRequest& chat) {
+  return !chat.messages.empty();
+}
+
+bool AsksOrLoads(const weft::api::OllamaRequest& request) {
+  const bool asks = !request.chat.messages.empty() || request.raw;
+  return asks == request.load.empty();
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const weft::ByteSpan body{data, size};
+  Check(weft::api::ParseChatRequest(body), HasMessages);
+  Check(weft::api::ParseAnthropicRequest(body), HasMessages);
+  Check(weft::api::ParseAnthropicRequest(body, {}, /*counts_only=*/true), HasMessages);
+  Check(weft::api::ParseOllamaChat(body), AsksOrLoads);
+  Check(weft::api::ParseOllamaGenerate(body), AsksOrLoads);
   return 0;
 }

@@ -1,0 +1,89 @@
+#include "server/dialect_routes.h"
+
+#include <boost/json/object.hpp>
+#include <boost/json/serialize.hpp>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "server/anthropic_answers.h"
+#include "server/ollama_answers.h"
+#include "server/responses.h"
+#include "wire/version.h"
+
+namespace weft::server {
+namespace json = boost::json;
+
+namespace {
+
+using Handle = std::function<void(net::HttpRequest, std::shared_ptr<net::Responder>)>;
+using Refuse = net::HttpResponse (*)(const api::ApiError&);
+
+// Clients look whether a server is new enough for what they ask: this is the version of Ollama
+// whose requests are understood.
+constexpr const char* kOllamaVersion = "0.12.6";
+constexpr size_t kSmallBodyBytes = 1 << 20;
+
+Route RouteOf(std::string method, std::string path, size_t body_bytes, Refuse refuse,
+              Handle handle) {
+  Route route;
+  route.method = std::move(method);
+  route.path = std::move(path);
+  route.secret = Secret::kApiKey;
+  route.body_limit_bytes = body_bytes;
+  route.handle = std::move(handle);
+  route.refuse = refuse;
+  return route;
+}
+
+Handle AnswersAs(ChatRoutes* chat, std::shared_ptr<const Dialect> dialect) {
+  return [chat, dialect](net::HttpRequest request, std::shared_ptr<net::Responder> responder) {
+    chat->Answer(dialect, std::move(request), std::move(responder));
+  };
+}
+
+// What Ollama does and weft does not: 501 with a sentence.
+Route NotDone(std::string method, std::string path, std::string instead) {
+  const std::string sentence = "weft has no " + path + ": " + std::move(instead);
+  return RouteOf(
+      std::move(method), std::move(path), kSmallBodyBytes, OllamaErrorResponse,
+      [sentence](const net::HttpRequest&, const std::shared_ptr<net::Responder>& responder) {
+        responder->Send(OllamaErrorResponse({501, sentence}));
+      });
+}
+
+}  // namespace
+
+std::vector<Route> AnthropicRoutes(ChatRoutes* chat, size_t body_bytes) {
+  return {RouteOf("POST", "/v1/messages", body_bytes, AnthropicErrorResponse,
+                  AnswersAs(chat, std::make_shared<AnthropicDialect>())),
+          RouteOf("POST", "/v1/messages/count_tokens", body_bytes, AnthropicErrorResponse,
+                  AnswersAs(chat, std::make_shared<AnthropicCountDialect>()))};
+}
+
+std::vector<Route> OllamaRoutes(ChatRoutes* chat, size_t body_bytes) {
+  using Kind = OllamaDialect::Kind;
+  const std::string no_vectors = "this model writes text and makes no embeddings.";
+  const std::string one_model =
+      "a server has the one model that it was started with; 'weft pull', 'weft list' and 'weft rm' "
+      "look after models.";
+  return {RouteOf("POST", "/api/chat", body_bytes, OllamaErrorResponse,
+                  AnswersAs(chat, std::make_shared<OllamaDialect>(Kind::kChat))),
+          RouteOf("POST", "/api/generate", body_bytes, OllamaErrorResponse,
+                  AnswersAs(chat, std::make_shared<OllamaDialect>(Kind::kGenerate))),
+          RouteOf("GET", "/api/version", 0, OllamaErrorResponse,
+                  [](const net::HttpRequest&, const std::shared_ptr<net::Responder>& responder) {
+                    responder->Send(JsonResponse(
+                        200, json::serialize(json::object{{"version", kOllamaVersion},
+                                                          {"weft", wire::kServerVersion}})));
+                  }),
+          NotDone("POST", "/api/embed", no_vectors),
+          NotDone("POST", "/api/embeddings", no_vectors),
+          NotDone("POST", "/api/pull", one_model),
+          NotDone("POST", "/api/push", one_model),
+          NotDone("POST", "/api/create", one_model),
+          NotDone("POST", "/api/copy", one_model),
+          NotDone("DELETE", "/api/delete", one_model)};
+}
+
+}  // namespace weft::server
