@@ -71,7 +71,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         BadCase{"", "", "not valid JSON"}, BadCase{"[]", "", "JSON object"},
         BadCase{"{\"a\":1,}", "", "at byte 7 of 8"}, BadCase{"{} {}", "", "not valid JSON"},
-        BadCase{"{\"messages\":[]}", "model", "'model'"},
+        BadCase{"{\"messages\":[]}", "messages", "non-empty array"},
         BadCase{"{\"model\":\"m\"}", "messages", "non-empty array"},
         BadCase{"{\"model\":\"m\",\"messages\":[]}", "messages", "non-empty array"},
         BadCase{"{\"model\":\"m\",\"messages\":[{\"role\":\"king\",\"content\":\"x\"}]}",
@@ -87,8 +87,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{"{" MESSAGES ",\"max_tokens\":1.5}", "max_tokens", "integer"},
         BadCase{"{" MESSAGES ",\"max_tokens\":5,\"max_completion_tokens\":6}", "max_tokens",
                 "the 6 of 'max_completion_tokens'"},
-        BadCase{"{" MESSAGES ",\"n\":2}", "n", "one choice"},
-        BadCase{"{" MESSAGES ",\"n\":0}", "n", "'n' is 0; weft supports 1 only"},
+        BadCase{"{" MESSAGES ",\"n\":9}", "n", "'n' is 9; expected an integer from 1 to 8"},
+        BadCase{"{" MESSAGES ",\"n\":0}", "n", "from 1 to 8"},
         BadCase{"{" MESSAGES ",\"stop\":[\"a\",5]}", "stop", "has 5"},
         BadCase{"{" MESSAGES ",\"logit_bias\":[]}", "logit_bias", "is []; expected an object"},
         BadCase{"{" MESSAGES ",\"tools\":5}", "tools", "is 5; expected an array"},
@@ -123,7 +123,6 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{"{" MESSAGES ",\"thinking_token_budget\":0.5}", "thinking_token_budget", "integer"},
         BadCase{"{" MESSAGES ",\"tool_choice\":\"required\"}", "tool_choice", "only"},
         BadCase{"{" MESSAGES ",\"modalities\":[\"text\",\"audio\"]}", "modalities", "only"},
-        BadCase{"{" MESSAGES ",\"store\":true}", "store", "false only"},
         BadCase{"{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":"
                 "\"input_audio\",\"input_audio\":{}}]}]}",
                 "messages[0].content", "\"input_audio\""},
@@ -134,7 +133,7 @@ TEST(ChatRequest, TakesWhatChangesNothing) {
   const ChatRequest chat = Accepted(
       "{" MESSAGES
       ",\"response_format\":{\"type\":\"text\"},\"tool_choice\":\"auto\",\"functions\":null,"
-      "\"parallel_tool_calls\":true,\"modalities\":[\"text\"],\"store\":false,\"n\":1,"
+      "\"parallel_tool_calls\":true,\"modalities\":[\"text\"],\"store\":true,\"n\":1,"
       "\"metadata\":{\"a\":\"b\"},\"tools\":[{\"type\":\"function\"}]}");
   EXPECT_EQ(chat.tools.size(), 1u);
 }
@@ -183,7 +182,7 @@ TEST(ChatRequest, RefusesDeepNesting) {
 
 TEST(Responses, ChunksAreEventsOfOneJsonObject) {
   const CompletionHead head = {"chatcmpl-1", 5, "m"};
-  const std::string event = ChunkEvent(head, {{"content", "a\n\"b\""}}, "");
+  const std::string event = ChunkEvent(head, 0, {{"content", "a\n\"b\""}}, "");
   ASSERT_TRUE(event.starts_with("data: ") && event.ends_with("\n\n"));
   EXPECT_EQ(event.find('\n'), event.size() - 2);  // a line break in the text must not end the event
   const auto chunk = boost::json::parse(event.substr(6));
@@ -195,8 +194,8 @@ TEST(Responses, ChunksAreEventsOfOneJsonObject) {
 TEST(Responses, ContentEventEqualsTheGeneralChunk) {
   const CompletionHead head = {"chatcmpl-\"1\"", 5, "m\n"};
   for (const char* text : {"", "a", "line\nbreak \"quoted\" \\ \x01 é \U0001F600"}) {
-    EXPECT_EQ(boost::json::parse(ContentEvent(head, text).substr(6)),
-              boost::json::parse(ChunkEvent(head, {{"content", text}}, "").substr(6)));
+    EXPECT_EQ(boost::json::parse(ContentEvent(head, 2, text).substr(6)),
+              boost::json::parse(ChunkEvent(head, 2, {{"content", text}}, "").substr(6)));
   }
 }
 

@@ -95,10 +95,9 @@ std::optional<int64_t> FieldReader::Integer(const char* name, int64_t lowest, in
 
 std::string FieldReader::Model() {
   const json::value* model = Find("model");
-  if (model != nullptr && model->is_string()) return std::string(model->as_string());
-  Fail(RefuseField("model",
-                   (model == nullptr ? "'model' is missing" : "'model' is " + ShownValue(*model)) +
-                       "; expected the name of a model, which GET /v1/models lists."));
+  if (model == nullptr) return "";
+  if (model->is_string()) return std::string(model->as_string());
+  Fail("model", *model, "the name of a model, which GET /v1/models lists");
   return "";
 }
 

@@ -47,7 +47,7 @@ class FieldReader {
   std::optional<double> Number(const char* name, sampling::Range range);
   // Numbers such as 2.0 are integers, too.
   std::optional<int64_t> Integer(const char* name, int64_t lowest, int64_t highest);
-  // The name of a model, which every request has.
+  // The name of a model; "" where none is named.
   std::string Model();
   // A string, or a list of at most 16 strings, of at most 1,024 bytes each.
   std::vector<std::string> Stop(const char* name);

@@ -73,6 +73,10 @@ class ModelText {
   // What ends thoughts that have become too long.
   Result<std::vector<int32_t>> EndOfThinking() const;
 
+  // What it can be asked for: "completion", "tools" where its chat template shows them or its way
+  // of calling is known, "thinking" where the template has a setting or marks for it.
+  std::vector<std::string> Capabilities() const;
+
   const Tokenizer& tokenizer() const { return tokenizer_; }
   // How the model writes calls and thoughts, and the special tokens that it does so with.
   const chat::Format& answer_format() const { return format_; }

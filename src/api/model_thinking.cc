@@ -70,6 +70,20 @@ std::optional<ApiError> ModelText::CheckThinking(const ChatRequest& request) con
   return std::nullopt;
 }
 
+std::vector<std::string> ModelText::Capabilities() const {
+  std::vector<std::string> capabilities = {"completion"};
+  const ChatTemplate* chat = template_.Choose(/*has_tools=*/true);
+  if (chat == nullptr) return capabilities;
+  const auto has = [chat](std::string_view text) {
+    return !text.empty() && chat->source().find(text) != std::string::npos;
+  };
+  if (has("tools") || !format_.calls.empty()) capabilities.emplace_back("tools");
+  if (format_.has_channels || has("enable_thinking") || has("reasoning_effort") ||
+      has(format_.thinking.begin))
+    capabilities.emplace_back("thinking");
+  return capabilities;
+}
+
 Result<std::vector<int32_t>> ModelText::EndOfThinking() const {
   return tokenizer_.Encode(chat::EndOfThinking(format_), /*add_special_tokens=*/false);
 }

@@ -1,12 +1,11 @@
 #include "api/openai_request.h"
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
 
 #include "api/chat_messages.h"
 #include "api/field_reader.h"
 #include "api/request_fields.h"
+#include "api/sampling_fields.h"
 
 namespace weft::api {
 namespace json = boost::json;
@@ -14,8 +13,8 @@ namespace json = boost::json;
 namespace {
 
 constexpr int64_t kMostTopLogprobs = 20;
+constexpr int64_t kMostChoices = 8;
 constexpr size_t kMostNameBytes = 64;
-constexpr size_t kMostSaltBytes = 256;
 
 // A message's content: a string, or an array of {"type": "text", "text": ...} parts, joined.
 ApiResult<json::value> ContentText(const json::value* content, const std::string& where) {
@@ -107,65 +106,6 @@ std::optional<ApiError> ReadMessages(const json::value* messages, json::array* o
   return std::nullopt;
 }
 
-std::optional<ApiError> ReadLogitBias(const json::value* bias, sampling::Parameters* sampling) {
-  if (bias == nullptr) return std::nullopt;
-  const json::object* object = bias->if_object();
-  if (object == nullptr || object->size() > sampling::kMaxBiases) {
-    return RefuseField("logit_bias", "'logit_bias' is " + ShownValue(*bias) +
-                                         "; expected an object of at most " +
-                                         std::to_string(sampling::kMaxBiases) + " token ids.");
-  }
-  constexpr sampling::Range kRange = sampling::kBiasRange;
-  for (const auto& [key, value] : *object) {
-    int32_t id = -1;
-    const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
-    const double amount = value.is_number() ? value.to_number<double>() : std::nan("");
-    // "05" would be the same token twice.
-    if (error != std::errc() || end != key.data() + key.size() || key != std::to_string(id) ||
-        id < 0 || !(amount >= kRange.lowest && amount <= kRange.highest)) {
-      return RefuseField("logit_bias", "'logit_bias' maps '" + std::string(key) + "' to " +
-                                           ShownValue(value) + "; expected a token id and " +
-                                           TextOf(kRange) + ".");
-    }
-    sampling->logit_bias.push_back({id, static_cast<float>(amount)});
-  }
-  return std::nullopt;
-}
-
-void ReadSampling(FieldReader& fields, sampling::Parameters* sampling) {
-  const auto read = [&fields](const char* name, sampling::Range range, float* out) {
-    if (const auto x = fields.Number(name, range)) *out = static_cast<float>(*x);
-  };
-  read("temperature", sampling::kTemperatureRange, &sampling->temperature);
-  read("top_p", sampling::kTopPRange, &sampling->top_p);
-  read("min_p", sampling::kMinPRange, &sampling->min_p);
-  read("presence_penalty", sampling::kPenaltyRange, &sampling->presence_penalty);
-  read("frequency_penalty", sampling::kPenaltyRange, &sampling->frequency_penalty);
-  read("repetition_penalty", sampling::kRepetitionPenaltyRange, &sampling->repetition_penalty);
-  if (const auto x = fields.Integer("top_k", -1, sampling::kMaxTopK)) {
-    sampling->top_k = *x < 0 ? 0 : static_cast<int32_t>(*x);
-  }
-  if (const auto x = fields.Integer("seed", INT64_MIN, INT64_MAX)) {
-    sampling->seed = static_cast<uint64_t>(*x);
-  }
-}
-
-void ReadStreamOptions(FieldReader& fields, ChatRequest* request) {
-  const json::value* options = fields.Find("stream_options");
-  if (options == nullptr) return;
-  if (!options->is_object()) return fields.Fail("stream_options", *options, "an object");
-  FieldReader inner(options->as_object());
-  request->include_usage = inner.Bool("include_usage", false);
-  if (inner.error()) return fields.Fail(*inner.error());
-  for (const auto& [key, value] : options->as_object()) {
-    // Obfuscation hides lengths from who listens on the way; TLS and the answer are the same.
-    if (key == "include_usage" || key == "include_obfuscation") continue;
-    if (value.is_null() || value == false) continue;
-    return fields.Fail("stream_options." + std::string(key), value,
-                       "include_usage alone; others are not supported");
-  }
-}
-
 void ReadTools(FieldReader& fields, ChatRequest* request) {
   const bool parses_calls = fields.Bool("parse_tool_calls", true);
   request->ends_with_call = !fields.Bool("parallel_tool_calls", true);
@@ -218,22 +158,16 @@ void ReadMaxTokens(FieldReader& fields, ChatRequest* request) {
 // What is kept of the chat, and with whom it shares.
 std::optional<ApiError> ReadSharing(FieldReader& fields, ChatRequest* request) {
   const json::value* keep = fields.Find("keep");
-  const json::value* salt = fields.Find("cache_salt");
   if (keep != nullptr) {
     if (!keep->is_string())
       return RefuseField("keep", "'keep' is " + ShownValue(*keep) + "; expected a name.");
     request->keep = std::string(keep->as_string());
     if (auto error = CheckPrefixName(request->keep)) return error;
   }
-  if (salt == nullptr) return std::nullopt;
-  if (!salt->is_string() || salt->as_string().empty() || salt->as_string().size() > kMostSaltBytes)
-    return RefuseField("cache_salt", "'cache_salt' is " + ShownValue(*salt) +
-                                         "; expected a string of 1 to " +
-                                         std::to_string(kMostSaltBytes) + " bytes.");
-  if (keep != nullptr)
+  request->cache_salt = ReadCacheSalt(fields);
+  if (keep != nullptr && !request->cache_salt.empty())
     return RefuseField("cache_salt",
                        "What 'keep' keeps is for all chats of a key; leave 'cache_salt' out.");
-  request->cache_salt = std::string(salt->as_string());
   return std::nullopt;
 }
 
@@ -267,6 +201,8 @@ ApiResult<ChatRequest> ParseChatRequest(ByteSpan body, const sampling::Parameter
   if (auto error = ReadLogitBias(fields.Find("logit_bias"), &request.sampling)) return *error;
   ReadSampling(fields, &request.sampling);
   ReadMaxTokens(fields, &request);
+  if (const auto x = fields.Integer("n", 1, kMostChoices))
+    request.choices = static_cast<uint32_t>(*x);
   request.stream = fields.Bool("stream", false);
   request.ignore_eos = fields.Bool("ignore_eos", false);
   if (auto error = ReadSharing(fields, &request)) return *error;
@@ -278,7 +214,7 @@ ApiResult<ChatRequest> ParseChatRequest(ByteSpan body, const sampling::Parameter
     return RefuseField("top_logprobs", "'top_logprobs' is " + std::to_string(request.top_logprobs) +
                                            ", which needs 'logprobs': true.");
   }
-  ReadStreamOptions(fields, &request);
+  request.include_usage = ReadIncludeUsage(fields);
   if (const json::value* kwargs = fields.Find("chat_template_kwargs")) {
     if (kwargs->is_object()) {
       request.template_kwargs = kwargs->as_object();

@@ -17,7 +17,7 @@
 namespace weft::api {
 
 struct ChatRequest {
-  std::string model;
+  std::string model;            // "": the one that is served
   boost::json::array messages;  // validated: roles and contents; content parts joined to text
   boost::json::object template_kwargs;  // chat_template_kwargs
   boost::json::array tools;             // for the template; empty with tool_choice "none"
@@ -37,6 +37,7 @@ struct ChatRequest {
   std::string keep;                // a name for what the system messages come to; "": none
   std::string cache_salt;          // chats with another one share nothing that is computed
   std::optional<AnswerForm> form;  // not compiled yet
+  uint32_t choices = 1;            // n
   bool logprobs = false;
   uint32_t top_logprobs = 0;
 };

@@ -1,6 +1,7 @@
 #include "api/openai_response.h"
 
 #include <boost/json/serialize.hpp>
+#include <boost/json/value_from.hpp>
 
 #include "text/utf8.h"
 
@@ -13,8 +14,16 @@ json::value OrNull(const std::string& text) {
   return text.empty() ? json::value(nullptr) : json::value(text);
 }
 
-json::object ModelObject(const std::string& model, int64_t created) {
-  return {{"id", model}, {"object", "model"}, {"created", created}, {"owned_by", "weft"}};
+json::object ModelObject(const ServedModel& model) {
+  const json::array text = {"text"};
+  return {{"id", model.name},
+          {"object", "model"},
+          {"created", model.created},
+          {"owned_by", "weft"},
+          {"max_model_len", model.context_length},
+          {"context_length", model.context_length},
+          {"architecture", {{"input_modalities", text}, {"output_modalities", text}}},
+          {"capabilities", json::value_from(model.capabilities)}};
 }
 
 json::object ErrorObject(const ApiError& error) {
@@ -23,20 +32,6 @@ json::object ErrorObject(const ApiError& error) {
             {"type", error.type},
             {"param", OrNull(Utf8(error.param))},
             {"code", OrNull(error.code)}}}};
-}
-
-json::object UsageObject(const Usage& usage) {
-  json::object object = {
-      {"prompt_tokens", usage.prompt_tokens},
-      {"completion_tokens", usage.completion_tokens},
-      {"total_tokens", usage.prompt_tokens + usage.completion_tokens},
-      {"prompt_tokens_details", {{"cached_tokens", usage.cached_prompt_tokens}}}};
-  if (usage.lost_groups) object["lost_groups"] = *usage.lost_groups;
-  return object;
-}
-
-json::object Head(const CompletionHead& head, const char* object) {
-  return {{"id", head.id}, {"object", object}, {"created", head.created}, {"model", head.model}};
 }
 
 std::string Event(const json::object& object) {
@@ -94,13 +89,19 @@ ApiError FromError(const Error& error) {
   }
 }
 
-std::string ModelsJson(const std::string& model, int64_t created) {
+std::string ModelsJson(const ServedModel& model) {
   return json::serialize(
-      json::object{{"object", "list"}, {"data", json::array{ModelObject(model, created)}}});
+      json::object{{"object", "list"}, {"data", json::array{ModelObject(model)}}});
 }
 
-std::string ModelJson(const std::string& model, int64_t created) {
-  return json::serialize(ModelObject(model, created));
+std::string ModelJson(const ServedModel& model) {
+  return json::serialize(ModelObject(model));
+}
+
+bool IsServed(std::string_view asked, std::string_view served) {
+  constexpr std::string_view kTag = ":latest";
+  if (asked.empty() || asked == served) return true;
+  return asked.ends_with(kTag) && asked.substr(0, asked.size() - kTag.size()) == served;
 }
 
 ApiError NoSuchModel(const std::string& asked, const std::string& served) {
@@ -110,10 +111,24 @@ ApiError NoSuchModel(const std::string& asked, const std::string& served) {
       "invalid_request_error", "model", "model_not_found"};
 }
 
-std::string ChunkEvent(const CompletionHead& head, json::object delta,
+json::object UsageObject(const Usage& usage) {
+  json::object object = {
+      {"prompt_tokens", usage.prompt_tokens},
+      {"completion_tokens", usage.completion_tokens},
+      {"total_tokens", usage.prompt_tokens + usage.completion_tokens},
+      {"prompt_tokens_details", {{"cached_tokens", usage.cached_prompt_tokens}}}};
+  if (usage.lost_groups) object["lost_groups"] = *usage.lost_groups;
+  return object;
+}
+
+json::object HeadJson(const CompletionHead& head, const char* object) {
+  return {{"id", head.id}, {"object", object}, {"created", head.created}, {"model", head.model}};
+}
+
+std::string ChunkEvent(const CompletionHead& head, uint32_t index, json::object delta,
                        const std::string& finish_reason, json::value logprobs) {
-  json::object chunk = Head(head, "chat.completion.chunk");
-  json::object choice = {{"index", 0},
+  json::object chunk = HeadJson(head, "chat.completion.chunk");
+  json::object choice = {{"index", index},
                          {"delta", std::move(delta)},
                          {"logprobs", std::move(logprobs)},
                          {"finish_reason", OrNull(finish_reason)}};
@@ -121,19 +136,19 @@ std::string ChunkEvent(const CompletionHead& head, json::object delta,
   return Event(chunk);
 }
 
-std::string ContentEvent(const CompletionHead& head, const std::string& text) {
+std::string ContentEvent(const CompletionHead& head, uint32_t index, const std::string& text) {
   std::string event = "data: {\"id\":";
   event += json::serialize(json::string_view(head.id));
   event += ",\"object\":\"chat.completion.chunk\",\"created\":" + std::to_string(head.created);
   event += ",\"model\":" + json::serialize(json::string_view(head.model));
-  event += ",\"choices\":[{\"index\":0,\"delta\":{\"content\":";
+  event += ",\"choices\":[{\"index\":" + std::to_string(index) + ",\"delta\":{\"content\":";
   event += json::serialize(json::string_view(text));
   event += "},\"logprobs\":null,\"finish_reason\":null}]}\n\n";
   return event;
 }
 
 std::string UsageEvent(const CompletionHead& head, const Usage& usage) {
-  json::object chunk = Head(head, "chat.completion.chunk");
+  json::object chunk = HeadJson(head, "chat.completion.chunk");
   chunk["choices"] = json::array();
   chunk["usage"] = UsageObject(usage);
   return Event(chunk);
@@ -174,15 +189,17 @@ std::string FinishReason(EndReason reason) {
   return "stop";
 }
 
-std::string CompletionJson(const CompletionHead& head, json::object message,
-                           const std::string& finish_reason, const Usage& usage,
-                           json::value logprobs) {
-  json::object completion = Head(head, "chat.completion");
-  json::object choice = {{"index", 0},
-                         {"message", std::move(message)},
-                         {"logprobs", std::move(logprobs)},
-                         {"finish_reason", finish_reason}};
-  completion["choices"] = json::array{std::move(choice)};
+json::object ChoiceJson(uint32_t index, json::object message, const std::string& finish_reason,
+                        json::value logprobs) {
+  return {{"index", index},
+          {"message", std::move(message)},
+          {"logprobs", std::move(logprobs)},
+          {"finish_reason", finish_reason}};
+}
+
+std::string CompletionJson(const CompletionHead& head, json::array choices, const Usage& usage) {
+  json::object completion = HeadJson(head, "chat.completion");
+  completion["choices"] = std::move(choices);
   completion["usage"] = UsageObject(usage);
   return json::serialize(completion);
 }

@@ -6,6 +6,8 @@
 #include <boost/json/value.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "api/answer.h"
 #include "api/openai_request.h"
@@ -22,11 +24,22 @@ std::string Utf8(const std::string& text);
 // What an error of the core looks like to a client: status and type by code.
 ApiError FromError(const Error& error);
 
-// That `asked` is not the model that is served.
+// Whether a request for `asked` means the model that is served: "", its name, and its name with the
+// tag that some clients put behind names, ":latest".
+bool IsServed(std::string_view asked, std::string_view served);
+// That it does not.
 ApiError NoSuchModel(const std::string& asked, const std::string& served);
 
-std::string ModelsJson(const std::string& model, int64_t created);
-std::string ModelJson(const std::string& model, int64_t created);
+// What /v1/models tells of the model: OpenAI's fields, and the length of its context and what it
+// can do under the names that vLLM, OpenRouter and Ollama use.
+struct ServedModel {
+  std::string name;
+  int64_t created = 0;  // Unix seconds
+  uint32_t context_length = 0;
+  std::vector<std::string> capabilities;  // ModelText::Capabilities
+};
+std::string ModelsJson(const ServedModel& model);
+std::string ModelJson(const ServedModel& model);
 
 // Identity of one completion, the same in all its chunks.
 struct CompletionHead {
@@ -35,12 +48,16 @@ struct CompletionHead {
   std::string model;
 };
 
-// One "data: {...}\n\n" event. `finish_reason` "" while streaming.
-std::string ChunkEvent(const CompletionHead& head, boost::json::object delta,
+// {"id", "object", "created", "model"}
+boost::json::object HeadJson(const CompletionHead& head, const char* object);
+boost::json::object UsageObject(const Usage& usage);
+
+// One "data: {...}\n\n" event of the choice `index`. `finish_reason` "" while streaming.
+std::string ChunkEvent(const CompletionHead& head, uint32_t index, boost::json::object delta,
                        const std::string& finish_reason, boost::json::value logprobs = nullptr);
-// The same as ChunkEvent(head, {{"content", text}}, ""), without building a tree: it is sent for
-// every token.
-std::string ContentEvent(const CompletionHead& head, const std::string& text);
+// The same as ChunkEvent(head, index, {{"content", text}}, ""), without building a tree: it is sent
+// for every token.
+std::string ContentEvent(const CompletionHead& head, uint32_t index, const std::string& text);
 // The last event when usage was asked for: no choices.
 std::string UsageEvent(const CompletionHead& head, const Usage& usage);
 std::string ErrorEvent(const ApiError& error);
@@ -53,8 +70,9 @@ std::string FinishReason(EndReason reason);
 std::string ProgressComment(const swarm::RequestProgress& progress);
 
 // `message`: as api::AnswerMessage gives it.
-std::string CompletionJson(const CompletionHead& head, boost::json::object message,
-                           const std::string& finish_reason, const Usage& usage,
-                           boost::json::value logprobs);
+boost::json::object ChoiceJson(uint32_t index, boost::json::object message,
+                               const std::string& finish_reason, boost::json::value logprobs);
+std::string CompletionJson(const CompletionHead& head, boost::json::array choices,
+                           const Usage& usage);
 
 }  // namespace weft::api

@@ -13,6 +13,7 @@
 #include <set>
 
 #include "api/openai_request.h"
+#include "api/text_request.h"
 #include "base/file.h"
 
 namespace weft::api {
@@ -68,10 +69,10 @@ TEST(RequestFields, AreNeverPassedOver) {
 TEST(RequestFields, WhatIsDoneIsRead) {
   for (const RequestField& field : RequestFields()) {
     if (field.handling != Handling::kDone) continue;
-    const json::value value = field.name == "messages" || field.name == "model" ||
-                                      field.name == "n" || field.name == "tools"
-                                  ? json::value(5)
-                                  : json::value(json::array{json::array{}});
+    const json::value value =
+        field.name == "messages" || field.name == "model" || field.name == "tools"
+            ? json::value(5)
+            : json::value(json::array{json::array{}});
     const auto error = Refused(field.name, value);
     ASSERT_TRUE(error) << field.name;
     EXPECT_THAT(error->param, testing::StartsWith(std::string(field.name)));
@@ -90,32 +91,42 @@ TEST(RequestFields, AWindowOfPenaltiesCountsWhereThereAreSome) {
   EXPECT_TRUE(refused(R"({"repeat_last_n": 64, "repetition_penalty": 1.1})"));
 }
 
-TEST(RequestFields, AreThoseOfTheDocument) {
+std::string RowOf(const RequestField& field) {
+  const std::string values = field.neutral.empty() ? "" : "`" + std::string(field.neutral) + "`";
+  std::string what;
+  switch (field.handling) {
+    case Handling::kDone:
+      what = values.empty() ? "done" : "done: " + values + " only";
+      break;
+    case Handling::kIgnored:
+      what = "ignored: " + std::string(field.why);
+      break;
+    case Handling::kRefused:
+      what = (values.empty() ? "refused: " : "refused, but for " + values + ": ") +
+             std::string(field.why);
+  }
+  return "\n| `" + std::string(field.name) + "` | " + ServerNames(field.servers) + " | " + what +
+         " |\n";
+}
+
+// The section has a row for each of these, and no other.
+void ExpectRows(const std::string& heading, std::span<const RequestField> fields) {
   const auto path = std::filesystem::path(WEFT_SOURCE_DIR) / "docs" / "api.md";
   const auto document = ReadTextFile(path, 1 << 20);
   ASSERT_TRUE(document.ok());
+  const size_t begin = document->find("\n## " + heading + "\n");
+  ASSERT_NE(begin, std::string::npos);
+  const std::string section = document->substr(begin, document->find("\n## ", begin + 1) - begin);
   size_t rows = 0;
-  for (size_t at = document->find("\n| `"); at != std::string::npos; ++rows)
-    at = document->find("\n| `", at + 1);
-  for (const RequestField& field : RequestFields()) {
-    const std::string names = ServerNames(field.servers);
-    const std::string values = field.neutral.empty() ? "" : "`" + std::string(field.neutral) + "`";
-    std::string what;
-    switch (field.handling) {
-      case Handling::kDone:
-        what = values.empty() ? "done" : "done: " + values + " only";
-        break;
-      case Handling::kIgnored:
-        what = "ignored: " + std::string(field.why);
-        break;
-      case Handling::kRefused:
-        what = (values.empty() ? "refused: " : "refused, but for " + values + ": ") +
-               std::string(field.why);
-    }
-    EXPECT_THAT(*document, HasSubstr("\n| `" + std::string(field.name) + "` | " + names + " | " +
-                                     what + " |\n"));
-  }
-  EXPECT_EQ(rows, RequestFields().size()) << "a row of no field";
+  for (size_t at = section.find("\n| `"); at != std::string::npos; ++rows)
+    at = section.find("\n| `", at + 1);
+  for (const RequestField& field : fields) EXPECT_THAT(section, HasSubstr(RowOf(field)));
+  EXPECT_EQ(rows, fields.size()) << "a row of no field";
+}
+
+TEST(RequestFields, AreThoseOfTheDocument) {
+  ExpectRows("Every field of a request", RequestFields());
+  ExpectRows("Completions of a text", TextFields());
 }
 
 }  // namespace

@@ -10,7 +10,7 @@ void StreamingWriter::SayProgress(const swarm::RequestProgress& progress) {
 }
 
 void StreamingWriter::SayAlive() {
-  responder_->Write(": waiting\n\n");
+  responder_->Write(kAliveComment);
 }
 
 void StartEventStream(net::Responder& responder) {

@@ -69,6 +69,9 @@ class StreamingWriter : public AnswerWriter {
   const bool is_stream_;
 };
 
+// Of a stream of server-sent events in which nothing happens.
+inline constexpr const char* kAliveComment = ": waiting\n\n";
+
 // 200, with what keeps proxies from holding server-sent events back.
 void StartEventStream(net::Responder& responder);
 

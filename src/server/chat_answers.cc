@@ -19,21 +19,114 @@ json::value LogprobsOf(json::array entries) {
   return json::object{{"content", std::move(entries)}, {"refusal", nullptr}};
 }
 
-class ChatWriter : public StreamingWriter {
+// What the choices of one answer share. A stream begins when all of them are under way, or when one
+// says something: until then a choice that is refused gives the answer a status.
+class ChatAnswer : public std::enable_shared_from_this<ChatAnswer> {
  public:
-  ChatWriter(const ChatForm& form, const AnswerHead& head,
+  ChatAnswer(const ChatForm& form, const AnswerHead& head,
              std::shared_ptr<net::Responder> responder)
-      : StreamingWriter(std::move(responder), form.stream),
+      : form_(form),
         head_{"chatcmpl-" + SecureRandomHex(12), head.created_s, head.model},
-        form_(form),
-        message_(head.text.answer_format().short_ids) {}
+        responder_(std::move(responder)),
+        choices_(form.choices) {}
 
-  void Begin() override {
-    has_begun_ = true;
-    if (!is_stream()) return;
-    StartEventStream(responder());
-    responder().Write(api::ChunkEvent(head_, {{"role", "assistant"}, {"content", ""}}, ""));
+  const ChatForm& form() const { return form_; }
+  const api::CompletionHead& head() const { return head_; }
+
+  void OnClosed(std::function<void()> callback) {
+    if (is_over_) return callback();
+    on_closed_.push_back(std::move(callback));
+    if (on_closed_.size() > 1) return;
+    responder_->OnClosed([weak = weak_from_this()] {
+      if (const auto self = weak.lock()) self->TellClosed();
+    });
   }
+
+  void Begin() {
+    ++begun_;
+    if (begun_ == form_.choices) StartStream();
+  }
+
+  void Write(std::string event) {
+    if (is_over_) return;
+    StartStream();
+    responder_->Write(std::move(event));
+  }
+  // Between events.
+  void WriteComment(const std::string& comment) {
+    if (!is_over_ && is_streaming_) responder_->Write(comment);
+  }
+
+  // `choice`: of an answer that is no stream.
+  void Finish(uint32_t index, json::object choice, const api::Usage& usage) {
+    choices_.at(index) = std::move(choice);
+    Add(index, usage);
+    if (is_over_ || ++ended_ < form_.choices) return;
+    is_over_ = true;
+    if (!form_.stream)
+      return responder_->Send(
+          JsonResponse(200, api::CompletionJson(head_, std::move(choices_), usage_)));
+    if (form_.include_usage) responder_->Write(api::UsageEvent(head_, usage_));
+    EndStream();
+  }
+
+  // Of one choice is of all.
+  void Fail(const api::ApiError& error) {
+    if (is_over_) return;
+    is_over_ = true;
+    if (is_streaming_) {
+      responder_->Write(api::ErrorEvent(error));
+      EndStream();
+    } else {
+      responder_->Send(ErrorResponse(error));
+    }
+    TellClosed();
+  }
+
+ private:
+  void StartStream() {
+    if (is_streaming_ || is_over_ || !form_.stream) return;
+    is_streaming_ = true;
+    StartEventStream(*responder_);
+    for (uint32_t i = 0; i < form_.choices; ++i)
+      responder_->Write(api::ChunkEvent(head_, i, {{"role", "assistant"}, {"content", ""}}, ""));
+  }
+  void EndStream() {
+    responder_->Write("data: [DONE]\n\n");
+    responder_->End();
+  }
+  void TellClosed() {
+    for (const auto& callback : std::exchange(on_closed_, {})) callback();
+  }
+  // All choices have one prompt, which the first of them computes.
+  void Add(uint32_t index, const api::Usage& usage) {
+    if (index == 0) {
+      usage_.prompt_tokens = usage.prompt_tokens;
+      usage_.cached_prompt_tokens = usage.cached_prompt_tokens;
+    }
+    usage_.completion_tokens += usage.completion_tokens;
+    if (usage.lost_groups) usage_.lost_groups = usage_.lost_groups.value_or(0) + *usage.lost_groups;
+  }
+
+  const ChatForm form_;
+  const api::CompletionHead head_;
+  const std::shared_ptr<net::Responder> responder_;
+  std::vector<std::function<void()>> on_closed_;
+  uint32_t begun_ = 0, ended_ = 0;  // choices
+  bool is_streaming_ = false;
+  bool is_over_ = false;
+  json::array choices_;
+  api::Usage usage_;
+};
+
+class ChatWriter : public AnswerWriter {
+ public:
+  ChatWriter(std::shared_ptr<ChatAnswer> answer, uint32_t index, bool short_ids)
+      : answer_(std::move(answer)), index_(index), message_(short_ids) {}
+
+  bool is_stream() const override { return answer_->form().stream; }
+  void OnClosed(std::function<void()> callback) override { answer_->OnClosed(std::move(callback)); }
+  void Begin() override { answer_->Begin(); }
 
   // The entries of tokens come with the text that they begin: where it ends, they do.
   void Write(const std::vector<chat::Event>& events, std::vector<api::SaidToken> said) override {
@@ -45,43 +138,40 @@ class ChatWriter : public StreamingWriter {
     if (deltas.empty() && !entries.empty()) deltas.push_back({{"content", ""}});
     for (json::object& delta : deltas) WriteDelta(std::move(delta), std::exchange(entries, {}));
   }
+  // All choices wait for the same prompt.
+  void SayProgress(const swarm::RequestProgress& progress) override {
+    if (index_ == 0) answer_->WriteComment(api::ProgressComment(progress));
+  }
+  void SayAlive() override { answer_->WriteComment(kAliveComment); }
 
   void Finish(const api::AnswerEnd& end) override {
     const std::string reason = api::FinishReason(end.reason);
-    if (!is_stream()) {
-      json::value logprobs = form_.logprobs ? LogprobsOf(std::move(all_entries_)) : json::value();
-      return responder().Send(JsonResponse(
-          200, api::CompletionJson(head_, message_.Message(), reason, end.usage, logprobs)));
+    if (is_stream()) {
+      answer_->Write(api::ChunkEvent(answer_->head(), index_, json::object(), reason));
+      return answer_->Finish(index_, {}, end.usage);
     }
-    responder().Write(api::ChunkEvent(head_, json::object(), reason));
-    if (form_.include_usage) responder().Write(api::UsageEvent(head_, end.usage));
-    EndStream();
+    json::value logprobs =
+        answer_->form().logprobs ? LogprobsOf(std::move(all_entries_)) : json::value();
+    answer_->Finish(index_,
+                    api::ChoiceJson(index_, message_.Message(), reason, std::move(logprobs)),
+                    end.usage);
   }
-
-  void Fail(const api::ApiError& error) override {
-    if (!is_stream() || !has_begun_) return responder().Send(ErrorResponse(error));
-    responder().Write(api::ErrorEvent(error));
-    EndStream();
-  }
+  void Fail(const api::ApiError& error) override { answer_->Fail(error); }
 
  private:
   void WriteDelta(json::object delta, json::array entries) {
     const json::value* content = delta.if_contains("content");
     if (entries.empty() && content != nullptr)
-      return responder().Write(api::ContentEvent(head_, std::string(content->as_string())));
+      return answer_->Write(
+          api::ContentEvent(answer_->head(), index_, std::string(content->as_string())));
     json::value logprobs = entries.empty() ? json::value() : LogprobsOf(std::move(entries));
-    responder().Write(api::ChunkEvent(head_, std::move(delta), "", std::move(logprobs)));
+    answer_->Write(
+        api::ChunkEvent(answer_->head(), index_, std::move(delta), "", std::move(logprobs)));
   }
 
-  void EndStream() {
-    responder().Write("data: [DONE]\n\n");
-    responder().End();
-  }
-
-  const api::CompletionHead head_;
-  const ChatForm form_;
+  const std::shared_ptr<ChatAnswer> answer_;
+  const uint32_t index_;
   api::AnswerMessage message_;
-  bool has_begun_ = false;
   json::array all_entries_;  // of a whole answer
 };
 
@@ -106,8 +196,10 @@ net::HttpResponse ChatDialect::Error(const api::ApiError& error) const {
 
 Writers WriteChat(const ChatForm& form, const AnswerHead& head,
                   std::shared_ptr<net::Responder> responder) {
+  const auto answer = std::make_shared<ChatAnswer>(form, head, std::move(responder));
   Writers writers;
-  writers.push_back(std::make_unique<ChatWriter>(form, head, std::move(responder)));
+  for (uint32_t i = 0; i < form.choices; ++i)
+    writers.push_back(std::make_unique<ChatWriter>(answer, i, head.text.answer_format().short_ids));
   return writers;
 }
 

@@ -22,12 +22,13 @@ struct ChatForm {
   bool stream = false;
   bool include_usage = false;
   bool logprobs = false;
+  uint32_t choices = 1;
 };
 inline ChatForm FormOf(const api::ChatRequest& chat) {
-  return {chat.stream, chat.include_usage, chat.logprobs};
+  return {chat.stream, chat.include_usage, chat.logprobs, chat.choices};
 }
 
-// `chat.completion`, or its chunks where a stream is asked for.
+// `chat.completion`, or its chunks where a stream is asked for: a writer for each choice.
 Writers WriteChat(const ChatForm& form, const AnswerHead& head,
                   std::shared_ptr<net::Responder> responder);
 

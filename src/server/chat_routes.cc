@@ -59,20 +59,27 @@ ChatRoutes::ChatRoutes(Options options, std::shared_ptr<const api::ModelText> te
       kept_(host, loop, std::move(note_kept)),
       prompt_threads_(kPromptThreads) {}
 
+api::ServedModel ChatRoutes::Served() const {
+  return {options_.model_name, options_.created, options_.context_length, text_->Capabilities()};
+}
+
 void ChatRoutes::ListModels(net::Responder& responder) const {
-  responder.Send(JsonResponse(200, api::ModelsJson(options_.model_name, options_.created)));
+  responder.Send(JsonResponse(200, api::ModelsJson(Served())));
 }
 
 void ChatRoutes::DescribeModel(const net::HttpRequest& request, net::Responder& responder) const {
   const std::string name = request.path.substr(std::string("/v1/models/").size());
-  if (name == options_.model_name) {
-    return responder.Send(JsonResponse(200, api::ModelJson(name, options_.created)));
-  }
+  if (api::IsServed(name, options_.model_name))
+    return responder.Send(JsonResponse(200, api::ModelJson(Served())));
   responder.Send(ErrorResponse(api::NoSuchModel(name, options_.model_name)));
 }
 
 void ChatRoutes::Complete(net::HttpRequest request, std::shared_ptr<net::Responder> responder) {
-  Answer(chat_, std::move(request), std::move(responder));
+  Answer(chats_, std::move(request), std::move(responder));
+}
+
+void ChatRoutes::CompleteText(net::HttpRequest request, std::shared_ptr<net::Responder> responder) {
+  Answer(texts_, std::move(request), std::move(responder));
 }
 
 void ChatRoutes::Answer(std::shared_ptr<const Dialect> dialect, net::HttpRequest request,
@@ -86,7 +93,7 @@ void ChatRoutes::KeepPrefix(net::HttpRequest request, std::shared_ptr<net::Respo
   const std::string name = NameIn(request);
   if (const auto refusal = api::CheckPrefixName(name))
     return responder->Send(ErrorResponse(*refusal));
-  Read({chat_, request.client, request.salt, "", name}, std::move(request.body),
+  Read({chats_, request.client, request.salt, "", name}, std::move(request.body),
        std::move(responder));
 }
 
@@ -177,17 +184,28 @@ void ChatRoutes::Start(Prompt prompt, std::shared_ptr<net::Responder> responder)
     if (known) request.sampling.seed = known;
   }
   if (!request.sampling.seed) request.sampling.seed = RandomSeed();
+  Writers writers = question.write(
+      {std::time(nullptr), options_.model_name, *text_, prompt.ids.size()}, responder);
+  SeededRandom seeds(*request.sampling.seed);
+  for (size_t i = 0; i < writers.size(); ++i) {
+    // The first choice is what the request would get alone.
+    if (i > 0) request.sampling.seed = seeds.Next();
+    const Generations::Key key{i == 0 ? prompt.call : std::nullopt, writers.size() == 1};
+    Begin(prompt, request, key, std::move(writers[i]));
+  }
+}
+
+void ChatRoutes::Begin(const Prompt& prompt, const swarm::Request& request,
+                       const Generations::Key& key, std::unique_ptr<AnswerWriter> writer) {
+  const api::ChatRequest& chat = prompt.question.chat;
   GoOn go_on;
-  if (question.chat.max_thinking_tokens) {
+  if (chat.max_thinking_tokens) {
     swarm::Request rest = request;
     rest.constraint = prompt.form_behind_thoughts;
     go_on = generations_.Continue(rest);
   }
-  Writers writers = question.write(
-      {std::time(nullptr), options_.model_name, *text_, prompt.ids.size()}, responder);
-  Completion::Start({host_, loop_, *text_, options_.wait}, question.chat, prompt.reading,
-                    generations_.Begin(prompt.call, std::move(request)), std::move(go_on),
-                    std::move(writers.front()));
+  Completion::Start({host_, loop_, *text_, options_.wait}, chat, prompt.reading,
+                    generations_.Begin(key, request), std::move(go_on), std::move(writer));
 }
 
 void ChatRoutes::StartKeeping(const Prompt& prompt, std::shared_ptr<net::Responder> responder) {

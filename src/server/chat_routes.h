@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "api/model_text.h"
+#include "api/openai_response.h"
 #include "net/http.h"
 #include "net/loop.h"
 #include "server/chat_answers.h"
@@ -19,6 +20,7 @@
 #include "server/kept_prefixes.h"
 #include "server/prompt_reader.h"
 #include "server/swarm_host.h"
+#include "server/text_answers.h"
 
 namespace weft::server {
 
@@ -31,6 +33,7 @@ class ChatRoutes {
     bool recurrent = false;       // the model has layers with recurrent state
     bool note_prompts = false;    // the ledger is told them, so that requests can go on later
     uint32_t vocabulary = 0;      // tokens that the model has; 0: not known
+    uint32_t context_length = 0;  // positions of the longest conversation
   };
 
   // `loop` and `host` outlive this.
@@ -38,6 +41,7 @@ class ChatRoutes {
              net::EventLoop& loop, RequestLedger ledger = {},
              KeptPrefixes::TakeNote note_kept = nullptr);
 
+  api::ServedModel Served() const;
   void ListModels(net::Responder& responder) const;
   // GET /v1/models/NAME
   void DescribeModel(const net::HttpRequest& request, net::Responder& responder) const;
@@ -54,6 +58,8 @@ class ChatRoutes {
               std::shared_ptr<net::Responder> responder);
   // POST /v1/chat/completions
   void Complete(net::HttpRequest request, std::shared_ptr<net::Responder> responder);
+  // POST /v1/completions
+  void CompleteText(net::HttpRequest request, std::shared_ptr<net::Responder> responder);
   // PUT /v1/prefixes/NAME with the fields of a chat: what its messages come to is computed and kept
   // under the name. Answered when it is there.
   void KeepPrefix(net::HttpRequest request, std::shared_ptr<net::Responder> responder);
@@ -68,13 +74,16 @@ class ChatRoutes {
   std::optional<api::ApiError> FindNoRoom(const std::string& client) const;
   void Start(Prompt prompt, std::shared_ptr<net::Responder> responder);
   void StartKeeping(const Prompt& prompt, std::shared_ptr<net::Responder> responder);
+  void Begin(const Prompt& prompt, const swarm::Request& request, const Generations::Key& key,
+             std::unique_ptr<AnswerWriter> writer);
   swarm::Request RequestOf(const Prompt& prompt) const;
 
   const Options options_;
   const std::shared_ptr<const api::ModelText> text_;
   SwarmHost& host_;
   net::EventLoop& loop_;
-  const std::shared_ptr<const Dialect> chat_ = std::make_shared<ChatDialect>();
+  const std::shared_ptr<const Dialect> chats_ = std::make_shared<ChatDialect>();
+  const std::shared_ptr<const Dialect> texts_ = std::make_shared<TextDialect>();
   const PromptReader reader_;
   Generations generations_;
   KeptPrefixes kept_;

@@ -30,7 +30,8 @@ class ChatRoutesTest : public testing::Test {
   void Serve(uint32_t queue_limit, Duration wait, uint32_t vocabulary = 0) {
     host_ = std::make_unique<SwarmHost>(loop_, planning_, Core(queue_limit));
     chat_ = std::make_unique<ChatRoutes>(
-        ChatRoutes::Options{"tiny", 0, wait, false, false, vocabulary}, TinyText(), *host_, loop_);
+        ChatRoutes::Options{"tiny", 0, wait, false, false, vocabulary, 64}, TinyText(), *host_,
+        loop_);
   }
   Client Ask(const std::string& fields, const std::string& key = "",
              const std::string& asker = "10.0.0.1") {
@@ -243,6 +244,17 @@ TEST_F(ChatRoutesTest, WhoHasTooManyInTheQueueIsToldSo) {
   for (const Client& client : waiting) EXPECT_EQ(client->answers, 0);
 }
 
+TEST_F(ChatRoutesTest, ChoicesThatFindNoRoomAreRefusedTogether) {
+  Serve(6, Seconds(600));
+  const Client client = Ask(R"(,"stream":true,"n":8)");
+  Await(client);
+  EXPECT_EQ(client->status, 429);
+  EXPECT_FALSE(client->is_stream);
+  EXPECT_EQ(host_->snapshot().queued_requests, 0u) << "those that had found some gave it back";
+  EXPECT_EQ(Ask(R"(,"n":2)")->answers, 0);
+  AwaitQueued(2);
+}
+
 // An entry for each would push out the oldest of 4,096: that of somebody who comes back.
 TEST_F(ChatRoutesTest, RefusedRequestsLeaveNoEntryBehind) {
   std::vector<std::string> begun;
@@ -277,6 +289,23 @@ TEST_F(ChatRoutesTest, AcceptedRequestsHaveAnEntryBeforeTheirFirstToken) {
   EXPECT_EQ(begun, 1);
 }
 
+TEST_F(ChatRoutesTest, TheModelNeedNotBeNamed) {
+  Serve(8, Seconds(0));
+  const auto status_of = [&](const std::string& model) {
+    net::HttpRequest request;
+    request.body = "{" + model + R"("messages":[{"role":"user","content":"Hi"}]})";
+    const auto client = std::make_shared<RecordingResponder>();
+    chat_->Complete(std::move(request), client);
+    Await(client);
+    return client->status;
+  };
+  // Nobody computes here.
+  for (const char* model : {"", R"("model":null,)", R"("model":"",)", R"("model":"tiny:latest",)"})
+    EXPECT_EQ(status_of(model), 503) << model;
+  for (const char* model : {R"("model":"tin",)", R"("model":"tiny:q4",)", R"("model":":latest",)"})
+    EXPECT_EQ(status_of(model), 404) << model;
+}
+
 TEST_F(ChatRoutesTest, DescribesTheOneModel) {
   Serve(8, Seconds(0));
   net::HttpRequest request;
@@ -285,6 +314,12 @@ TEST_F(ChatRoutesTest, DescribesTheOneModel) {
   chat_->DescribeModel(request, found);
   EXPECT_EQ(found.status, 200);
   EXPECT_THAT(found.body, HasSubstr(R"("id":"tiny","object":"model")"));
+  EXPECT_THAT(found.body, HasSubstr(R"("max_model_len":64,"context_length":64)"));
+  EXPECT_THAT(found.body, HasSubstr(R"("capabilities":["completion")"));
+  request.path = "/v1/models/tiny:latest";
+  RecordingResponder tagged;
+  chat_->DescribeModel(request, tagged);
+  EXPECT_EQ(tagged.body, found.body);
   request.path = "/v1/models/other";
   chat_->DescribeModel(request, missing);
   EXPECT_EQ(missing.status, 404);

@@ -71,7 +71,7 @@ void Completion::Submit(const Generate& generate) {
     self->is_gone_ = true;
     self->host_.Cancel(self->id_);
   });
-  if (!under_way_) AwaitSwarm();
+  if (!under_way_ && !finished_) AwaitSwarm();
 }
 
 void Completion::AwaitSwarm() {

@@ -19,27 +19,26 @@ GoOn Generations::Continue(const swarm::Request& request) {
   };
 }
 
-Generate Generations::Begin(const std::optional<KeyedCall>& keyed, swarm::Request request) {
-  if (!keyed) {
+Generate Generations::Begin(const Key& key, swarm::Request request) {
+  if (!key.call) {
     return [this, request = std::move(request)](RequestCallbacks callbacks) {
       return host_.Submit(request, std::move(callbacks));
     };
   }
-  if (Generate resumed = resumed_.Take(*keyed)) return resumed;
-  return BeginNoted(*keyed, std::move(request));
+  if (Generate resumed = resumed_.Take(*key.call)) return resumed;
+  return BeginNoted(*key.call, key.outlives_restart && note_prompts_, std::move(request));
 }
 
 // The ledger knows of it as soon as the core has accepted it: what is refused leaves no entry,
 // however often it is tried.
-Generate Generations::BeginNoted(const KeyedCall& call, swarm::Request request) {
+Generate Generations::BeginNoted(const KeyedCall& call, bool with_prompt, swarm::Request request) {
   journal::pb::RequestBegun begun;
   begun.set_key(call.key);
   begun.set_digest(call.digest);
   begun.set_seed(*request.sampling.seed);
   begun.set_prompt_tokens(static_cast<uint32_t>(request.prompt_ids.size()));
   // A grammar is not noted: after a restart such a request is asked again, not gone on with.
-  if (note_prompts_ && request.constraint == nullptr)
-    *begun.mutable_generation() = ToRecord(request);
+  if (with_prompt && request.constraint == nullptr) *begun.mutable_generation() = ToRecord(request);
   struct Noted {
     std::optional<RequestLedger::Run> run;
     bool is_over = false;

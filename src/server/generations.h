@@ -26,14 +26,18 @@ class Generations {
   void Resume(const journal::Contents& found) { resumed_.Start(found); }
   // The seed that the call's answer has, if there is one; 422: the key came with another body.
   api::ApiResult<std::optional<uint64_t>> SeedOf(const KeyedCall& call);
-  // REQUIRES: a seed; with `keyed`, SeedOf had no objection.
-  Generate Begin(const std::optional<KeyedCall>& keyed, swarm::Request request);
+  struct Key {
+    std::optional<KeyedCall> call;  // nullopt: without a key
+    bool outlives_restart = true;   // the request may go on after one; else only its seed stays
+  };
+  // REQUIRES: a seed; with a call, SeedOf had no objection.
+  Generate Begin(const Key& key, swarm::Request request);
   // What was said belongs to the prompt then. The core still holds its tokens, and those that
   // follow are drawn as they would have been.
   GoOn Continue(const swarm::Request& request);
 
  private:
-  Generate BeginNoted(const KeyedCall& call, swarm::Request request);
+  Generate BeginNoted(const KeyedCall& call, bool with_prompt, swarm::Request request);
 
   SwarmHost& host_;
   RequestLedger ledger_;

@@ -34,6 +34,15 @@ Route Get(std::string path, Secret secret, std::function<void(Request, Client)> 
   return {"GET", std::move(path), secret, 0, std::move(handle), nullptr, nullptr};
 }
 
+// One of the API that has something computed.
+Route Ask(std::string path, ChatRoutes& chat, void (ChatRoutes::*answer)(Request, Client),
+          size_t body_bytes) {
+  const auto handle = [&chat, answer](Request request, Client client) {
+    (chat.*answer)(std::move(request), std::move(client));
+  };
+  return {"POST", std::move(path), Secret::kApiKey, body_bytes, handle, nullptr, nullptr};
+}
+
 void AnswerLiveness(const Request&, const Client& client) {
   client->Send(net::TextResponse(200, "text/plain; charset=utf-8", "ok\n"));
 }
@@ -158,11 +167,8 @@ std::vector<Route> MakeRoutes(const RouteParts& parts) {
           [chat = chat](const Request& request, const Client& client) {
             chat->DescribeModel(request, *client);
           }),
-      {"POST", "/v1/chat/completions", Secret::kApiKey, chat_body_bytes,
-       [chat = chat](Request request, Client client) {
-         chat->Complete(std::move(request), std::move(client));
-       },
-       nullptr, nullptr},
+      Ask("/v1/chat/completions", *chat, &ChatRoutes::Complete, chat_body_bytes),
+      Ask("/v1/completions", *chat, &ChatRoutes::CompleteText, chat_body_bytes),
 
       // What the pages ask beside it.
       Get("/api/swarm", Secret::kApiKey,

@@ -45,7 +45,7 @@ test("OpenAI's client: models, answers, and refusals by name", { skip }, () =>
       ["tool_choice", "required"],
       ["functions", [{ name: "f" }]],
       ["reasoning_effort", "low"],
-      ["n", 2],
+      ["n", 9],
     ]) {
       await assert.rejects(client.chat.completions.create({ ...kQuestion, [param]: value }),
         { status: 400, param });

@@ -11,6 +11,7 @@
 #include "api/ollama_response.h"
 #include "api/openai_request.h"
 #include "api/openai_response.h"
+#include "api/text_request.h"
 #include "text/utf8.h"
 
 namespace {
@@ -37,6 +38,10 @@ bool HasMessages(const weft::api::ChatRequest& chat) {
   return !chat.messages.empty();
 }
 
+bool HasNoMessages(const weft::api::TextRequest& text) {
+  return text.chat.messages.empty();
+}
+
 bool AsksOrLoads(const weft::api::OllamaRequest& request) {
   const bool asks = !request.chat.messages.empty() || request.raw;
   return asks == request.load.empty();
@@ -47,6 +52,7 @@ bool AsksOrLoads(const weft::api::OllamaRequest& request) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const weft::ByteSpan body{data, size};
   Check(weft::api::ParseChatRequest(body), HasMessages);
+  Check(weft::api::ParseTextRequest(body), HasNoMessages);
   Check(weft::api::ParseAnthropicRequest(body), HasMessages);
   Check(weft::api::ParseAnthropicRequest(body, {}, /*counts_only=*/true), HasMessages);
   Check(weft::api::ParseOllamaChat(body), AsksOrLoads);
