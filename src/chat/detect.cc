@@ -7,55 +7,12 @@
 #include "chat/calls.h"
 #include "chat/literal.h"
 #include "chat/spelled_calls.h"
+#include "chat/template_turns.h"
 
 namespace weft::chat {
 namespace json = boost::json;
 
 namespace {
-
-// Such as no template has of its own.
-constexpr const char* kName = "weft_probe";
-constexpr const char* kText = "weft_said";
-
-json::object Parameters() {
-  return {{"type", "object"},
-          {"properties", {{"key", {{"type", "string"}, {"description", "A key."}}}}},
-          {"required", json::array{"key"}}};
-}
-
-json::object WithMessages(json::array messages) {
-  const json::object function = {
-      {"name", kName}, {"description", "A probe."}, {"parameters", Parameters()}};
-  return {{"messages", std::move(messages)},
-          {"tools", json::array{{{"type", "function"}, {"function", function}}}},
-          {"add_generation_prompt", false}};
-}
-
-// The turn of the assistant: what is said behind the rendering without it.
-std::optional<std::string> Turn(const RenderTemplate& render, const json::object& assistant) {
-  const json::object user = {{"role", "user"}, {"content", "Hi"}};
-  const auto with = render(WithMessages({user, assistant}));
-  const auto without = render(WithMessages({user}));
-  if (!with.ok() || !without.ok()) return std::nullopt;
-  const auto parted = std::ranges::mismatch(with.value(), without.value()).in1;
-  return std::string(parted, with.value().end());
-}
-
-// Templates differ in what an assistant's message with a call must be.
-std::string CallTurn(const RenderTemplate& render) {
-  const json::object arguments = {{"key", "value"}};
-  for (const json::value& content : {json::value(""), json::value(nullptr)}) {
-    for (const json::value& given : {json::value(arguments), json::value(R"({"key": "value"})")}) {
-      const json::object call = {{"id", "abcdefghi"},
-                                 {"type", "function"},
-                                 {"function", {{"name", kName}, {"arguments", given}}}};
-      const auto turn = Turn(
-          render, {{"role", "assistant"}, {"content", content}, {"tool_calls", json::array{call}}});
-      if (turn && turn->find(kName) != std::string::npos) return *turn;
-    }
-  }
-  return "";
-}
 
 const Format* Find(std::string_view text) {
   for (const Family& family : Families()) {
@@ -74,7 +31,7 @@ std::optional<std::pair<size_t, size_t>> FindObject(std::string_view turn, size_
     std::string object;
     LiteralReader reader(turn, brace);
     Call call;
-    if (reader.Value(&object) && ReadJsonCall(object, &call) && call.name == kName)
+    if (reader.Value(&object) && ReadJsonCall(object, &call) && call.name == kProbeName)
       return std::pair(brace, reader.at());
   }
   return std::nullopt;
@@ -86,13 +43,13 @@ std::optional<std::pair<size_t, size_t>> FindObject(std::string_view turn, size_
 //   <assistant>weft_said</s>
 //   <assistant>@call {"name": "weft_probe", "arguments": {"key": "value"}} @done</s>
 std::optional<CallSyntax> Derive(std::string_view turn, std::string_view plain) {
-  const size_t said = plain.find(kText);
+  const size_t said = plain.find(kProbeText);
   if (said == std::string_view::npos || !turn.starts_with(plain.substr(0, said)))
     return std::nullopt;
   turn.remove_prefix(said);
-  const std::string_view tail = plain.substr(said + std::string_view(kText).size());
+  const std::string_view tail = plain.substr(said + kProbeText.size());
   if (turn.ends_with(tail)) turn.remove_suffix(tail.size());
-  const size_t name = turn.find(kName);
+  const size_t name = turn.find(kProbeName);
   if (name == std::string_view::npos) return std::nullopt;
   CallSyntax syntax;
   if (const auto object = FindObject(turn, name)) {
@@ -107,7 +64,7 @@ std::optional<CallSyntax> Derive(std::string_view turn, std::string_view plain) 
   const size_t brace = turn.find('{', name);
   syntax.begin = std::string(TrimmedText(turn.substr(0, name)));
   if (brace == std::string_view::npos || syntax.begin.empty()) return std::nullopt;
-  const size_t after = name + std::string_view(kName).size();
+  const size_t after = name + kProbeName.size();
   syntax.form = CallForm::kNamed;
   syntax.name_end = std::string(TrimmedText(turn.substr(after, brace - after)));
   if (syntax.name_end.empty()) syntax.name_end = "\n";
@@ -118,11 +75,14 @@ std::optional<CallSyntax> Derive(std::string_view turn, std::string_view plain) 
 
 Format DetectFormat(std::string_view template_source, const RenderTemplate& render) {
   Format format;
-  const std::string turn = CallTurn(render);
+  const TemplateTurns turns(render);
+  const auto form = turns.FindForm();
+  const std::string turn =
+      form ? turns.OfCalls({{{"key", "value"}}}, *form).value_or("") : std::string();
   if (const Format* known = Find(turn)) {
     format = *known;
   } else if (!turn.empty()) {
-    const auto plain = Turn(render, {{"role", "assistant"}, {"content", kText}});
+    const auto plain = turns.OfText();
     if (const auto derived = plain ? Derive(turn, *plain) : std::nullopt) {
       format.family = "derived";
       format.calls = {*derived};

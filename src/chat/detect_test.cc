@@ -12,27 +12,13 @@
 #include "base/data_testing.h"
 #include "base/file.h"
 #include "chat/answer_testing.h"
+#include "chat/template_testing.h"
 #include "text/jinja/chat_template.h"
 
 namespace weft::chat {
 namespace {
 
 namespace json = boost::json;
-
-RenderTemplate RenderOf(const ChatTemplate& chat) {
-  return [chat](json::object variables) -> Result<std::string> {
-    variables.emplace("bos_token", "<s>");
-    variables.emplace("eos_token", "</s>");
-    ASSIGN_OR_RETURN(QuotedText text, chat.Render(variables));
-    return std::move(text.text);
-  };
-}
-
-ChatTemplate Template(const std::string& source) {
-  auto parsed = ChatTemplate::Parse(source);
-  EXPECT_TRUE(parsed.ok());
-  return std::move(parsed).value();
-}
 
 Format Detected(const std::string& source) {
   return DetectFormat(source, RenderOf(Template(source)));
