@@ -178,7 +178,6 @@ Result<ModelText> ModelText::Load(const Files& files) {
   ASSIGN_OR_RETURN(const json::object config, ReadObject(files, "config.json"));
   ASSIGN_OR_RETURN(text.template_, ModelTemplate::Load(files));
   text.default_sampling_ = RecommendedSampling(generation_config);
-  text.LearnFormat();
   AddIds(generation_config, "eos_token_id", &text.stop_ids_);
   AddIds(config, "eos_token_id", &text.stop_ids_);
   if (const auto id = text.tokenizer_.TokenId(text.template_.Token("eos_token")))
@@ -186,12 +185,17 @@ Result<ModelText> ModelText::Load(const Files& files) {
   std::sort(text.stop_ids_.begin(), text.stop_ids_.end());
   text.stop_ids_.erase(std::unique(text.stop_ids_.begin(), text.stop_ids_.end()),
                        text.stop_ids_.end());
+  text.LearnFormat();
   return text;
 }
 
-std::shared_ptr<const grammar::TokenTrie> ModelText::vocabulary_trie() const {
-  std::call_once(trie_->once, [this] { trie_->trie = VocabularyTrie(tokenizer_, stop_ids_); });
-  return trie_->trie;
+std::shared_ptr<const grammar::TokenTrie> ModelText::LazyTrie::Get(const ModelText& text) {
+  std::call_once(once_, [&] {
+    std::span<const int32_t> shown;
+    if (shows_markers_) shown = text.marker_ids_;
+    trie_ = VocabularyTrie(text.tokenizer_, text.stop_ids_, shown);
+  });
+  return trie_;
 }
 
 Result<std::vector<int32_t>> ModelText::EncodeText(std::string_view text) const {

@@ -12,6 +12,7 @@
 
 #include "api/openai_request.h"
 #include "base/result.h"
+#include "chat/call_spelling.h"
 #include "chat/format.h"
 #include "grammar/token_trie.h"
 #include "text/jinja/chat_template.h"
@@ -70,6 +71,9 @@ class ModelText {
   std::string AnswerBeginsBehind(std::span<const int32_t> ids) const;
   // Why the model cannot be told how much to think; nullopt: it can, or is not.
   std::optional<ApiError> CheckThinking(const ChatRequest& request) const;
+  // Whether the answer may begin with thoughts: the model's template knows some, and the request
+  // does not forbid them.
+  bool MayThink(const ChatRequest& request) const;
   // What ends thoughts that have become too long.
   Result<std::vector<int32_t>> EndOfThinking() const;
 
@@ -81,8 +85,12 @@ class ModelText {
   // How the model writes calls and thoughts, and the special tokens that it does so with.
   const chat::Format& answer_format() const { return format_; }
   const std::vector<int32_t>& marker_ids() const { return marker_ids_; }
-  // The vocabulary as grammars see it; made when it is first asked for.
-  std::shared_ptr<const grammar::TokenTrie> vocabulary_trie() const;
+  // How it spells calls; nullopt: its template does not show it.
+  const std::optional<chat::CallSpelling>& call_spelling() const { return call_spelling_; }
+  // The vocabulary as grammars see it; made when it is first asked for. That of calls has the
+  // special tokens of `answer_format` as their text, too.
+  std::shared_ptr<const grammar::TokenTrie> vocabulary_trie() const { return trie_->Get(*this); }
+  std::shared_ptr<const grammar::TokenTrie> call_trie() const { return call_trie_->Get(*this); }
   const std::vector<int32_t>& stop_ids() const { return stop_ids_; }
   // What generation_config.json recommends; OpenAI's defaults otherwise.
   const sampling::Parameters& default_sampling() const { return default_sampling_; }
@@ -99,14 +107,22 @@ class ModelText {
   ModelTemplate template_;
   chat::Format format_;
   std::vector<int32_t> marker_ids_;
+  std::optional<chat::CallSpelling> call_spelling_;
   std::vector<int32_t> stop_ids_;
   sampling::Parameters default_sampling_;
   bool control_tokens_in_text_ = false;
-  struct LazyTrie {
-    std::once_flag once;
-    std::shared_ptr<const grammar::TokenTrie> trie;
+  class LazyTrie {
+   public:
+    explicit LazyTrie(bool shows_markers) : shows_markers_(shows_markers) {}
+    std::shared_ptr<const grammar::TokenTrie> Get(const ModelText& text);
+
+   private:
+    const bool shows_markers_;
+    std::once_flag once_;
+    std::shared_ptr<const grammar::TokenTrie> trie_;
   };
-  std::shared_ptr<LazyTrie> trie_ = std::make_shared<LazyTrie>();
+  std::shared_ptr<LazyTrie> trie_ = std::make_shared<LazyTrie>(false);
+  std::shared_ptr<LazyTrie> call_trie_ = std::make_shared<LazyTrie>(true);
 };
 
 // The system messages that a conversation begins with.

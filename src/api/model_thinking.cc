@@ -26,11 +26,12 @@ ApiError CannotTell(const char* field, const std::string& shown, const char* wha
 void ModelText::LearnFormat() {
   const ChatTemplate* chat = template_.Choose(/*has_tools=*/true);
   if (chat == nullptr) return;
-  format_ = chat::DetectFormat(chat->source(), [this](json::object variables) {
+  const chat::RenderTemplate render = [this](json::object variables) {
     auto text = template_.Render(std::move(variables));
     return text.ok() ? Result<std::string>(std::move(text->text))
                      : Result<std::string>(std::move(text).error());
-  });
+  };
+  format_ = chat::DetectFormat(chat->source(), render);
   for (const std::string& marker : format_.Markers()) {
     const auto ids = tokenizer_.Encode(marker, /*add_special_tokens=*/false);
     if (!ids.ok()) continue;
@@ -40,6 +41,11 @@ void ModelText::LearnFormat() {
   }
   std::ranges::sort(marker_ids_);
   marker_ids_.erase(std::unique(marker_ids_.begin(), marker_ids_.end()), marker_ids_.end());
+  std::vector<std::string> others;
+  for (int32_t id = 0; id < tokenizer_.vocab_count(); ++id)
+    if (tokenizer_.IsControl(id) && !std::ranges::binary_search(marker_ids_, id))
+      others.push_back(tokenizer_.TokenBytes(id));
+  call_spelling_ = chat::LearnSpelling(format_, render, others);
 }
 
 bool ModelText::OpensThinking(std::span<const int32_t> ids) const {
@@ -82,6 +88,15 @@ std::vector<std::string> ModelText::Capabilities() const {
       has(format_.thinking.begin))
     capabilities.emplace_back("thinking");
   return capabilities;
+}
+
+bool ModelText::MayThink(const ChatRequest& request) const {
+  if (request.enable_thinking == false || request.reasoning_effort == "none") return false;
+  if (request.max_thinking_tokens == 0u) return false;
+  if (format_.has_channels) return true;
+  const ChatTemplate* chat = template_.Choose(!request.tools.empty());
+  return chat != nullptr && !format_.thinking.begin.empty() && !format_.thinking.end.empty() &&
+         chat->source().find(format_.thinking.end) != std::string::npos;
 }
 
 Result<std::vector<int32_t>> ModelText::EndOfThinking() const {

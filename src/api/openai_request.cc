@@ -108,6 +108,7 @@ std::optional<ApiError> ReadMessages(const json::value* messages, json::array* o
 
 void ReadTools(FieldReader& fields, ChatRequest* request) {
   const bool parses_calls = fields.Bool("parse_tool_calls", true);
+  const json::value* choice = fields.Find("tool_choice");
   request->ends_with_call = !fields.Bool("parallel_tool_calls", true);
   const json::value* tools = fields.Find("tools");
   if (tools == nullptr) return;
@@ -118,9 +119,21 @@ void ReadTools(FieldReader& fields, ChatRequest* request) {
     return fields.Fail("tools[" + std::to_string(i) + "]", tool,
                        "an object like {\"type\": \"function\", \"function\": {...}}");
   }
-  const json::value* choice = fields.Find("tool_choice");
   if (choice == nullptr || *choice != "none") request->tools = tools->as_array();
   request->parses_calls = parses_calls && !request->tools.empty();
+}
+
+void ReadChoice(FieldReader& fields, ChatRequest* request) {
+  const json::value* choice = fields.Find("tool_choice");
+  if (choice == nullptr || *choice == "none") return;
+  auto read = ReadToolChoice(*choice);
+  if (!read)
+    return fields.Fail("tool_choice", *choice,
+                       "\"none\", \"auto\", \"required\" or {\"type\": \"function\", "
+                       "\"function\": {\"name\": ...}}");
+  if (const auto error = CheckChoice(*read, request->tools, ShownValue(*choice)))
+    return fields.Fail(*error);
+  request->tool_choice = std::move(*read);
 }
 
 void ReadThinking(FieldReader& fields, ChatRequest* request) {
@@ -223,6 +236,7 @@ ApiResult<ChatRequest> ParseChatRequest(ByteSpan body, const sampling::Parameter
     }
   }
   ReadTools(fields, &request);
+  ReadChoice(fields, &request);
   ReadThinking(fields, &request);
   if (fields.error()) return *fields.error();
   auto form = ReadRequestedForm(object);

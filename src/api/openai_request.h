@@ -11,6 +11,7 @@
 
 #include "api/answer_form.h"
 #include "api/api_error.h"
+#include "api/tool_choice.h"
 #include "base/bytes.h"
 #include "sampling/draw.h"
 
@@ -21,7 +22,8 @@ struct ChatRequest {
   boost::json::array messages;  // validated: roles and contents; content parts joined to text
   boost::json::object template_kwargs;  // chat_template_kwargs
   boost::json::array tools;             // for the template; empty with tool_choice "none"
-  std::optional<uint32_t> max_tokens;   // max_completion_tokens or max_tokens
+  ToolChoice tool_choice;
+  std::optional<uint32_t> max_tokens;  // max_completion_tokens or max_tokens
   sampling::Parameters sampling;
   std::vector<std::string> stop;
   bool stream = false;

@@ -35,7 +35,7 @@ constexpr RequestField kFields[] = {
     {"tools", "OVSLT", Handling::kDone, "", ""},
     {"chat_template_kwargs", "VSL", Handling::kDone, "", ""},
     {"n", "OVSLT", Handling::kDone, "", ""},
-    {"tool_choice", "OVSLT", Handling::kDone, "\"auto\", \"none\"", ""},
+    {"tool_choice", "OVSLT", Handling::kDone, "", ""},
     {"response_format", "OVSLT", Handling::kDone, "", ""},
     {"parallel_tool_calls", "OVSL", Handling::kDone, "", ""},
     {"parse_tool_calls", "L", Handling::kDone, "", ""},

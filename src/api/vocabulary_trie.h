@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "grammar/token_trie.h"
@@ -10,8 +11,9 @@
 
 namespace weft::api {
 
-// Control tokens are no text; `stop_ids` end one.
+// Control tokens are no text, but for those of `shown`, in rising order; `stop_ids` end one.
 std::shared_ptr<const grammar::TokenTrie> VocabularyTrie(const Tokenizer& tokenizer,
-                                                         std::vector<int32_t> stop_ids);
+                                                         std::vector<int32_t> stop_ids,
+                                                         std::span<const int32_t> shown = {});
 
 }  // namespace weft::api

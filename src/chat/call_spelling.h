@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "chat/detect.h"
 #include "chat/format.h"
+#include "chat/render_template.h"
 
 namespace weft::chat {
 
@@ -44,8 +44,8 @@ struct CallSpelling {
 
 // Ids that a model gives to calls stand in these texts as kProbeId (template_turns.h).
 //
-// `ends`: texts of the tokens that end an answer. nullopt: the template does not show it in a way
-// that can be followed; what is given has been read back by chat/calls.h.
+// `ends`: texts of tokens that are part of no call, such as what ends an answer. nullopt: the
+// template does not show it in a way that can be followed. What is given has been read back.
 std::optional<CallSpelling> LearnSpelling(const Format& format, const RenderTemplate& render,
                                           const std::vector<std::string>& ends);
 

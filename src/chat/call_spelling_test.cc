@@ -18,7 +18,7 @@ namespace {
 std::optional<CallSpelling> SpellingOf(const std::string& source) {
   const RenderTemplate render = RenderOf(Template(source));
   return LearnSpelling(DetectFormat(source, render), render,
-                       {"</s>", "<|eom_id|>", "<|END_OF_TURN_TOKEN|>"});
+                       {"</s>", "<|eom_id|>", "<|START_OF_TURN_TOKEN|>"});
 }
 
 std::optional<CallSpelling> SpellingOfFile(const std::string& name) {

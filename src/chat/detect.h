@@ -4,19 +4,12 @@
 // how to call. What no family writes so is taken from the rendered call itself.
 #pragma once
 
-#include <boost/json/object.hpp>
-#include <functional>
-#include <string>
 #include <string_view>
 
-#include "base/result.h"
 #include "chat/format.h"
+#include "chat/render_template.h"
 
 namespace weft::chat {
-
-// The model's template with `messages`, `tools` and `add_generation_prompt` and whatever else it is
-// always given.
-using RenderTemplate = std::function<Result<std::string>(boost::json::object variables)>;
 
 Format DetectFormat(std::string_view template_source, const RenderTemplate& render);
 

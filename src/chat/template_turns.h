@@ -1,5 +1,5 @@
-// What a chat template makes of the assistant's turns: probes by which chat/detect.h and
-// chat/call_spelling.h learn how a model writes.
+// What a chat template makes of the assistant's turns: probes by which others
+// (detect.h, call_spelling.h) learn how a model writes.
 #pragma once
 
 #include <boost/json/array.hpp>
@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "chat/detect.h"
+#include "chat/render_template.h"
 
 namespace weft::chat {
 

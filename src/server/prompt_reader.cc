@@ -4,6 +4,7 @@
 #include <utility>
 #include <variant>
 
+#include "api/call_grammar.h"
 #include "api/openai_response.h"
 #include "api/token_grammar.h"
 
@@ -74,23 +75,44 @@ Result<std::vector<int32_t>> PromptReader::Encode(const Question& question) cons
 
 // What the answer has to be, compiled here, where nobody waits for this thread alone.
 std::optional<api::ApiError> PromptReader::CompileForm(Prompt& prompt) const {
-  const auto& asked = prompt.question.chat.form;
-  if (!asked) return std::nullopt;
-  const auto compiled = asked->Compile();
-  if (!compiled.ok()) {
-    return api::ApiError{400,
-                         "'" + asked->field + "' cannot be followed. " + compiled.error().message(),
-                         "invalid_request_error", asked->field, ""};
-  }
-  const auto made = [&](std::string begins_behind) {
+  api::ChatRequest& chat = prompt.question.chat;
+  if (!chat.form) return chat.parses_calls ? CompileCalls(prompt) : std::nullopt;
+  if (chat.tool_choice.kind != api::ToolChoice::Kind::kAuto)
+    return api::RefuseField("tool_choice", "'tool_choice' demands a call and '" + chat.form->field +
+                                               "' a text; an answer has one form.");
+  const auto compiled = chat.form->Compile();
+  if (!compiled.ok())
+    return api::RefuseField(chat.form->field, "'" + chat.form->field + "' cannot be followed. " +
+                                                  compiled.error().message());
+  const std::string begins_behind = text_->AnswerBeginsBehind(prompt.ids);
+  const auto made = [&](const std::string& behind) {
     return std::make_shared<const api::TokenGrammar>(compiled.value(), text_->vocabulary_trie(),
-                                                     text_->tokenizer(), std::move(begins_behind));
+                                                     text_->tokenizer(), behind);
   };
   prompt.form_behind_thoughts = made("");
-  prompt.constraint = made(text_->AnswerBeginsBehind(prompt.ids));
+  prompt.constraint = made(begins_behind);
   // What has a form is no call, and where it begins at once nothing of it is a thought.
-  prompt.question.chat.parses_calls = false;
-  if (text_->AnswerBeginsBehind(prompt.ids).empty()) prompt.question.chat.splits_thinking = false;
+  chat.parses_calls = false;
+  if (begins_behind.empty()) chat.splits_thinking = false;
+  return std::nullopt;
+}
+
+// Calls that must come, or that must fit what strict tools demand.
+std::optional<api::ApiError> PromptReader::CompileCalls(Prompt& prompt) const {
+  const api::ChatRequest& chat = prompt.question.chat;
+  if (!api::HoldsCalls(chat)) return std::nullopt;
+  auto compiled = api::CompileCalls(chat, text_->answer_format(), text_->call_spelling(),
+                                    text_->MayThink(chat));
+  if (auto* refused = std::get_if<api::ApiError>(&compiled)) return std::move(*refused);
+  const auto& automaton = std::get<std::shared_ptr<const grammar::Automaton>>(compiled);
+  const auto made = [&](const std::string& behind) {
+    return std::make_shared<const api::TokenGrammar>(automaton, text_->call_trie(),
+                                                     text_->tokenizer(), behind);
+  };
+  prompt.form_behind_thoughts = made("");
+  // Channels name their thoughts themselves, and the grammar has them.
+  prompt.constraint =
+      made(prompt.reading.opens_thinking ? text_->answer_format().thinking.end : std::string());
   return std::nullopt;
 }
 

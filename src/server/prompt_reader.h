@@ -57,6 +57,7 @@ class PromptReader {
   std::optional<api::ApiError> ReadOpening(Prompt& prompt) const;
   Result<std::vector<int32_t>> Encode(const Question& question) const;
   std::optional<api::ApiError> CompileForm(Prompt& prompt) const;
+  std::optional<api::ApiError> CompileCalls(Prompt& prompt) const;
 
   const Options options_;
   const std::shared_ptr<const api::ModelText> text_;

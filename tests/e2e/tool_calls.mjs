@@ -109,6 +109,78 @@ test("the client's own loop of tools calls the function", { skip }, () => withMo
     assert.deepEqual(cities, ["Zürich", "Zürich", "Zürich"]);
   }));
 
+// What is demanded of the answer comes, whatever the model would have said.
+const kHeld = [{
+  type: "function",
+  function: {
+    name: "get_weather", description: "The weather.",
+    parameters: {
+      type: "object", required: ["city"], additionalProperties: false,
+      properties: { city: { type: "string", enum: ["Bern", "Zürich"] } },
+    },
+  },
+}, {
+  type: "function",
+  function: {
+    name: "now", description: "The time.",
+    parameters: { type: "object", properties: {}, additionalProperties: false },
+  },
+}];
+
+test("a call that must come comes, and fits its schema", { skip }, () => withModel(
+  inOrder("<|begin|>", ["No", "thing."]),
+  async (client) => {
+    const asked = { ...kQuestion, tools: kHeld, parallel_tool_calls: false, max_tokens: 300,
+      enable_thinking: false };
+    const said = await client.chat.completions.create(asked);
+    assert.equal(said.choices[0].message.content, "Nothing.");
+
+    for (const choice of ["required", { type: "function", function: { name: "get_weather" } }]) {
+      const { choices: [{ message, finish_reason }] } = await client.chat.completions.create(
+        { ...asked, tools: choice === "required" ? [kHeld[0]] : kHeld, tool_choice: choice });
+      assert.equal(finish_reason, "tool_calls");
+      assert.equal(message.tool_calls[0].function.name, "get_weather");
+      const { city, ...others } = JSON.parse(message.tool_calls[0].function.arguments);
+      assert.ok(["Bern", "Zürich"].includes(city), city);
+      assert.deepEqual(others, {});
+    }
+    const stream = client.chat.completions.stream(
+      { ...asked, tool_choice: { type: "function", function: { name: "now" } } });
+    const { message } = (await stream.finalChatCompletion()).choices[0];
+    assert.deepEqual(message.tool_calls.map(({ function: { name, arguments: given } }) =>
+      [name, given]), [["now", "{}"]]);
+
+    await assert.rejects(client.chat.completions.create({
+      ...asked, tool_choice: { type: "function", function: { name: "get_rain" } },
+    }), (error) => error.status === 400 && error.param === "tool_choice" &&
+      /get_weather, now/.test(error.message));
+    await assert.rejects(client.chat.completions.create({
+      ...asked, tool_choice: "required", response_format: { type: "json_object" },
+    }), (error) => error.status === 400 && error.param === "tool_choice");
+  }));
+
+test("calls of strict tools fit their schemas", { skip }, () => withModel(
+  inOrder("<|begin|>", ["Well. ", "<tool_call>", "{\"name\": \"get_rain\", ",
+    "\"arguments\": {}}", "</tool_call>"]),
+  async (client) => {
+    const asked = { ...kQuestion, tools: kHeld, parallel_tool_calls: false, max_tokens: 300 };
+    const called = async (tools) => (await client.chat.completions.create({ ...asked, tools }))
+      .choices[0].message;
+    assert.equal((await called(kHeld)).tool_calls[0].function.name, "get_rain");
+    const strict = await called(kHeld.map((tool) =>
+      ({ ...tool, function: { ...tool.function, strict: true } })));
+    assert.equal(strict.content, "Well.");
+    const { name, arguments: given } = strict.tool_calls[0].function;
+    assert.ok(["get_weather", "now"].includes(name), name);
+    assert.ok(name === "now" || ["Bern", "Zürich"].includes(JSON.parse(given).city), given);
+
+    const open = [{ type: "function", function: { ...kHeld[0].function, strict: true,
+      parameters: { type: "object", properties: { city: { type: "string",
+        pattern: "\\bB" } } } } }];
+    await assert.rejects(called(open), (error) => error.status === 400 &&
+      error.param === "tools[0].function" && /#\/properties\/city\/pattern/.test(error.message));
+  }));
+
 // Thoughts that go in a circle end where the request says, and the answer follows what ended them.
 test("thoughts end behind max_thinking_tokens", { skip }, () => withModel(
   { "<|begin|>": "<think>", "<think>": "hm ", "hm ": "and ", "and ": "hm ", "\n": "Done",
