@@ -24,6 +24,7 @@ export const kCxxModules = {
   net: ["base"],
   hub: ["base", "net", "package"],
   journal: ["base"],
+  store: ["base"],
   api: ["base", "swarm", "text", "chat", "sampling", "grammar"],
   server: ["base", "wire", "package", "text", "chat", "planner", "swarm", "net", "journal", "api"],
   sim: ["base", "swarm", "planner", "wire", "worker", "engine", "program", "sampling"],
@@ -65,11 +66,13 @@ export const kConfinedHeaders = [
     instead: "put vector code into src/kernels" },
   { pattern: /^pcre2\.h$|^utf8proc\.h$/, modules: ["text"], instead: "use src/text" },
   { pattern: /^qrencode\.h$/, modules: ["server"], instead: "keep it in src/server" },
+  { pattern: /^sqlite3\.h$/, modules: ["store"], instead: "use src/store" },
   { pattern: /^CLI\//, modules: ["apps"], instead: "keep it in src/apps" },
   {
     pattern: /^(thread|mutex|condition_variable|future|fstream|filesystem)$/,
     except: ["base", "tensor", "wire", "package", "onnx", "program", "lower", "text", "chat",
-      "convert", "kernels", "engine", "worker", "net", "hub", "journal", "api", "server", "apps"],
+      "convert", "kernels", "engine", "worker", "net", "hub", "journal", "store", "api",
+      "server", "apps"],
     instead: "swarm, planner, dispatch and sim have no threads and no files: make it an action",
   },
 ];

@@ -1,0 +1,72 @@
+// A named API key: who may do what, how much of it and until when. What is kept of it, never the
+// key itself.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace weft::store {
+
+// All times are milliseconds since 1970, UTC.
+
+enum class Role {
+  kUser,     // the API and the chat
+  kAdmin,    // everything
+  kMetrics,  // /metrics alone
+};
+
+// "user", "admin", "metrics".
+std::string_view RoleName(Role role);
+// kInvalidArgument with those that there are.
+Result<Role> ParseRole(std::string_view text);
+
+// nullopt: none.
+struct KeyLimits {
+  std::optional<uint32_t> per_minute;      // requests in any 60 s
+  std::optional<uint64_t> tokens_per_day;  // of a day in UTC: computed of prompts, and generated
+  std::optional<uint32_t> at_once;         // requests that have not ended
+  bool operator==(const KeyLimits&) const = default;
+};
+
+inline constexpr uint32_t kMostPerMinute = 100'000, kMostAtOnce = 100'000;
+inline constexpr uint64_t kMostTokensPerDay = 1'000'000'000'000;
+
+// What somebody wants a key for.
+struct NewKey {
+  std::string name;
+  Role role = Role::kUser;
+  std::vector<std::string> models;  // that it is for; empty: all
+  KeyLimits limits;
+  std::optional<int64_t> expires_ms;
+
+  bool IsExpired(int64_t now_ms) const { return expires_ms && *expires_ms <= now_ms; }
+};
+
+struct Key : NewKey {
+  int64_t id = 0;    // never given again
+  std::string hash;  // SHA-256 of the key in hex
+  int64_t created_ms = 0;
+  std::optional<int64_t> ended_ms;
+};
+
+// kInvalidArgument: a name that is not 1 to 64 letters, digits, '.', '_' or '-'; a limit out of its
+// range; a model that is none; a time that is over.
+Status CheckNewKey(const NewKey& key, int64_t now_ms);
+
+// "2027-06-30" (to the end of that day), "2027-06-30T18:00" and "2027-06-30T18:00:00Z", all UTC;
+// "30m", "8h", "90d", "2w" from now. kInvalidArgument: none of these, or over, or in more than a
+// hundred years.
+Result<int64_t> ParseExpiry(std::string_view text, int64_t now_ms);
+
+// "2027-06-30T18:00:00Z".
+std::string TimeText(int64_t time_ms);
+
+// "weft-" and 128 random bits in hex.
+std::string MakeApiKey();
+
+}  // namespace weft::store

@@ -1,0 +1,146 @@
+#include "store/sqlite.h"
+
+#include <sqlite3.h>
+
+#include <utility>
+
+namespace weft::store {
+namespace {
+
+constexpr int kLongestValueBytes = 1 << 20;
+
+// What SQLite said of its last call as an error.
+Error ErrorOf(sqlite3* handle, int code, const std::string& path) {
+  const std::string why = handle == nullptr ? sqlite3_errstr(code) : sqlite3_errmsg(handle);
+  const std::string file = "'" + path + "'";
+  switch (code & 0xff) {  // without what extended codes add
+    case SQLITE_NOTADB:
+    case SQLITE_CORRUPT:
+      return {ErrorCode::kInvalidData,
+              "The file " + file + " cannot be read as a database (" + why +
+                  "); nothing in it was changed. Put a copy of before in its place, or move it "
+                  "away, and a new one without keys is begun."};
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+      return {ErrorCode::kUnavailable,
+              "Another process keeps the database " + file + " (" + why + "). Try again."};
+    case SQLITE_CONSTRAINT:
+      return {ErrorCode::kAlreadyExists,
+              "The database " + file + " has that already: " + why + "."};
+    case SQLITE_PERM:
+    case SQLITE_READONLY:
+      return {ErrorCode::kPermissionDenied,
+              "The database " + file + " cannot be written: " + why + "."};
+    default:
+      return {ErrorCode::kIo, "The database " + file + " failed: " + why + "."};
+  }
+}
+
+int Bind(sqlite3_stmt* statement, int index, const Value& value) {
+  if (const auto* number = std::get_if<int64_t>(&value))
+    return sqlite3_bind_int64(statement, index, *number);
+  if (const auto* text = std::get_if<std::string>(&value))
+    return sqlite3_bind_text64(statement, index, text->data(), text->size(), SQLITE_TRANSIENT,
+                               SQLITE_UTF8);
+  if (const auto* bytes = std::get_if<std::vector<uint8_t>>(&value))
+    return sqlite3_bind_blob64(statement, index, bytes->data(), bytes->size(), SQLITE_TRANSIENT);
+  return sqlite3_bind_null(statement, index);
+}
+
+}  // namespace
+
+Status Rows::Next() {
+  const int code = sqlite3_step(statement_.get());
+  has_row_ = code == SQLITE_ROW;
+  if (code == SQLITE_ROW || code == SQLITE_DONE) return OkStatus();
+  return ErrorOf(sqlite3_db_handle(statement_.get()), code, path_);
+}
+
+int64_t Rows::Int(int column) const {
+  return sqlite3_column_int64(statement_.get(), column);
+}
+
+std::optional<int64_t> Rows::OptionalInt(int column) const {
+  if (sqlite3_column_type(statement_.get(), column) == SQLITE_NULL) return std::nullopt;
+  return Int(column);
+}
+
+std::string Rows::Text(int column) const {
+  // The pointer first: asking for it may convert the value, and with that its length.
+  const unsigned char* text = sqlite3_column_text(statement_.get(), column);
+  const int byte_count = sqlite3_column_bytes(statement_.get(), column);
+  if (text == nullptr) return {};
+  return std::string(AsText({text, static_cast<size_t>(byte_count)}));
+}
+
+ByteSpan Rows::Blob(int column) const {
+  if (sqlite3_column_type(statement_.get(), column) != SQLITE_BLOB) return {};
+  const void* bytes = sqlite3_column_blob(statement_.get(), column);
+  const int byte_count = sqlite3_column_bytes(statement_.get(), column);
+  return {static_cast<const uint8_t*>(bytes), static_cast<size_t>(byte_count)};
+}
+
+Result<Database> Database::Open(const std::filesystem::path& path, Duration busy_limit) {
+  sqlite3* opened = nullptr;
+  const int code =
+      sqlite3_open_v2(path.c_str(), &opened, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, nullptr);
+  Database database(Handle(opened, sqlite3_close), path.string());
+  if (code != SQLITE_OK) return ErrorOf(opened, code, path.string());
+  sqlite3_extended_result_codes(opened, 1);
+  sqlite3_busy_timeout(opened, static_cast<int>(busy_limit.us / 1000));
+  // Views and triggers that somebody put into the file call no functions that do anything, and no
+  // value of it takes much memory.
+  sqlite3_db_config(opened, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
+  sqlite3_db_config(opened, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
+  sqlite3_limit(opened, SQLITE_LIMIT_LENGTH, kLongestValueBytes);
+  return database;
+}
+
+Result<Rows> Database::Ask(std::string_view sql, const std::vector<Value>& values) {
+  sqlite3_stmt* prepared = nullptr;
+  int code = sqlite3_prepare_v2(handle_.get(), sql.data(), static_cast<int>(sql.size()), &prepared,
+                                nullptr);
+  Rows rows(Rows::Handle(prepared, sqlite3_finalize), path_);
+  for (size_t i = 0; i < values.size() && code == SQLITE_OK; ++i)
+    code = Bind(prepared, static_cast<int>(i) + 1, values[i]);
+  if (code != SQLITE_OK) return ErrorOf(handle_.get(), code, path_);
+  TRY(rows.Next());
+  return rows;
+}
+
+Status Database::Run(std::string_view sql, const std::vector<Value>& values) {
+  ASSIGN_OR_RETURN(Rows rows, Ask(sql, values));
+  while (rows.has_row()) TRY(rows.Next());
+  return OkStatus();
+}
+
+Result<int64_t> Database::AskNumber(std::string_view sql, const std::vector<Value>& values) {
+  ASSIGN_OR_RETURN(const Rows rows, Ask(sql, values));
+  return rows.has_row() ? rows.Int(0) : 0;
+}
+
+int64_t Database::last_id() const {
+  return sqlite3_last_insert_rowid(handle_.get());
+}
+
+int64_t Database::changed_rows() const {
+  return sqlite3_changes64(handle_.get());
+}
+
+Result<Transaction> Transaction::Begin(Database& database) {
+  TRY(database.Run("begin immediate"));
+  return Transaction(&database);
+}
+
+Transaction::~Transaction() {
+  // What fails here ends with the connection.
+  if (database_ != nullptr) (void)database_->Run("rollback");
+}
+
+Status Transaction::Commit() {
+  TRY(database_->Run("commit"));
+  database_ = nullptr;
+  return OkStatus();
+}
+
+}  // namespace weft::store

@@ -1,0 +1,152 @@
+#include "store/store.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <ctime>
+#include <thread>
+
+#include "base/descriptor.h"
+#include "base/file.h"
+#include "base/sentence.h"
+#include "store/schema.h"
+
+namespace weft::store {
+namespace {
+
+constexpr mode_t kOwnerOnly = 0600, kOwnersFolder = 0700;
+constexpr Duration kBusyLimit = Seconds(5);
+// Of a larger file no check reads every page at start: what is damaged is found when it is used.
+constexpr int64_t kCheckedBytes = 8 << 20;
+constexpr int64_t kHourMs = 3'600'000;
+constexpr int kWalAttempts = 50;
+
+// Folders that are made here are the user's alone; those that are there stay as they are.
+Status MakeFolder(const std::filesystem::path& folder) {
+  if (folder.empty() || std::filesystem::exists(folder)) return OkStatus();
+  TRY(MakeFolder(folder.parent_path()));
+  if (mkdir(folder.c_str(), kOwnersFolder) == 0 || errno == EEXIST) return OkStatus();
+  return SystemError("Cannot create the folder", folder);
+}
+
+Status MakeFile(const std::filesystem::path& path) {
+  TRY(MakeFolder(path.parent_path()));
+  // SQLite would make it with whatever the umask leaves.
+  const Descriptor made(open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, kOwnerOnly));
+  if (!made.is_open()) return SystemError("Cannot open", path);
+  return OkStatus();
+}
+
+}  // namespace
+
+Usage& Usage::operator+=(const Usage& other) {
+  requests += other.requests;
+  prompt_tokens += other.prompt_tokens;
+  cached_tokens += other.cached_tokens;
+  generated_tokens += other.generated_tokens;
+  return *this;
+}
+
+int64_t HourOf(int64_t time_ms) {
+  return time_ms - time_ms % kHourMs;
+}
+
+int64_t DayOf(int64_t time_ms) {
+  return time_ms - time_ms % (24 * kHourMs);
+}
+
+Result<std::unique_ptr<Store>> Store::Open(const std::filesystem::path& path, OpenMode mode) {
+  struct stat info = {};
+  if (lstat(path.c_str(), &info) != 0) {
+    if (errno != ENOENT) return SystemError("Cannot look at", path);
+    if (mode == OpenMode::kExisting)
+      return Error(ErrorCode::kNotFound, "There is no file '" + path.string() + "'.");
+    TRY(MakeFile(path));
+    if (lstat(path.c_str(), &info) != 0) return SystemError("Cannot look at", path);
+  }
+  if (!S_ISREG(info.st_mode))
+    return Error(ErrorCode::kInvalidArgument,
+                 "'" + path.string() + "' is not a regular file, as a database of keys is.");
+  if (info.st_uid != geteuid() || (info.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+    return Error(ErrorCode::kPermissionDenied,
+                 "Others than this user could have written '" + path.string() +
+                     "', and whose key it names is let in. If it is yours: chown it to this user "
+                     "and chmod 600 it.");
+  ASSIGN_OR_RETURN(Database database, Database::Open(path, kBusyLimit));
+  std::unique_ptr<Store> store(new Store(path, std::move(database)));
+  store->device_ = info.st_dev;
+  store->file_number_ = info.st_ino;
+  TRY(store->Prepare());
+  return store;
+}
+
+bool Store::IsInPlace() const {
+  struct stat info = {};
+  return lstat(path_.c_str(), &info) == 0 && info.st_dev == device_ && info.st_ino == file_number_;
+}
+
+Status Store::Prepare() {
+  TRY(CheckOwner());
+  ASSIGN_OR_RETURN(const int64_t page_bytes, database_.AskNumber("pragma page_size"));
+  ASSIGN_OR_RETURN(const int64_t page_count, database_.AskNumber("pragma page_count"));
+  if (page_count > 0 && page_bytes * page_count <= kCheckedBytes) {
+    ASSIGN_OR_RETURN(const Rows found, database_.Ask("pragma quick_check(1)"));
+    if (found.has_row() && found.Text(0) != "ok")
+      return Error(ErrorCode::kInvalidData,
+                   "The database '" + path_.string() + "' is damaged (" + found.Text(0) +
+                       "); nothing in it was changed. Put a copy of before in its place, or move "
+                       "it away, and a new one without keys is begun.");
+  }
+  TRY(UseWal());
+  // What was told to have happened, such as the end of a key, survives the machine.
+  TRY(database_.Run("pragma synchronous = full"));
+  TRY(database_.Run("pragma foreign_keys = on"));
+  return Migrate();
+}
+
+// Whether it is ours to write: empty, or marked as ours.
+Status Store::CheckOwner() {
+  ASSIGN_OR_RETURN(const int64_t mark, database_.AskNumber("pragma application_id"));
+  ASSIGN_OR_RETURN(const int64_t tables, database_.AskNumber("select count(*) from sqlite_master"));
+  if (mark == kApplicationId || (mark == 0 && tables == 0)) return OkStatus();
+  return Error(ErrorCode::kInvalidData, "The file '" + path_.string() +
+                                            "' is a database of another program; nothing in it "
+                                            "was changed. Name another file.");
+}
+
+// Readers and a writer do not wait for each other then. The change of mode needs the file alone for
+// a moment, and SQLite does not wait for that by itself.
+Status Store::UseWal() {
+  Status last = OkStatus();
+  for (int attempt = 0; attempt < kWalAttempts; ++attempt) {
+    const auto answer = database_.Ask("pragma journal_mode = wal");
+    if (answer.ok()) return OkStatus();
+    last = answer.error();
+    if (answer.error().code() != ErrorCode::kUnavailable) return last;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  return last;
+}
+
+Status Store::Migrate() {
+  // Most often there is nothing to do, and nobody needs to wait for whoever writes.
+  ASSIGN_OR_RETURN(const int64_t known, SchemaVersion(database_));
+  if (known == LatestVersion()) return OkStatus();
+  if (known > LatestVersion())
+    return Error(ErrorCode::kUnsupported, Sentence("The database '", path_.string(),
+                                                   "' is of a newer weft (its tables have "
+                                                   "version ",
+                                                   known, ", this program knows ", LatestVersion(),
+                                                   "): update weft, or name another file."));
+  ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(database_));
+  TRY(ApplyMigrations(database_, static_cast<int64_t>(std::time(nullptr)) * 1000));
+  return transaction.Commit();
+}
+
+Result<int64_t> Store::DataVersion() {
+  return database_.AskNumber("pragma data_version");
+}
+
+}  // namespace weft::store

@@ -1,0 +1,97 @@
+// Store: the SQLite file with what a user decides once and what is counted: named API keys and
+// their usage. Any process of the user may open it, several at once; every call is one short
+// transaction. Calls wait for the disk: never on an event loop. One thread at a time for each
+// Store.
+//
+// Not the journal (src/journal): that is of one server, and has what its next start needs.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "store/key.h"
+#include "store/sqlite.h"
+
+namespace weft::store {
+
+// Its name in the folder where weft keeps its state.
+inline constexpr const char* kFileName = "weft.db";
+
+// Of more keys that have not ended AddKey makes no other.
+inline constexpr int64_t kMostKeys = 10'000;
+// Usage of longer ago is forgotten.
+inline constexpr int64_t kUsageKeptMs = int64_t{400} * 24 * 3600 * 1000;
+
+struct Usage {
+  int64_t requests = 0;
+  int64_t prompt_tokens = 0, cached_tokens = 0;  // of prompts: all, and those not computed again
+  int64_t generated_tokens = 0;
+
+  Usage& operator+=(const Usage& other);
+  // What counts against a limit of tokens.
+  int64_t counted_tokens() const { return prompt_tokens - cached_tokens + generated_tokens; }
+  bool operator==(const Usage&) const = default;
+};
+
+// Of one key in the hour that begins then.
+struct HourlyUsage {
+  int64_t hour_ms = 0, key = 0;
+  Usage usage;
+};
+
+enum class OpenMode {
+  kCreate,    // a new one, and its folder, where there is none
+  kExisting,  // kNotFound where there is none
+};
+
+class Store {
+ public:
+  // kInvalidData: no database, a damaged one, or another program's. kUnsupported: of a newer weft.
+  // kPermissionDenied: others than this user could have written it; whose key it names is let in.
+  // The file is left as it is.
+  static Result<std::unique_ptr<Store>> Open(const std::filesystem::path& path, OpenMode mode);
+
+  // kInvalidArgument: CheckNewKey's. kAlreadyExists: a key has this name and has not ended.
+  // kLimitExceeded: there are too many. `hash`: SHA-256 of the key in hex.
+  Result<Key> AddKey(const NewKey& key, const std::string& hash, int64_t now_ms);
+  // The key with this name ends now. kNotFound: there is none that has not ended.
+  Result<Key> EndKey(const std::string& name, int64_t now_ms);
+  // All that there ever were, those made first first.
+  Result<std::vector<Key>> Keys();
+
+  // Adds these to what is known. `model` and `server`: where it was used.
+  Status AddUsage(std::span<const HourlyUsage> rows, const std::string& model,
+                  const std::string& server, int64_t now_ms);
+  // By key, of hours that begin then or later.
+  Result<std::map<int64_t, Usage>> UsageSince(int64_t begin_ms);
+
+  // Another number than before when another process has written something since.
+  Result<int64_t> DataVersion();
+  // Whether the path still names the file that was opened.
+  bool IsInPlace() const;
+
+ private:
+  Store(std::filesystem::path path, Database database)
+      : path_(std::move(path)), database_(std::move(database)) {}
+
+  Status Prepare();
+  Status CheckOwner();
+  Status UseWal();
+  Status Migrate();
+
+  const std::filesystem::path path_;
+  Database database_;
+  uint64_t device_ = 0, file_number_ = 0;  // of the file that was opened
+};
+
+// The first millisecond of the hour, and of the day in UTC.
+int64_t HourOf(int64_t time_ms);
+int64_t DayOf(int64_t time_ms);
+
+}  // namespace weft::store

@@ -1,0 +1,162 @@
+// What Store says and asks of its tables; store.cc has how the file is opened.
+#include <algorithm>
+#include <string>
+#include <string_view>
+
+#include "base/sentence.h"
+#include "base/spelling.h"
+#include "store/store.h"
+
+namespace weft::store {
+namespace {
+
+constexpr std::string_view kColumns =
+    "id, hash, name, role, models, per_minute, tokens_per_day, at_once, created, expires, ended";
+
+std::string JoinLines(const std::vector<std::string>& lines) {
+  std::string text;
+  for (const std::string& line : lines) text += (text.empty() ? "" : "\n") + line;
+  return text;
+}
+
+std::vector<std::string> SplitLines(std::string_view text) {
+  std::vector<std::string> lines;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    lines.emplace_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return lines;
+}
+
+template <typename Number>
+std::optional<Number> LimitAt(const Rows& rows, int column) {
+  const auto number = rows.OptionalInt(column);
+  return number ? std::optional(static_cast<Number>(*number)) : std::nullopt;
+}
+
+// The row of these columns.
+Result<Key> ReadKey(const Rows& rows) {
+  Key key;
+  key.id = rows.Int(0);
+  key.hash = ToHex(rows.Blob(1));
+  key.name = rows.Text(2);
+  ASSIGN_OR_RETURN(key.role, ParseRole(rows.Text(3)));
+  key.models = SplitLines(rows.Text(4));
+  key.limits.per_minute = LimitAt<uint32_t>(rows, 5);
+  key.limits.tokens_per_day = LimitAt<uint64_t>(rows, 6);
+  key.limits.at_once = LimitAt<uint32_t>(rows, 7);
+  key.created_ms = rows.Int(8);
+  key.expires_ms = rows.OptionalInt(9);
+  key.ended_ms = rows.OptionalInt(10);
+  return key;
+}
+
+Error NameTaken(const Key& key, int64_t now_ms) {
+  const std::string state =
+      key.IsExpired(now_ms) ? ", which expired " + TimeText(*key.expires_ms) : "";
+  return {ErrorCode::kAlreadyExists, "There is a key '" + key.name + "' already" + state +
+                                         ". End it first (weft keys end " + key.name +
+                                         "), or choose another name."};
+}
+
+}  // namespace
+
+Result<std::vector<Key>> Store::Keys() {
+  std::vector<Key> keys;
+  ASSIGN_OR_RETURN(Rows rows, database_.Ask(Sentence("select ", std::string(kColumns),
+                                                     " from keys order by id")));
+  while (rows.has_row()) {
+    ASSIGN_OR_RETURN(Key key, ReadKey(rows));
+    keys.push_back(std::move(key));
+    TRY(rows.Next());
+  }
+  return keys;
+}
+
+Result<Key> Store::AddKey(const NewKey& wanted, const std::string& hash, int64_t now_ms) {
+  TRY(CheckNewKey(wanted, now_ms));
+  const auto hash_bytes = FromHex(hash);
+  CHECK(hash_bytes && hash_bytes->size() == 32, "the hash of a key is a SHA-256 in hex");
+  ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(database_));
+  ASSIGN_OR_RETURN(const std::vector<Key> keys, Keys());
+  int64_t live = 0;
+  for (const Key& each : keys) {
+    if (each.ended_ms) continue;
+    if (each.name == wanted.name) return NameTaken(each, now_ms);
+    ++live;
+  }
+  if (live >= kMostKeys)
+    return Error(ErrorCode::kLimitExceeded,
+                 Sentence("There are ", live, " keys already, the limit. End some first."));
+  TRY(database_.Run(
+      "insert into keys (hash, name, role, models, per_minute, tokens_per_day, at_once, created, "
+      "expires) values (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+      {*hash_bytes, wanted.name, std::string(RoleName(wanted.role)), JoinLines(wanted.models),
+       OrNull(wanted.limits.per_minute), OrNull(wanted.limits.tokens_per_day),
+       OrNull(wanted.limits.at_once), now_ms, OrNull(wanted.expires_ms)}));
+  Key made{wanted, database_.last_id(), hash, now_ms, std::nullopt};
+  TRY(transaction.Commit());
+  return made;
+}
+
+Result<Key> Store::EndKey(const std::string& name, int64_t now_ms) {
+  ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(database_));
+  ASSIGN_OR_RETURN(const std::vector<Key> keys, Keys());
+  std::vector<std::string> names;
+  const Key* ended_before = nullptr;
+  for (const Key& each : keys) {
+    if (each.ended_ms) {
+      if (each.name == name) ended_before = &each;
+      continue;
+    }
+    names.push_back(each.name);
+    if (each.name != name) continue;
+    TRY(database_.Run("update keys set ended = ? where id = ?", {now_ms, each.id}));
+    TRY(transaction.Commit());
+    Key key = each;
+    key.ended_ms = now_ms;
+    return key;
+  }
+  if (ended_before != nullptr)
+    return Error(ErrorCode::kNotFound,
+                 "The key '" + name + "' ended " + TimeText(*ended_before->ended_ms) + " already.");
+  return Error(ErrorCode::kNotFound,
+               "There is no key '" + name.substr(0, 64) + "'." + DidYouMean(name, names));
+}
+
+Status Store::AddUsage(std::span<const HourlyUsage> rows, const std::string& model,
+                       const std::string& server, int64_t now_ms) {
+  ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(database_));
+  for (const HourlyUsage& row : rows) {
+    const Usage& usage = row.usage;
+    // A key that is not known any more, in a file that was put in the place of another one, has
+    // nothing to count for.
+    TRY(database_.Run(
+        "insert into usage_hour (hour, key, model, server, requests, prompt, cached, generated) "
+        "select ?, ?, ?, ?, ?, ?, ?, ? where exists (select 1 from keys where id = ?2) "
+        "on conflict (hour, key, model, server) do update set requests = requests + "
+        "excluded.requests, prompt = prompt + excluded.prompt, cached = cached + excluded.cached, "
+        "generated = generated + excluded.generated",
+        {row.hour_ms, row.key, model, server, usage.requests, usage.prompt_tokens,
+         usage.cached_tokens, usage.generated_tokens}));
+  }
+  TRY(database_.Run("delete from usage_hour where hour < ?", {now_ms - kUsageKeptMs}));
+  return transaction.Commit();
+}
+
+Result<std::map<int64_t, Usage>> Store::UsageSince(int64_t begin_ms) {
+  std::map<int64_t, Usage> by_key;
+  ASSIGN_OR_RETURN(
+      Rows rows,
+      database_.Ask("select key, sum(requests), sum(prompt), sum(cached), sum(generated) "
+                    "from usage_hour where hour >= ? group by key",
+                    {begin_ms}));
+  while (rows.has_row()) {
+    by_key[rows.Int(0)] = {rows.Int(1), rows.Int(2), rows.Int(3), rows.Int(4)};
+    TRY(rows.Next());
+  }
+  return by_key;
+}
+
+}  // namespace weft::store
