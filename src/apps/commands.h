@@ -12,6 +12,7 @@ void AddWorkerCommand(CLI::App& app, int* exit_code);
 void AddRunCommand(CLI::App& app, int* exit_code);
 void AddPullCommand(CLI::App& app, int* exit_code);
 void AddLibraryCommands(CLI::App& app, int* exit_code);  // list, show, rm
+void AddKeysCommand(CLI::App& app, int* exit_code);      // add, list, end
 void AddPlanCommand(CLI::App& app, int* exit_code);
 void AddGenerateCommand(CLI::App& app, int* exit_code);
 void AddEvalCommand(CLI::App& app, int* exit_code);

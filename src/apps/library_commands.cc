@@ -6,6 +6,7 @@
 
 #include "apps/commands.h"
 #include "apps/pull_model.h"
+#include "apps/text_columns.h"
 #include "base/bytes.h"
 #include "hub/hub_cache.h"
 #include "hub/hub_settings.h"
@@ -65,20 +66,6 @@ json::object EntryJson(const hub::LibraryEntry& entry) {
                                     {"files", json::value_from(entry.source->files)}};
   }
   return object;
-}
-
-// Rows of equal length as columns; the last one is not padded.
-void PrintColumns(const std::vector<std::vector<std::string>>& rows) {
-  std::vector<size_t> widths(rows.front().size(), 0);
-  for (const auto& row : rows) {
-    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  }
-  for (const auto& row : rows) {
-    for (size_t i = 0; i + 1 < row.size(); ++i) {
-      std::cout << row[i] << std::string(widths[i] - row[i].size() + 2, ' ');
-    }
-    std::cout << row.back() << "\n";
-  }
 }
 
 // A layer of a package, and what its program says where there is one.

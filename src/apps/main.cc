@@ -30,6 +30,7 @@ int Main(const std::vector<std::string>& arguments) {
   AddRunCommand(app, &exit_code);
   AddPullCommand(app, &exit_code);
   AddLibraryCommands(app, &exit_code);
+  AddKeysCommand(app, &exit_code);
   AddConvertCommand(app, &exit_code);
   AddGroupsCommand(app, &exit_code);
   AddProfileCommand(app, &exit_code);

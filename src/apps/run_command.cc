@@ -15,6 +15,7 @@
 #include "apps/commands.h"
 #include "apps/pull_model.h"
 #include "apps/serve_command.h"
+#include "apps/server_reply.h"
 #include "apps/terminal_text.h"
 #include "base/log.h"
 #include "base/secret.h"
@@ -64,18 +65,6 @@ class EventSplitter {
  private:
   std::string pending_;
 };
-
-// The sentence in an error body, or the body.
-std::string ErrorText(const std::string& body) {
-  boost::system::error_code error;
-  const json::value value = json::parse(body, error);
-  if (error || !value.is_object()) return TerminalText(body.substr(0, 500));
-  const json::value* inner = value.as_object().if_contains("error");
-  const json::object* object = inner != nullptr ? inner->if_object() : nullptr;
-  const json::value* message = object != nullptr ? object->if_contains("message") : nullptr;
-  return TerminalText(message != nullptr && message->is_string() ? std::string(message->as_string())
-                                                                 : body.substr(0, 500));
-}
 
 class TerminalChat {
  public:

@@ -12,8 +12,8 @@
 #include "apps/local_worker.h"
 #include "apps/model_info.h"
 #include "apps/onnx_stages.h"
+#include "apps/state_folder.h"
 #include "apps/web_files.h"
-#include "base/environment.h"
 #include "base/log.h"
 #include "hub/hub_settings.h"
 #include "hub/library.h"
@@ -29,13 +29,6 @@ namespace {
 // What --expert-copies takes: of swarm::CoreOptions.
 const std::map<std::string, uint32_t> kExpertCopies = {
     {"auto", 0}, {"1", 1}, {"2", 2}, {"3", 3}, {"4", 4}};
-
-// "" where no folder is ours: a key does not belong into one that everybody writes to.
-std::filesystem::path StateFolder() {
-  const auto below_home = std::filesystem::path(".local") / "state";
-  const std::filesystem::path base = BaseFolder(std::getenv, "XDG_STATE_HOME", below_home);
-  return base.empty() ? base : base / "weft";
-}
 
 // The page's files; nullopt with a warning when none were built and none were asked for.
 Result<std::optional<server::StaticFiles>> LoadPage(const std::string& web_root) {

@@ -10,7 +10,7 @@
 #include "apps/gpu_worker.h"
 #include "apps/http_source.h"
 #include "apps/remote_worker.h"
-#include "apps/token_file.h"
+#include "apps/secret_file.h"
 #include "apps/worker_id.h"
 #include "base/secret.h"
 #include "net/udp_socket.h"
@@ -61,7 +61,7 @@ std::vector<std::string> GpuArguments(const WorkerCommandOptions& options) {
 Result<std::string> TakeJoinToken(const WorkerCommandOptions& options) {
   std::string from_environment = TakeFromEnvironment(kJoinTokenName);
   if (!options.token.empty()) return options.token;
-  if (!options.token_file.empty()) return ReadTokenFile(options.token_file);
+  if (!options.token_file.empty()) return ReadSecretFile(options.token_file, "join token");
   const size_t hash = options.server.find('#');
   if (hash != std::string::npos && hash + 1 < options.server.size())
     return options.server.substr(hash + 1);

@@ -123,10 +123,6 @@ int64_t Database::last_id() const {
   return sqlite3_last_insert_rowid(handle_.get());
 }
 
-int64_t Database::changed_rows() const {
-  return sqlite3_changes64(handle_.get());
-}
-
 Result<Transaction> Transaction::Begin(Database& database) {
   TRY(database.Run("begin immediate"));
   return Transaction(&database);

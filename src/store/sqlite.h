@@ -71,8 +71,6 @@ class Database {
   Result<int64_t> AskNumber(std::string_view sql, const std::vector<Value>& values = {});
   // Of the row that was inserted last.
   int64_t last_id() const;
-  // Rows that the last statement changed.
-  int64_t changed_rows() const;
 
  private:
   using Handle = std::unique_ptr<sqlite3, int (*)(sqlite3*)>;

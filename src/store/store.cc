@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <ctime>
 #include <thread>
 
 #include "base/descriptor.h"
@@ -20,7 +19,6 @@ constexpr mode_t kOwnerOnly = 0600, kOwnersFolder = 0700;
 constexpr Duration kBusyLimit = Seconds(5);
 // Of a larger file no check reads every page at start: what is damaged is found when it is used.
 constexpr int64_t kCheckedBytes = 8 << 20;
-constexpr int64_t kHourMs = 3'600'000;
 constexpr int kWalAttempts = 50;
 
 // Folders that are made here are the user's alone; those that are there stay as they are.
@@ -41,23 +39,8 @@ Status MakeFile(const std::filesystem::path& path) {
 
 }  // namespace
 
-Usage& Usage::operator+=(const Usage& other) {
-  requests += other.requests;
-  prompt_tokens += other.prompt_tokens;
-  cached_tokens += other.cached_tokens;
-  generated_tokens += other.generated_tokens;
-  return *this;
-}
-
-int64_t HourOf(int64_t time_ms) {
-  return time_ms - time_ms % kHourMs;
-}
-
-int64_t DayOf(int64_t time_ms) {
-  return time_ms - time_ms % (24 * kHourMs);
-}
-
-Result<std::unique_ptr<Store>> Store::Open(const std::filesystem::path& path, OpenMode mode) {
+Result<std::unique_ptr<Store>> Store::Open(const std::filesystem::path& path, OpenMode mode,
+                                           int64_t now_ms) {
   struct stat info = {};
   if (lstat(path.c_str(), &info) != 0) {
     if (errno != ENOENT) return SystemError("Cannot look at", path);
@@ -78,7 +61,7 @@ Result<std::unique_ptr<Store>> Store::Open(const std::filesystem::path& path, Op
   std::unique_ptr<Store> store(new Store(path, std::move(database)));
   store->device_ = info.st_dev;
   store->file_number_ = info.st_ino;
-  TRY(store->Prepare());
+  TRY(store->Prepare(now_ms));
   return store;
 }
 
@@ -87,7 +70,7 @@ bool Store::IsInPlace() const {
   return lstat(path_.c_str(), &info) == 0 && info.st_dev == device_ && info.st_ino == file_number_;
 }
 
-Status Store::Prepare() {
+Status Store::Prepare(int64_t now_ms) {
   TRY(CheckOwner());
   ASSIGN_OR_RETURN(const int64_t page_bytes, database_.AskNumber("pragma page_size"));
   ASSIGN_OR_RETURN(const int64_t page_count, database_.AskNumber("pragma page_count"));
@@ -103,7 +86,7 @@ Status Store::Prepare() {
   // What was told to have happened, such as the end of a key, survives the machine.
   TRY(database_.Run("pragma synchronous = full"));
   TRY(database_.Run("pragma foreign_keys = on"));
-  return Migrate();
+  return Migrate(now_ms);
 }
 
 // Whether it is ours to write: empty, or marked as ours.
@@ -130,7 +113,7 @@ Status Store::UseWal() {
   return last;
 }
 
-Status Store::Migrate() {
+Status Store::Migrate(int64_t now_ms) {
   // Most often there is nothing to do, and nobody needs to wait for whoever writes.
   ASSIGN_OR_RETURN(const int64_t known, SchemaVersion(database_));
   if (known == LatestVersion()) return OkStatus();
@@ -141,7 +124,7 @@ Status Store::Migrate() {
                                                    known, ", this program knows ", LatestVersion(),
                                                    "): update weft, or name another file."));
   ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(database_));
-  TRY(ApplyMigrations(database_, static_cast<int64_t>(std::time(nullptr)) * 1000));
+  TRY(ApplyMigrations(database_, now_ms));
   return transaction.Commit();
 }
 

@@ -17,6 +17,7 @@
 #include "base/result.h"
 #include "store/key.h"
 #include "store/sqlite.h"
+#include "store/usage.h"
 
 namespace weft::store {
 
@@ -28,23 +29,6 @@ inline constexpr int64_t kMostKeys = 10'000;
 // Usage of longer ago is forgotten.
 inline constexpr int64_t kUsageKeptMs = int64_t{400} * 24 * 3600 * 1000;
 
-struct Usage {
-  int64_t requests = 0;
-  int64_t prompt_tokens = 0, cached_tokens = 0;  // of prompts: all, and those not computed again
-  int64_t generated_tokens = 0;
-
-  Usage& operator+=(const Usage& other);
-  // What counts against a limit of tokens.
-  int64_t counted_tokens() const { return prompt_tokens - cached_tokens + generated_tokens; }
-  bool operator==(const Usage&) const = default;
-};
-
-// Of one key in the hour that begins then.
-struct HourlyUsage {
-  int64_t hour_ms = 0, key = 0;
-  Usage usage;
-};
-
 enum class OpenMode {
   kCreate,    // a new one, and its folder, where there is none
   kExisting,  // kNotFound where there is none
@@ -55,7 +39,8 @@ class Store {
   // kInvalidData: no database, a damaged one, or another program's. kUnsupported: of a newer weft.
   // kPermissionDenied: others than this user could have written it; whose key it names is let in.
   // The file is left as it is.
-  static Result<std::unique_ptr<Store>> Open(const std::filesystem::path& path, OpenMode mode);
+  static Result<std::unique_ptr<Store>> Open(const std::filesystem::path& path, OpenMode mode,
+                                             int64_t now_ms);
 
   // kInvalidArgument: CheckNewKey's. kAlreadyExists: a key has this name and has not ended.
   // kLimitExceeded: there are too many. `hash`: SHA-256 of the key in hex.
@@ -80,18 +65,14 @@ class Store {
   Store(std::filesystem::path path, Database database)
       : path_(std::move(path)), database_(std::move(database)) {}
 
-  Status Prepare();
+  Status Prepare(int64_t now_ms);
   Status CheckOwner();
   Status UseWal();
-  Status Migrate();
+  Status Migrate(int64_t now_ms);
 
   const std::filesystem::path path_;
   Database database_;
   uint64_t device_ = 0, file_number_ = 0;  // of the file that was opened
 };
-
-// The first millisecond of the hour, and of the day in UTC.
-int64_t HourOf(int64_t time_ms);
-int64_t DayOf(int64_t time_ms);
 
 }  // namespace weft::store

@@ -34,12 +34,12 @@ class StoreTest : public testing::Test {
  protected:
   std::unique_ptr<Store> Open() const { return OpenAt(path_); }
   static std::unique_ptr<Store> OpenAt(const std::filesystem::path& path) {
-    auto store = Store::Open(path, OpenMode::kCreate);
+    auto store = Store::Open(path, OpenMode::kCreate, kToday);
     EXPECT_TRUE(store.ok()) << store.error().ToString();
     return store.ok() ? std::move(*store) : nullptr;
   }
   Error FailToOpen() const {
-    const auto store = Store::Open(path_, OpenMode::kExisting);
+    const auto store = Store::Open(path_, OpenMode::kExisting, kToday);
     EXPECT_FALSE(store.ok());
     return store.ok() ? Error(ErrorCode::kIo, "it was opened") : store.error();
   }
@@ -175,7 +175,7 @@ TEST_F(StoreTest, ManyProcessesWriteAtOnce) {
   for (int process = 0; process < kProcesses; ++process) {
     const pid_t child = fork();
     if (child == 0) {
-      auto store = Store::Open(path_, OpenMode::kCreate);
+      auto store = Store::Open(path_, OpenMode::kCreate, kToday);
       if (!store.ok()) _exit(2);
       for (int i = 0; i < kEach; ++i) {
         const std::string name = "p" + std::to_string(process) + "-" + std::to_string(i);
@@ -248,7 +248,7 @@ TEST_F(StoreTest, CutAndDamagedOnesAreToldOrWhole) {
   int told = 0;
   for (size_t byte_count = kPage / 2; byte_count < whole.size(); byte_count += kPage / 2) {
     Write(whole.substr(0, byte_count));
-    const auto store = Store::Open(path_, OpenMode::kExisting);
+    const auto store = Store::Open(path_, OpenMode::kExisting, kToday);
     ASSERT_FALSE(store.ok()) << byte_count << " of " << whole.size();
     EXPECT_EQ(store.error().code(), ErrorCode::kInvalidData);
     EXPECT_THAT(store.error().message(), HasSubstr("move it"));
@@ -258,7 +258,7 @@ TEST_F(StoreTest, CutAndDamagedOnesAreToldOrWhole) {
     std::string damaged = whole;
     std::fill_n(damaged.begin() + static_cast<ptrdiff_t>(page * kPage), 100, '\x5a');
     Write(damaged);
-    const auto store = Store::Open(path_, OpenMode::kExisting);
+    const auto store = Store::Open(path_, OpenMode::kExisting, kToday);
     told += store.ok() ? 0 : 1;
     if (!store.ok()) continue;
     EXPECT_THAT((*store)->Keys().value(), SizeIs(100)) << page;
@@ -272,10 +272,11 @@ TEST_F(StoreTest, OneThatOthersCouldHaveWrittenIsNotRead) {
   EXPECT_EQ(FailToOpen().code(), ErrorCode::kPermissionDenied);
   EXPECT_THAT(FailToOpen().message(), HasSubstr("chmod 600"));
   std::filesystem::permissions(path_, std::filesystem::perms(0600));
-  EXPECT_TRUE(Store::Open(path_, OpenMode::kExisting).ok());
+  EXPECT_TRUE(Store::Open(path_, OpenMode::kExisting, kToday).ok());
   const auto link = folder_.path() / "link.db";
   std::filesystem::create_symlink(path_, link);
-  EXPECT_THAT(Store::Open(link, OpenMode::kExisting).error().message(), HasSubstr("regular file"));
+  EXPECT_THAT(Store::Open(link, OpenMode::kExisting, kToday).error().message(),
+              HasSubstr("regular file"));
 }
 
 }  // namespace

@@ -26,7 +26,8 @@ export const kCxxModules = {
   journal: ["base"],
   store: ["base"],
   api: ["base", "swarm", "text", "chat", "sampling", "grammar"],
-  server: ["base", "wire", "package", "text", "chat", "planner", "swarm", "net", "journal", "api"],
+  server: ["base", "wire", "package", "text", "chat", "planner", "swarm", "net", "journal", "store",
+    "api"],
   sim: ["base", "swarm", "planner", "wire", "worker", "engine", "program", "sampling"],
   apps: ["*"],
 };

@@ -1,4 +1,4 @@
-#include "apps/token_file.h"
+#include "apps/secret_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,17 +17,19 @@ std::string FileOf(const std::string& text) {
   return path;
 }
 
-TEST(TokenFile, ItsFirstLineIsTheToken) {
+TEST(SecretFile, ItsFirstLineIsTheSecret) {
   for (const char* text : {"abc123", "abc123\n", "  abc123 \r\nmore\n"})
-    EXPECT_EQ(ReadTokenFile(FileOf(text)).value(), "abc123");
+    EXPECT_EQ(ReadSecretFile(FileOf(text), "join token").value(), "abc123");
 }
 
-TEST(TokenFile, OneThatHasNoneIsNamed) {
+TEST(SecretFile, OneThatHasNoneIsNamed) {
   for (const std::string& text : {std::string(), std::string("\nabc"), std::string(257, 'x')})
-    EXPECT_THAT(ReadTokenFile(FileOf(text)).error().message(), HasSubstr("expected a join token"));
-  EXPECT_THAT(ReadTokenFile("/nowhere/token").error().message(),
+    EXPECT_THAT(ReadSecretFile(FileOf(text), "join token").error().message(),
+                HasSubstr("expected as join token 1 to 256"));
+  EXPECT_THAT(ReadSecretFile("/nowhere/token", "API key").error().message(),
               HasSubstr("'/nowhere/token' cannot be read: No such file"));
-  EXPECT_THAT(ReadTokenFile(testing::TempDir()).error().message(), HasSubstr("cannot be read"));
+  EXPECT_THAT(ReadSecretFile(testing::TempDir(), "API key").error().message(),
+              HasSubstr("cannot be read"));
 }
 
 }  // namespace
