@@ -229,6 +229,7 @@ Status ChatWithModel(RunOptions options) {
   ServeOptions serve;
   serve.package = package.string();
   serve.port = 0;
+  serve.keys = "off";
   serve.own_secrets = true;  // the terminal is the only one that may ask
   serve.wait_s = kOwnServerWait_s;
   ASSIGN_OR_RETURN(const BackgroundServer server, BackgroundServer::Start(serve));

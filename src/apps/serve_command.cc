@@ -83,6 +83,8 @@ server::ServerOptions ServerOptionsOf(const ServeOptions& options) {
   server.token_limit = Seconds(options.token_limit_s);
   server.trusted_proxies = options.trusted_proxies;
   server.journal = JournalOf(options);
+  server.keys = KeysFile(options.keys);
+  server.keys_are_asked_for = !options.keys.empty();
   server.journal_is_asked_for = !options.journal.empty() || options.journal_prompts;
   server.journal_prompts = options.journal_prompts;
   server.new_secrets = options.new_secrets;
@@ -348,6 +350,9 @@ void AddJournalOptions(CLI::App* command, ServeOptions* options) {
   command->add_option("--journal", options->journal,
                       "File that a restart takes up plan, keys and requests from, or 'off' "
                       "(default: serve-PORT.journal in the state folder)");
+  command->add_option("--keys", options->keys,
+                      "File of named API keys (weft keys), or 'off' (default: weft.db in the state "
+                      "folder)");
   command->add_flag("--journal-prompts", options->journal_prompts,
                     "Keep prompts and answers of unfinished requests in it, too, which then go on "
                     "after a restart");

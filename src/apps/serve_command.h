@@ -44,6 +44,7 @@ struct ServeOptions {
   std::vector<std::string> trusted_proxies;
   // "": in the state folder where there is one and the port is known; "off": none.
   std::string journal;
+  std::string keys;  // "": in the state folder; "off": no named keys
   bool journal_prompts = false;
   bool control_tokens_in_text = false;
   bool new_secrets = false;  // those of earlier starts are not let in any more

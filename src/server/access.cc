@@ -7,6 +7,7 @@
 #include "net/address.h"
 #include "net/http_fields.h"
 #include "net/web_names.h"
+#include "server/key_table.h"
 
 namespace weft::server {
 namespace {
@@ -93,6 +94,30 @@ bool CarriesApiKey(const AccessPolicy& policy, const net::HttpRequest& request) 
   return Carries(policy, request, policy.api_key_hash, policy.earlier_api_key_hashes);
 }
 
+bool Opens(store::Role role, Secret secret) {
+  return role == store::Role::kAdmin || (role == store::Role::kUser && secret == Secret::kApiKey) ||
+         (role == store::Role::kMetrics && secret == Secret::kMetrics);
+}
+
+// The role that a route which named keys may open is for.
+std::string_view RoleFor(Secret secret) {
+  return store::RoleName(secret == Secret::kApiKey    ? store::Role::kUser
+                         : secret == Secret::kMetrics ? store::Role::kMetrics
+                                                      : store::Role::kAdmin);
+}
+
+// Of a key that is known. Only who has it learns what it is called and why it does not do.
+std::optional<api::ApiError> CheckNamedKey(const KeyTable& keys, const store::Key& key,
+                                           Secret secret) {
+  if (auto end = keys.FindEnd(key)) return end;
+  if (Opens(key.role, secret)) return std::nullopt;
+  return Refusal(403,
+                 "The API key '" + key.name + "' has the role '" +
+                     std::string(store::RoleName(key.role)) + "'; this wants the role '" +
+                     std::string(RoleFor(secret)) + "'.",
+                 "insufficient_permissions");
+}
+
 // Where no secret is demanded.
 std::optional<api::ApiError> CheckUser(const AccessPolicy& policy,
                                        const net::HttpRequest& request) {
@@ -105,15 +130,47 @@ std::optional<api::ApiError> CheckUser(const AccessPolicy& policy,
                  "permission_denied");
 }
 
+// Of whoever shows no named key.
+std::optional<api::ApiError> CheckApiKey(const AccessPolicy& policy,
+                                         const net::HttpRequest& request) {
+  if (policy.api_key_hash.empty()) return CheckUser(policy, request);
+  if (CarriesApiKey(policy, request)) return std::nullopt;
+  return Refusal(401,
+                 "This server wants its API key as 'Authorization: Bearer <key>'; 'weft serve' "
+                 "printed it.",
+                 "invalid_api_key");
+}
+
+std::optional<api::ApiError> CheckJoinToken(const AccessPolicy& policy,
+                                            const net::HttpRequest& request) {
+  if (policy.join_token_hash.empty()) return CheckUser(policy, request);
+  if (Carries(policy, request, policy.join_token_hash, policy.earlier_join_token_hashes)) {
+    return std::nullopt;
+  }
+  if (!policy.api_key_hash.empty() && CarriesApiKey(policy, request)) return std::nullopt;
+  return Refusal(401,
+                 "This swarm wants its join token as 'Authorization: Bearer <token>'; the join "
+                 "link carries it.",
+                 "invalid_join_token");
+}
+
 }  // namespace
 
+const store::Key* NamedKeyOf(const AccessPolicy& policy, const net::HttpRequest& request) {
+  if (policy.keys == nullptr || policy.keys->keys().empty()) return nullptr;
+  const auto secret = ShownSecret(request);
+  return secret ? policy.keys->Find(HashSecret(*secret)) : nullptr;
+}
+
 std::string ClientOf(const AccessPolicy& policy, const net::HttpRequest& request) {
+  if (const store::Key* named = NamedKeyOf(policy, request)) return ClientOfKey(named->id);
   const std::string network = NetworkOf(request.remote_address);
   const auto key = ShownSecret(request);
   return policy.api_key_hash.empty() || !key ? network : network + " " + HashSecret(*key);
 }
 
 std::string SaltOf(const AccessPolicy& policy, const net::HttpRequest& request) {
+  if (const store::Key* named = NamedKeyOf(policy, request)) return named->hash;
   const auto key = ShownSecret(request);
   return policy.api_key_hash.empty() || !key ? "" : HashSecret(*key);
 }
@@ -153,30 +210,23 @@ std::optional<api::ApiError> CheckSecret(const AccessPolicy& policy,
   // A link may lead to the page, not to what a secret guards: downloads of a link start by
   // themselves.
   if (secret != Secret::kNone && IsFromOtherSite(request)) return OtherSite();
+  if (secret == Secret::kNone) return std::nullopt;
+  if (const store::Key* named = NamedKeyOf(policy, request))
+    return CheckNamedKey(*policy.keys, *named, secret);
   switch (secret) {
     case Secret::kNone:
-      return std::nullopt;
+      break;
     case Secret::kApiKey:
-      if (policy.api_key_hash.empty()) return CheckUser(policy, request);
-      if (CarriesApiKey(policy, request)) return std::nullopt;
-      return Refusal(401,
-                     "This server wants its API key as 'Authorization: Bearer <key>'; 'weft serve' "
-                     "printed it.",
-                     "invalid_api_key");
-    case Secret::kJoinToken:
+    case Secret::kAdmin:
+    case Secret::kMetrics:
+      return CheckApiKey(policy, request);
     case Secret::kWorkerSocket:
-      if (policy.join_token_hash.empty()) return CheckUser(policy, request);
-      if (secret == Secret::kWorkerSocket && request.Header("authorization").empty()) {
+      // Of browsers, whose Connect carries it.
+      if (!policy.join_token_hash.empty() && request.Header("authorization").empty())
         return std::nullopt;
-      }
-      if (Carries(policy, request, policy.join_token_hash, policy.earlier_join_token_hashes)) {
-        return std::nullopt;
-      }
-      if (!policy.api_key_hash.empty() && CarriesApiKey(policy, request)) return std::nullopt;
-      return Refusal(401,
-                     "This swarm wants its join token as 'Authorization: Bearer <token>'; the join "
-                     "link carries it.",
-                     "invalid_join_token");
+      return CheckJoinToken(policy, request);
+    case Secret::kJoinToken:
+      return CheckJoinToken(policy, request);
   }
   return Refusal(401, "This route is closed.", "");
 }
@@ -188,6 +238,8 @@ bool IsPreflight(const AccessPolicy& policy, const net::HttpRequest& request) {
 
 bool IsOwner(const AccessPolicy& policy, const net::HttpRequest& request) {
   if (!policy.api_key_hash.empty() && CarriesApiKey(policy, request)) return true;
+  if (const store::Key* named = NamedKeyOf(policy, request))
+    return !CheckNamedKey(*policy.keys, *named, Secret::kAdmin);
   const bool is_forwarded =
       !request.Header("x-forwarded-for").empty() || !request.Header("forwarded").empty();
   if (!policy.own_user || !request.remote_is_loopback || is_forwarded) return false;
@@ -203,7 +255,8 @@ net::Headers CorsHeaders(const AccessPolicy& policy, const net::HttpRequest& req
   headers.emplace_back("Access-Control-Allow-Origin", request.Header("origin"));
   headers.emplace_back("Access-Control-Expose-Headers",
                        "Retry-After, Date, Allow, WWW-Authenticate, Accept-Encoding, ETag, "
-                       "Content-Range");
+                       "Content-Range, X-Ratelimit-Limit-Requests, "
+                       "X-Ratelimit-Remaining-Requests, X-Ratelimit-Reset-Requests");
   if (!IsPreflight(policy, request)) return headers;
   const std::string method(request.Header("access-control-request-method"));
   const auto known = net::ListMembers(methods);

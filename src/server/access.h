@@ -11,8 +11,11 @@
 
 #include "api/openai_request.h"
 #include "net/http.h"
+#include "store/key.h"
 
 namespace weft::server {
+
+class KeyTable;
 
 struct AccessPolicy {
   // "host:port" values a request's Host header may have; anything else is refused (DNS rebinding).
@@ -29,6 +32,9 @@ struct AccessPolicy {
   std::string join_token_hash;
   // Those of earlier starts, which are as good where one is demanded.
   std::vector<std::string> earlier_api_key_hashes, earlier_join_token_hashes;
+  // Named keys, which count beside the API key, and where none is demanded; outlives the policy.
+  // nullptr: there are none.
+  KeyTable* keys = nullptr;
   // Told the hash by which somebody was let in; may be empty.
   std::function<void(const std::string& hash)> on_use;
   // Where no secret is demanded: only processes of this user and of root may use what would need
@@ -39,11 +45,14 @@ struct AccessPolicy {
   std::optional<uint32_t> own_user;
 };
 
-// What a route demands beside what is demanded of every request.
+// What a route demands beside what is demanded of every request. The API key of a start opens all
+// of them, and so does a named key whose role is admin.
 enum class Secret {
   kNone,
-  kApiKey,
-  kJoinToken,     // the API key opens it too
+  kApiKey,   // a named key whose role is user, too
+  kAdmin,    // no other named key
+  kMetrics,  // one whose role is metrics, too
+  kJoinToken,
   kWorkerSocket,  // browsers cannot send a header with it: Connect carries the token, but one that
                   // does come in a header must be right
 };
@@ -76,13 +85,17 @@ bool IsPreflight(const AccessPolicy& policy, const net::HttpRequest& request);
 // Puts address and scheme that a trusted proxy tells of its client in place of the proxy's own.
 void UseForwarded(const AccessPolicy& policy, net::HttpRequest& request);
 
-// As whom turns and shares count the sender: its address (base/network.h), with the API key that it
-// showed where one is demanded. One key may be everybody's, so it alone tells nobody apart.
+// The named key that the request shows, which may have ended; nullptr: it shows none.
+const store::Key* NamedKeyOf(const AccessPolicy& policy, const net::HttpRequest& request);
+
+// As whom turns and shares count the sender: as its named key (ClientOfKey), wherever it comes
+// from. Otherwise as its address (base/network.h), with the API key that it showed where one is
+// demanded: that one may be everybody's, so it alone tells nobody apart.
 std::string ClientOf(const AccessPolicy& policy, const net::HttpRequest& request);
 
 // Whose computations the sender shares (swarm::Request::salt): those of everybody with the same API
-// key; of everybody where none is demanded. So the time that an answer takes tells nobody what
-// those with another key have asked.
+// key, named or not; of everybody where none is demanded and no named one is shown. So the time
+// that an answer takes tells nobody what those with another key have asked.
 std::string SaltOf(const AccessPolicy& policy, const net::HttpRequest& request);
 
 // What follows `Authorization: Bearer`, a scheme in any case; without that header what X-Api-Key

@@ -150,4 +150,29 @@ std::string MetricsText(const SwarmHost& host) {
   return text;
 }
 
+std::string KeyMetricsText(const KeyTable& table) {
+  constexpr store::Role kRoles[] = {store::Role::kUser, store::Role::kAdmin, store::Role::kMetrics};
+  std::string text;
+  const auto add = [&](const std::string& name, const char* help, auto&& of) {
+    const char* kind = name.ends_with("_total") ? "counter" : "gauge";
+    text += "# HELP " + name + " " + help + "\n# TYPE " + name + " " + kind + "\n";
+    for (const store::Role role : kRoles)
+      text += name + "{role=\"" + std::string(store::RoleName(role)) + "\"} " +
+              std::to_string(of(role)) + "\n";
+  };
+  const auto count = [&](const char* name, const char* help, int64_t store::Usage::*field) {
+    add(name, help, [&](store::Role role) { return table.UsageOf(role).*field; });
+  };
+  add("weft_keys", "Named API keys that are good",
+      [&](store::Role role) { return table.LiveCount(role); });
+  count("weft_key_requests_total", "Requests that named API keys were let in with",
+        &store::Usage::requests);
+  count("weft_key_prompt_tokens_total", "Tokens of their prompts", &store::Usage::prompt_tokens);
+  count("weft_key_cached_prompt_tokens_total", "Of them, those that had been computed before",
+        &store::Usage::cached_tokens);
+  count("weft_key_generated_tokens_total", "Tokens generated for them",
+        &store::Usage::generated_tokens);
+  return text;
+}
+
 }  // namespace weft::server

@@ -7,6 +7,7 @@
 #include "api/call_grammar.h"
 #include "api/openai_response.h"
 #include "api/token_grammar.h"
+#include "server/key_table.h"
 
 namespace weft::server {
 namespace json = boost::json;
@@ -21,7 +22,8 @@ Prompt PromptReader::Read(Asked asked, std::string_view body) const {
 std::optional<api::ApiError> PromptReader::ReadBody(Prompt& prompt, std::string_view body) const {
   const Asked& asked = prompt.asked;
   if (!asked.idempotency_key.empty()) {
-    auto call = MakeKeyedCall(asked.idempotency_key, asked.dialect->name(), body);
+    auto call = MakeKeyedCall(asked.idempotency_key, asked.dialect->name(), body,
+                              KeyOfClient(asked.client));
     if (auto* refused = std::get_if<api::ApiError>(&call)) return std::move(*refused);
     prompt.call = std::move(std::get<KeyedCall>(call));
   }

@@ -22,7 +22,7 @@ std::string HashOf(std::initializer_list<std::string_view> parts) {
 }  // namespace
 
 api::ApiResult<KeyedCall> MakeKeyedCall(std::string_view key, std::string_view kind,
-                                        std::string_view body) {
+                                        std::string_view body, int64_t api_key) {
   const bool is_printable =
       std::all_of(key.begin(), key.end(), [](char c) { return c > 0x20 && c < 0x7f; });
   if (key.empty() || key.size() > kMaxKeyBytes || !is_printable) {
@@ -33,7 +33,9 @@ api::ApiResult<KeyedCall> MakeKeyedCall(std::string_view key, std::string_view k
   }
   // The key's length keeps apart where it ends and the body begins.
   const std::string what = kind == "chat" ? "weft body " : "weft " + std::string(kind) + " body ";
-  return KeyedCall{HashOf({"weft key ", key}),
+  const std::string whose =
+      api_key == 0 ? "weft key " : "weft key of " + std::to_string(api_key) + " ";
+  return KeyedCall{HashOf({whose, key}),
                    HashOf({what, std::to_string(key.size()), " ", key, body})};
 }
 

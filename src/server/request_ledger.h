@@ -24,9 +24,10 @@ struct KeyedCall {
 };
 
 // 400 unless the key has 1 to 255 printable characters without spaces. `kind`: of the body, "chat"
-// for a chat of OpenAI's.
+// for a chat of OpenAI's. `api_key`: the named one that was shown, 0: none; two users who choose
+// the same key do not meet.
 api::ApiResult<KeyedCall> MakeKeyedCall(std::string_view key, std::string_view kind,
-                                        std::string_view body);
+                                        std::string_view body, int64_t api_key = 0);
 
 class RequestLedger {
  public:

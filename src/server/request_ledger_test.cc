@@ -50,6 +50,17 @@ TEST(KeyedCall, NeitherTellsNorConfusesKeyAndBody) {
   EXPECT_EQ(CallOf("key", "body").digest, call.digest);
 }
 
+TEST(KeyedCall, TwoUsersWhoChooseOneKeyDoNotMeet) {
+  const auto of = [](int64_t api_key) {
+    return std::get<KeyedCall>(MakeKeyedCall("key", "chat", "body", api_key)).key;
+  };
+  EXPECT_EQ(of(0), CallOf("key", "body").key);
+  EXPECT_NE(of(1), of(0));
+  EXPECT_NE(of(1), of(2));
+  EXPECT_NE(of(1), std::get<KeyedCall>(MakeKeyedCall("1key", "chat", "body", 0)).key);
+  EXPECT_EQ(of(1), of(1));
+}
+
 TEST(KeyedCall, RefusesKeysThatAreNone) {
   for (const std::string& key : {std::string(), std::string(256, 'k'), std::string("two words"),
                                  std::string("l\n"), std::string("\xc3\xa9")}) {

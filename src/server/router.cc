@@ -6,6 +6,7 @@
 #include "base/network.h"
 #include "net/http_fields.h"
 #include "net/limits.h"
+#include "server/key_table.h"
 #include "server/responses.h"
 
 namespace weft::server {
@@ -31,6 +32,11 @@ bool Matches(const Route& route, std::string_view path) {
 
 bool Answers(const Route& route, std::string_view method) {
   return route.method == method || (method == "HEAD" && route.method == "GET");
+}
+
+// Whether limits of named keys count it: what users may ask to have computed.
+bool IsCounted(const Route& route, std::string_view method) {
+  return route.secret == Secret::kApiKey && (method == "POST" || method == "PUT");
 }
 
 // "GET, HEAD, OPTIONS"
@@ -124,9 +130,14 @@ class Router::FinishingResponder : public net::Responder {
     Send(ErrorResponse({500, "The server gave no answer.", "server_error", "", "unknown"}));
   }
 
+  // What every answer from now on has beside its own headers, and what is held until its end.
+  void Hold(KeyTable::Admission admission) { admission_ = std::move(admission); }
+
+  // The place is free before the client can know that it has the whole answer.
   void Send(net::HttpResponse response) override {
     answered_ = true;
     Finish(response.headers);
+    admission_.place.reset();
     client_->Send(std::move(response));
   }
   // HEAD of a stream is over with its headers.
@@ -143,6 +154,7 @@ class Router::FinishingResponder : public net::Responder {
     if (!is_over_) client_->Write(std::move(chunk));
   }
   void End() override {
+    admission_.place.reset();
     if (!is_over_) client_->End();
   }
   void OnClosed(std::function<void()> callback) override {
@@ -155,6 +167,7 @@ class Router::FinishingResponder : public net::Responder {
  private:
   void Finish(net::Headers& headers) const {
     headers.insert(headers.end(), cors_.begin(), cors_.end());
+    headers.insert(headers.end(), admission_.headers.begin(), admission_.headers.end());
     AddSecurityHeaders(headers);
   }
 
@@ -162,6 +175,7 @@ class Router::FinishingResponder : public net::Responder {
   const net::Headers cors_;
   const bool is_head_;
   const std::unique_ptr<Place> place_;
+  KeyTable::Admission admission_;
   bool answered_ = false;
   bool is_over_ = false;  // HEAD of a stream: its client has all that it will get
   std::function<void()> on_closed_;
@@ -228,9 +242,26 @@ void Router::OnRequest(net::HttpRequest request, std::shared_ptr<net::Responder>
     }
     return responder->Send(std::move(response));
   }
+  if (!AdmitByKey(route, request, *responder)) return;
   request.client = ClientOf(access_, request);
   request.salt = SaltOf(access_, request);
   route.handle(std::move(request), responder);
+}
+
+bool Router::AdmitByKey(const Route& route, const net::HttpRequest& request,
+                        FinishingResponder& responder) {
+  const store::Key* key = IsCounted(route, request.method) ? NamedKeyOf(access_, request) : nullptr;
+  if (key == nullptr) return true;
+  KeyTable::Admission admission = access_.keys->Admit(*key);
+  const std::optional<api::ApiError> refusal = std::move(admission.refusal);
+  const int64_t retry_after_s = admission.retry_after_s;
+  responder.Hold(std::move(admission));
+  if (!refusal) return true;
+  net::HttpResponse response = route.refuse(*refusal);
+  for (auto& [name, value] : response.headers)
+    if (name == "Retry-After" && retry_after_s > 0) value = std::to_string(retry_after_s);
+  responder.Send(std::move(response));
+  return false;
 }
 
 // A page whose preflight failed would be told "network error" in place of what it did wrong.

@@ -57,6 +57,9 @@ class Router : public net::ServerHandler {
   class Place;
 
   std::vector<const Route*> RoutesAt(std::string_view path) const;
+  // False: it is answered, for its named key has no more of what it asks.
+  bool AdmitByKey(const Route& route, const net::HttpRequest& request,
+                  FinishingResponder& responder);
   void AnswerOptions(const net::HttpRequest& request, const std::vector<const Route*>& here,
                      net::Responder& responder) const;
 

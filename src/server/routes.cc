@@ -12,6 +12,7 @@
 #include "base/random.h"
 #include "net/tls.h"
 #include "server/dialect_routes.h"
+#include "server/key_routes.h"
 #include "server/metrics.h"
 #include "server/responses.h"
 #include "server/worker_socket.h"
@@ -158,7 +159,7 @@ std::vector<Route> PrefixRoutes(ChatRoutes* chat, size_t body_bytes) {
 }  // namespace
 
 std::vector<Route> MakeRoutes(const RouteParts& parts) {
-  const auto [host, feed, chat, package, files, links, tls, chat_body_bytes] = parts;
+  const auto [host, feed, chat, package, files, links, tls, keys, chat_body_bytes] = parts;
   std::vector<Route> routes = {
       // OpenAI's API.
       Get("/v1/models", Secret::kApiKey,
@@ -175,20 +176,20 @@ std::vector<Route> MakeRoutes(const RouteParts& parts) {
           [feed = feed](const Request&, const Client& client) { feed->AnswerOnce(*client); }),
       Get("/api/swarm/events", Secret::kApiKey,
           [feed = feed](const Request&, Client client) { feed->Subscribe(std::move(client)); }),
-      {"POST", "/api/swarm/consent", Secret::kApiKey, kConsentBodyBytes,
+      {"POST", "/api/swarm/consent", Secret::kAdmin, kConsentBodyBytes,
        [host = host](const Request& request, const Client& client) {
          AnswerConsent(*host, request, *client);
        },
        nullptr, nullptr},
-      Get("/api/share", Secret::kApiKey,
+      Get("/api/share", Secret::kAdmin,
           [links = links](const Request& request, const Client& client) {
             client->Send(JsonResponse(200, links->ToJson(request)));
           }),
       Get("/api/info", Secret::kApiKey, AnswerInfo),
-      Get("/metrics", Secret::kApiKey,
-          [host = host](const Request&, const Client& client) {
+      Get("/metrics", Secret::kMetrics,
+          [host = host, keys = keys](const Request&, const Client& client) {
             client->Send(net::TextResponse(200, "text/plain; version=0.0.4; charset=utf-8",
-                                           MetricsText(*host)));
+                                           MetricsText(*host) + KeyMetricsText(keys->table())));
           }),
       {"GET", "/healthz", Secret::kNone, 0, AnswerLiveness, nullptr, nullptr, true},
 
@@ -212,7 +213,7 @@ std::vector<Route> MakeRoutes(const RouteParts& parts) {
        }},
   };
   for (auto& more : {PrefixRoutes(chat, chat_body_bytes), AnthropicRoutes(chat, chat_body_bytes),
-                     OllamaRoutes(chat, chat_body_bytes)})
+                     OllamaRoutes(chat, chat_body_bytes), KeyRoutes(keys)})
     routes.insert(routes.end(), more.begin(), more.end());
   if (files == nullptr) return routes;
   for (const std::string& path : files->Paths()) {

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "server/chat_routes.h"
+#include "server/key_keeper.h"
 #include "server/package_routes.h"
 #include "server/router.h"
 #include "server/sharing.h"
@@ -22,6 +23,7 @@ struct RouteParts {
   const StaticFiles* files = nullptr;
   const SharedLinks* links = nullptr;
   const net::TlsContext* tls = nullptr;  // nullptr: none
+  KeyKeeper* keys = nullptr;             // named ones
   size_t chat_body_bytes = 0;            // the longest request that a chat may be
 };
 

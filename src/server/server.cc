@@ -61,6 +61,7 @@ Result<std::unique_ptr<Server>> Server::Listen(const ServerOptions& options, Ser
     ASSIGN_OR_RETURN(server->secrets_, MakeSecrets(demanded));
   }
   TRY(server->OpenJournal(model.info));
+  TRY(server->OpenKeys(model.package.manifest.name));
   ASSIGN_OR_RETURN(server->tls_, server->MakeTls());
   server->MakeHost(model);
   TRY(server->Open());
@@ -114,6 +115,17 @@ Status Server::NoteSecrets() {
     if (is_good && is_new) earlier_secrets_.push_back(each);
   }
   return recovery_->NoteSecrets(now);
+}
+
+Status Server::OpenKeys(const std::string& model_name) {
+  auto opened = KeyKeeper::Open(loop_, {.path = options_.keys, .model = model_name});
+  if (!opened.ok()) {
+    if (options_.keys_are_asked_for) return opened.error();
+    LogError("{} The server goes on without named keys.", opened.error().message());
+    opened = KeyKeeper::WithoutFile(loop_, model_name);
+  }
+  keys_ = std::move(*opened);
+  return OkStatus();
 }
 
 void Server::HashSecretsInto(swarm::CoreOptions& core) const {
@@ -170,6 +182,7 @@ void Server::MakeHost(ServedModel& model) {
   }
   feed_ = std::make_unique<SwarmFeed>(loop_, *host_, CardOf(model.package, context));
   host_->OnSwarmChanged([this] { OnSwarmChanged(); });
+  CountTokens();
   chat_ = std::make_unique<ChatRoutes>(
       ChatRoutes::Options{manifest.name, std::time(nullptr), options_.wait,
                           core.model.is_recurrent(), recovery_ && recovery_->keeps_prompts(),
@@ -189,8 +202,17 @@ void Server::MakeHost(ServedModel& model) {
   parts.files = files_ ? &*files_ : nullptr;
   parts.links = &links_;
   parts.tls = tls_.get();
+  parts.keys = keys_.get();
   parts.chat_body_bytes = body_limit_bytes_;
   router_ = std::make_unique<Router>(MakeRoutes(parts));
+}
+
+// Of named keys, whatever their requests came through.
+void Server::CountTokens() {
+  host_->OnRequestFinished([this](const std::string& client, const swarm::FinishRequest& end) {
+    keys_->table().Count(KeyOfClient(client), end.prompt_tokens, end.cached_prompt_tokens,
+                         end.generated_tokens);
+  });
 }
 
 RequestLedger Server::MakeLedger() {
@@ -206,7 +228,12 @@ std::function<void(journal::pb::Record)> Server::MakeNote() {
 // What SaltOf may come to; the last one is that of this start.
 std::vector<std::string> Server::Salts() const {
   std::vector<std::string> salts;
-  if (router_->access().api_key_hash.empty()) return {""};
+  for (const store::Key& key : keys_->table().keys())
+    if (!keys_->table().FindEnd(key)) salts.push_back(key.hash);
+  if (router_->access().api_key_hash.empty()) {
+    salts.emplace_back();
+    return salts;
+  }
   for (const std::string& hash : router_->access().earlier_api_key_hashes) salts.push_back(hash);
   salts.push_back(router_->access().api_key_hash);
   return salts;
@@ -225,6 +252,7 @@ Status Server::Open() {
     listen.uncounted_addresses.insert(net::CanonicalAddress(proxy));
   ASSIGN_OR_RETURN(server_, net::Server::Listen(loop_, listen, router_.get()));
   reach_.port = server_->port();
+  keys_->Start(std::to_string(reach_.port));
   ASSIGN_OR_RETURN(AccessPolicy access, MakeAccess());
   router_->SetAccess(std::move(access));
   links_ = SharedLinks(reach_, secrets_);
@@ -262,6 +290,7 @@ Result<AccessPolicy> Server::MakeAccess() const {
     access.earlier_api_key_hashes.push_back(ToHex(AsBytes(earlier.api_key())));
     access.earlier_join_token_hashes.push_back(ToHex(AsBytes(earlier.join_token())));
   }
+  access.keys = &keys_->table();
   if (recovery_) access.on_use = [this](const std::string& hash) { recovery_->NoteUse(hash); };
   for (const std::string& proxy : options_.trusted_proxies)
     access.trusted_proxies.insert(net::CanonicalAddress(proxy));

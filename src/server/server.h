@@ -16,6 +16,7 @@
 #include "net/server.h"
 #include "package/package.h"
 #include "server/chat_routes.h"
+#include "server/key_keeper.h"
 #include "server/package_routes.h"
 #include "server/recovery.h"
 #include "server/router.h"
@@ -50,6 +51,9 @@ struct ServerOptions {
   bool journal_is_asked_for = false;  // a server that cannot have it does not start
   bool journal_prompts = false;
   bool new_secrets = false;  // those of earlier starts are not let in any more
+  // Named API keys and their usage; "": there are none.
+  std::filesystem::path keys;
+  bool keys_are_asked_for = false;  // a server that cannot read them does not start
   uint32_t context_length =
       swarm::kDefaultContextLength;  // no more than what the model was made for is used
   size_t body_limit_bytes = 0;  // of a chat's request; 0: by the context, kBodyBytesPerPosition
@@ -105,8 +109,10 @@ class Server {
 
   Status OpenJournal(const swarm::ModelInfo& model);
   Status NoteSecrets();
+  Status OpenKeys(const std::string& model_name);
   void HashSecretsInto(swarm::CoreOptions& core) const;
   void MakeHost(ServedModel& model);
+  void CountTokens();
   RequestLedger MakeLedger();
   std::function<void(journal::pb::Record)> MakeNote();
   std::vector<std::string> Salts() const;
@@ -122,6 +128,7 @@ class Server {
   net::EventLoop loop_;
   std::unique_ptr<Recovery> recovery_;  // nullptr: there is no journal
   std::vector<journal::pb::Secrets> earlier_secrets_;
+  std::unique_ptr<KeyKeeper> keys_;
   TaskQueue planning_thread_;
   std::shared_ptr<net::TlsContext> tls_;
   std::unique_ptr<SwarmHost> host_;

@@ -119,12 +119,18 @@ std::string Reach::JoinUrl(const std::string& join_token) const {
 }
 
 SharedLinks::SharedLinks(const Reach& reach, const Secrets& secrets)
-    : reach_(reach), hidden_token_(Masked(secrets.join_token, secrets.api_key)) {}
+    : reach_(reach),
+      hidden_token_(Masked(secrets.join_token, secrets.api_key)),
+      api_key_hash_(secrets.api_key.empty() ? "" : HashSecret(secrets.api_key)) {}
 
 std::string SharedLinks::ToJson(const net::HttpRequest& request) const {
   const std::string key(ShownSecret(request).value_or(""));
-  const auto earlier = earlier_tokens_.find(HashSecret(key));
-  const std::string& hidden = earlier == earlier_tokens_.end() ? hidden_token_ : earlier->second;
+  const std::string hash = HashSecret(key);
+  const auto earlier = earlier_tokens_.find(hash);
+  const bool is_own = api_key_hash_.empty() || hash == api_key_hash_;
+  const std::string hidden = earlier != earlier_tokens_.end() ? earlier->second
+                             : is_own                         ? hidden_token_
+                                                              : "";
   const std::string join_url = reach_.JoinUrl(Masked(hidden, key));
   const std::string qr_svg = reach_.IsPublic() ? QrAsSvg(join_url) : "";
   return json::serialize(

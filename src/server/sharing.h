@@ -62,12 +62,14 @@ class SharedLinks {
   // The join token under the API key.
   const std::string& hidden_token() const { return hidden_token_; }
 
-  // REQUIRES: the request carries the API key where one is demanded.
+  // REQUIRES: the request carries the API key where one is demanded, or a named one, which does not
+  // tell the join token: the link is told without it then.
   std::string ToJson(const net::HttpRequest& request) const;
 
  private:
   Reach reach_;
   std::string hidden_token_;
+  std::string api_key_hash_;  // under which it is hidden; "": no key
   std::map<std::string, std::string> earlier_tokens_;
 };
 

@@ -128,6 +128,14 @@ TEST(SharedLinks, GiveTheTokenOfAnEarlierStartToWhoShowsItsKey) {
   }
 }
 
+TEST(SharedLinks, GiveNoTokenToWhoShowsAnotherKey) {
+  const SharedLinks links(PublicReach(), {kKey, std::string(32, 't')});
+  net::HttpRequest request;
+  request.headers = {{"authorization", "Bearer weft-0123456789abcdef0123456789abcdef"}};
+  const auto told = boost::json::parse(links.ToJson(request));
+  EXPECT_EQ(told.at("join_url"), "http://192.168.1.7:8080/join");
+}
+
 TEST(SharedLinks, DoNotHoldTheTokenInClear) {
   const std::string token(64, 't');
   const SharedLinks links(PublicReach(), {kKey, token});

@@ -86,6 +86,13 @@ swarm::RequestId SwarmHost::Submit(swarm::Request request, RequestCallbacks call
     callbacks.on_finish(Failed(id, *ended_with_));
     return id;
   }
+  if (on_request_finished_) {
+    callbacks.on_finish = [this, client = request.client,
+                           tell = std::move(callbacks.on_finish)](const swarm::FinishRequest& end) {
+      on_request_finished_(client, end);
+      tell(end);
+    };
+  }
   requests_.emplace(id, std::move(callbacks));
   Handle(swarm::RequestSubmitted{std::move(request)});
   return id;

@@ -88,6 +88,10 @@ class SwarmHost {
   void OnPlacementChanged(std::function<void(const swarm::Placement&)> callback) {
     on_placement_changed_ = std::move(callback);
   }
+  // Called on the loop with the client of each request that was submitted from now on and has
+  // ended, before whoever asked is told.
+  using OnFinished = std::function<void(const std::string& client, const swarm::FinishRequest&)>;
+  void OnRequestFinished(OnFinished callback) { on_request_finished_ = std::move(callback); }
   // Called on the loop after the snapshot may have changed.
   void OnSwarmChanged(std::function<void()> callback) { on_swarm_changed_ = std::move(callback); }
 
@@ -119,6 +123,7 @@ class SwarmHost {
   Planner planner_ = swarm::RunPlanning;
   LayerChecker layer_checker_;
   std::function<void()> on_swarm_changed_;
+  OnFinished on_request_finished_;
   std::function<void(const swarm::Placement&)> on_placement_changed_;
   uint64_t placement_version_ = 0;                              // that was told last
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // planning may end after the host

@@ -1,0 +1,81 @@
+// KeyKeeper: between a server's table of named keys and the file that they are kept in
+// (store/store.h). It looks for changes of other processes twice a second, writes what was used
+// every ten seconds, and makes and ends keys; all of it on a thread of its own, in order: the loop
+// waits for no disk.
+//
+// A file that cannot be read leaves the table as it was, with a line in the log; one that is gone
+// leaves no keys. It is made with the first key.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "base/task_queue.h"
+#include "net/loop.h"
+#include "server/key_table.h"
+#include "store/store.h"
+
+namespace weft::server {
+
+class KeyKeeper {
+ public:
+  struct Options {
+    std::filesystem::path path;  // "": there are no keys, and none can be made
+    std::string model;           // that is served
+    int looks_per_write = 20;    // usage is written with every so many
+  };
+  // Reads the file, where there is one. Errors: store::Store::Open's.
+  static Result<std::unique_ptr<KeyKeeper>> Open(net::EventLoop& loop, const Options& options);
+  // With an empty table whatever is at the path.
+  static std::unique_ptr<KeyKeeper> WithoutFile(net::EventLoop& loop, const std::string& model);
+  // What was used is written.
+  ~KeyKeeper();
+  KeyKeeper(const KeyKeeper&) = delete;
+  KeyKeeper& operator=(const KeyKeeper&) = delete;
+
+  KeyTable& table() { return table_; }
+  // Begins to look and to write. `server`: under which name usage is counted.
+  void Start(const std::string& server);
+
+  // Both call back on the loop, when the table has it. Errors: store::Store's, and kUnsupported
+  // without a file.
+  using OnKey = std::function<void(Result<store::Key>)>;
+  void Add(const store::NewKey& key, const std::string& hash, OnKey on_key);
+  void End(const std::string& name, OnKey on_key);
+
+ private:
+  // What the file has.
+  struct Contents {
+    std::vector<store::Key> keys;
+    std::map<int64_t, store::Usage> today;
+    int64_t day_ms = 0;
+  };
+  // What the thread found: `contents` when something is new.
+  struct Found {
+    std::optional<Contents> contents;
+    bool is_written = true;
+  };
+  class Disk;
+
+  KeyKeeper(net::EventLoop& loop, const Options& options);
+
+  void Look();
+  void Apply(Found found);
+  void Change(std::function<Result<store::Key>(store::Store&)> change, OnKey on_key);
+
+  net::EventLoop& loop_;
+  KeyTable table_;
+  const std::unique_ptr<Disk> disk_;  // the thread's, after Open
+  const bool has_file_;
+  const int looks_per_write_;
+  net::EventLoop::Timer timer_;
+  int looks_ = 0;  // since usage was written
+  const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+  // Last: it uses what stands above.
+  TaskQueue thread_;
+};
+
+}  // namespace weft::server
