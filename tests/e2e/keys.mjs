@@ -212,7 +212,7 @@ test("a running server makes and ends keys", { skip }, async () => {
 test("two keys share no idempotency key and no computed prefix", { skip }, async () => {
   const [one, two] = [add("one"), add("two")];
   await known(two);
-  const question = { ...kQuestion, temperature: 1, ignore_eos: true };
+  const question = { ...kQuestion, temperature: 2, max_tokens: 40, ignore_eos: true };
   const answer = async (key, more = {}) => {
     const response = await get("/v1/chat/completions", key, {
       method: "POST", body: JSON.stringify({ ...question, ...more }),
@@ -223,10 +223,10 @@ test("two keys share no idempotency key and no computed prefix", { skip }, async
   const first = await answer(one);
   const textOf = ({ body }) => body.choices[0].message.content;
   assert.equal(textOf(await answer(one)), textOf(first), "one user asks again");
-  assert.equal((await answer(one, { max_tokens: 21 })).status, 422);
-  const other = await answer(two, { max_tokens: 21 });
+  assert.equal((await answer(one, { max_tokens: 41 })).status, 422);
+  const other = await answer(two, { max_tokens: 41 });
   assert.equal(other.status, 200, JSON.stringify(other.body));
-  assert.notEqual(textOf(other).slice(0, 20), textOf(first).slice(0, 20), "another seed");
+  assert(!textOf(other).startsWith(textOf(first).slice(0, 60)), "another seed");
   assert.equal(other.body.usage.prompt_tokens_details.cached_tokens, 0);
 });
 
