@@ -1,5 +1,7 @@
 #include "server/swarm_host.h"
 
+#include <algorithm>
+
 #include "base/log.h"
 #include "wire/version.h"
 
@@ -89,7 +91,7 @@ swarm::RequestId SwarmHost::Submit(swarm::Request request, RequestCallbacks call
   if (on_request_finished_) {
     callbacks.on_finish = [this, client = request.client,
                            tell = std::move(callbacks.on_finish)](const swarm::FinishRequest& end) {
-      on_request_finished_(client, end);
+      CountFinished(client, end);
       tell(end);
     };
   }
@@ -99,7 +101,25 @@ swarm::RequestId SwarmHost::Submit(swarm::Request request, RequestCallbacks call
 }
 
 void SwarmHost::Cancel(swarm::RequestId request) {
-  if (requests_.contains(request)) Handle(swarm::RequestCancelled{request});
+  if (!requests_.contains(request)) return;
+  if (on_request_finished_) {
+    const auto seen = progress(request);
+    read_at_cancel_[request] = seen ? seen->prompt_done : 0;
+  }
+  Handle(swarm::RequestCancelled{request});
+}
+
+// Nobody pays for what waited and was given up, or was lost.
+void SwarmHost::CountFinished(const std::string& client, swarm::FinishRequest end) {
+  uint32_t read = end.reason == swarm::FinishReason::kError ? 0 : end.prompt_tokens;
+  const auto cancelled = read_at_cancel_.find(end.request);
+  if (cancelled != read_at_cancel_.end()) {
+    read = std::min(read, cancelled->second);
+    read_at_cancel_.erase(cancelled);
+  }
+  end.prompt_tokens = read;
+  end.cached_prompt_tokens = std::min(end.cached_prompt_tokens, read);
+  on_request_finished_(client, end);
 }
 
 void SwarmHost::ForgetPrefix(const std::string& salt, const std::string& name) {

@@ -89,13 +89,15 @@ class SwarmHost {
     on_placement_changed_ = std::move(callback);
   }
   // Called on the loop with the client of each request that was submitted from now on and has
-  // ended, before whoever asked is told.
+  // ended, before whoever asked is told. Its `prompt_tokens` are those that were read for it: of
+  // one that failed none, of one that was cancelled those until then.
   using OnFinished = std::function<void(const std::string& client, const swarm::FinishRequest&)>;
   void OnRequestFinished(OnFinished callback) { on_request_finished_ = std::move(callback); }
   // Called on the loop after the snapshot may have changed.
   void OnSwarmChanged(std::function<void()> callback) { on_swarm_changed_ = std::move(callback); }
 
  private:
+  void CountFinished(const std::string& client, swarm::FinishRequest end);
   // An event that comes while actions are carried out (a callback that cancels, say) is handled
   // after them: the core's actions leave in the order in which it gave them.
   void Handle(swarm::Event event);
@@ -124,6 +126,8 @@ class SwarmHost {
   LayerChecker layer_checker_;
   std::function<void()> on_swarm_changed_;
   OnFinished on_request_finished_;
+  // Tokens of prompts that were read when their requests were cancelled.
+  std::unordered_map<swarm::RequestId, uint32_t> read_at_cancel_;
   std::function<void(const swarm::Placement&)> on_placement_changed_;
   uint64_t placement_version_ = 0;                              // that was told last
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // planning may end after the host

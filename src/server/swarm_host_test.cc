@@ -1,0 +1,70 @@
+// What a host tells of requests that have ended. There is no worker here: they wait for one.
+#include "server/swarm_host.h"
+
+#include <gtest/gtest.h>
+
+namespace weft::server {
+namespace {
+
+class SwarmHostTest : public testing::Test {
+ protected:
+  void Serve(uint32_t queue_limit) {
+    swarm::CoreOptions core;
+    core.model.name = "tiny";
+    core.model.layers.resize(3);
+    core.model.hidden_columns = 8;
+    core.model.vocabulary = 100;
+    core.context_length = 64;
+    core.session_count = 2;
+    core.queue_limit = queue_limit;
+    host_ = std::make_unique<SwarmHost>(loop_, planning_, core);
+    host_->OnRequestFinished([this](const std::string& client, const swarm::FinishRequest& end) {
+      told_ += client + (is_answered_ ? " late" : "") + " " + std::to_string(end.prompt_tokens) +
+               "/" + std::to_string(end.cached_prompt_tokens) + " " +
+               std::to_string(end.generated_tokens) + "\n";
+    });
+  }
+  swarm::RequestId Ask(const std::string& client) {
+    swarm::Request request;
+    request.client = client;
+    request.prompt_ids = {1, 2, 3, 4, 5};
+    request.max_tokens = 5;
+    RequestCallbacks callbacks;
+    callbacks.on_token = [](const swarm::EmitToken&) {};
+    callbacks.on_finish = [this](const swarm::FinishRequest&) { is_answered_ = true; };
+    return host_->Submit(std::move(request), std::move(callbacks));
+  }
+
+  net::EventLoop loop_;
+  TaskQueue planning_{1};
+  std::unique_ptr<SwarmHost> host_;
+  std::string told_;
+  bool is_answered_ = false;
+};
+
+TEST_F(SwarmHostTest, WhatWaitedAndWasGivenUpHasReadNothing) {
+  Serve(8);
+  const swarm::RequestId request = Ask("key 1");
+  EXPECT_EQ(told_, "");
+  host_->Cancel(request);
+  EXPECT_EQ(told_, "key 1 0/0 0\n");
+  EXPECT_TRUE(is_answered_);
+  host_->Cancel(request);
+  EXPECT_EQ(told_, "key 1 0/0 0\n");
+}
+
+TEST_F(SwarmHostTest, WhatIsRefusedHasReadNothing) {
+  Serve(0);
+  for (int i = 0; i < 3 && told_.empty(); ++i) Ask("key 2");
+  EXPECT_EQ(told_.substr(0, 12), "key 2 0/0 0\n");
+}
+
+TEST_F(SwarmHostTest, WhatEndsWithTheServerIsTold) {
+  Serve(8);
+  Ask("key 3");
+  host_->EndRequests(Error(ErrorCode::kUnavailable, "The server is stopping."));
+  EXPECT_EQ(told_, "key 3 0/0 0\n");
+}
+
+}  // namespace
+}  // namespace weft::server
