@@ -15,6 +15,7 @@
 #include "server/key_routes.h"
 #include "server/metrics.h"
 #include "server/responses.h"
+#include "server/responses_routes.h"
 #include "server/worker_socket.h"
 #include "wire/version.h"
 
@@ -213,7 +214,8 @@ std::vector<Route> MakeRoutes(const RouteParts& parts) {
        }},
   };
   for (auto& more : {PrefixRoutes(chat, chat_body_bytes), AnthropicRoutes(chat, chat_body_bytes),
-                     OllamaRoutes(chat, chat_body_bytes), KeyRoutes(keys)})
+                     OllamaRoutes(chat, chat_body_bytes), ResponsesRoutes(chat, chat_body_bytes),
+                     KeyRoutes(keys)})
     routes.insert(routes.end(), more.begin(), more.end());
   if (files == nullptr) return routes;
   for (const std::string& path : files->Paths()) {

@@ -11,6 +11,8 @@
 #include "api/ollama_response.h"
 #include "api/openai_request.h"
 #include "api/openai_response.h"
+#include "api/responses_items.h"
+#include "api/responses_request.h"
 #include "api/text_request.h"
 #include "text/utf8.h"
 
@@ -42,6 +44,14 @@ bool HasNoMessages(const weft::api::TextRequest& text) {
   return text.chat.messages.empty();
 }
 
+// What the server looks up is no message yet.
+bool BecomesMessages(const weft::api::ResponsesRequest& request) {
+  boost::json::array items;
+  for (const boost::json::value& item : request.items)
+    if (item.at("type") != "item_reference") items.push_back(item);
+  return weft::api::MessagesOf(items, request.instructions).size() <= items.size() + 1;
+}
+
 bool AsksOrLoads(const weft::api::OllamaRequest& request) {
   const bool asks = !request.chat.messages.empty() || request.raw;
   return asks == request.load.empty();
@@ -53,6 +63,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const weft::ByteSpan body{data, size};
   Check(weft::api::ParseChatRequest(body), HasMessages);
   Check(weft::api::ParseTextRequest(body), HasNoMessages);
+  Check(weft::api::ParseResponsesRequest(body), BecomesMessages);
   Check(weft::api::ParseAnthropicRequest(body), HasMessages);
   Check(weft::api::ParseAnthropicRequest(body, {}, /*counts_only=*/true), HasMessages);
   Check(weft::api::ParseOllamaChat(body), AsksOrLoads);

@@ -1,0 +1,16 @@
+// Where the Responses API is asked: for an answer, for what was answered, and to forget it; and
+// where OpenAI's clients ask for embeddings, in vain.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "server/chat_routes.h"
+#include "server/router.h"
+
+namespace weft::server {
+
+// `chat` outlives the routes; `body_bytes`: the longest request that a chat may be.
+std::vector<Route> ResponsesRoutes(ChatRoutes* chat, size_t body_bytes);
+
+}  // namespace weft::server
