@@ -58,6 +58,15 @@ TEST_F(TextAnswers, StreamsEndWithReasonUsageAndDone) {
   EXPECT_TRUE(client_->has_ended);
 }
 
+TEST_F(TextAnswers, OffsetsOfAStreamGoOn) {
+  const auto writer = Ask(R"(,"stream":true,"logprobs":1)");
+  writer->Begin();
+  Say(*writer, "one ");
+  Say(*writer, "two");
+  EXPECT_THAT(client_->body, HasSubstr(R"("text_offset":[0])"));
+  EXPECT_THAT(client_->body, HasSubstr(R"("text_offset":[4])"));
+}
+
 TEST_F(TextAnswers, ErrorsHaveAStatusUntilAStreamBegins) {
   const api::ApiError error{503, "No.", "overloaded_error", "", ""};
   Ask(R"(,"stream":true)")->Fail(error);

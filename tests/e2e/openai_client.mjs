@@ -164,6 +164,28 @@ test("responses of a model that thinks and calls", { skip },
     assert.deepEqual(typesOf(silent.output), ["reasoning", "message"]);
   }));
 
+// It sends references to items that are kept, or the items themselves.
+test("Vercel's AI SDK over responses", { skip }, () => withCalls(async ({ origin }) => {
+  const { createOpenAI } = await npm("@ai-sdk/openai");
+  const { generateText, stepCountIs, streamText, tool } = await npm("ai");
+  const { z } = await npm("zod");
+  const asked = [];
+  const question = {
+    model: createOpenAI({ baseURL: `${origin}/v1`, apiKey: "none" }).responses("scripted"),
+    prompt: kAsked.input, stopWhen: stepCountIs(3), maxRetries: 0,
+    tools: { get_weather: tool({
+      inputSchema: z.object({ city: z.string() }),
+      execute: ({ city }) => (asked.push(city), "21 degrees"),
+    }) },
+  };
+  for (const store of [true, false]) {
+    const { text } = await generateText({ ...question, providerOptions: { openai: { store } } });
+    assert.equal(text, "It is 21 degrees there.");
+  }
+  assert.equal(await streamText(question).text, "It is 21 degrees there.");
+  assert.deepEqual(asked, ["Zürich", "Zürich", "Zürich"]);
+}));
+
 test("forms by zod, of responses and chats", { skip }, () => withStories(async ({ origin }) => {
   const client = await clientOf(origin);
   const { z } = await npm("zod");
