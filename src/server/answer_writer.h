@@ -18,8 +18,8 @@
 
 namespace weft::server {
 
-// Begin, Write..., Finish; Fail in place of any of them, as the last. Of a client that has gone
-// nothing more need be told, but may be.
+// Begin, Write..., Finish; Fail in place of any of them, as the last. An answer that nobody waits
+// for any more (OnClosed) ends without either.
 class AnswerWriter {
  public:
   virtual ~AnswerWriter() = default;

@@ -214,6 +214,7 @@ void Completion::OnFinish(const swarm::FinishRequest& finish) {
 void Completion::Finish(const swarm::FinishRequest& finish) {
   finished_ = true;
   timer_.Cancel();
+  if (is_gone_) return;  // an answer that was cut off is none
   if (given_up_) return writer_->Fail(*given_up_);
   if (finish.over_share) return writer_->Fail(OverShare(finish.error->message()));
   if (finish.reason == swarm::FinishReason::kError)

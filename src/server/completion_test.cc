@@ -277,6 +277,14 @@ TEST_F(CompletionTest, AClientThatLeavesBetweenThePartsEndsIt) {
   EXPECT_EQ(went_on_behind_, "");
 }
 
+TEST_F(CompletionTest, AnAnswerThatNobodyWaitsForIsNotFinished) {
+  Ask("");
+  Say("one two");
+  client_->on_closed();
+  End(swarm::FinishReason::kCancelled);
+  EXPECT_EQ(client_->answers, 0);
+}
+
 TEST_F(CompletionTest, ErrorsAfterThoughtsAreTold) {
   Ask(R"(,"max_thinking_tokens":2)", true);
   Say("one two three four five");
