@@ -18,7 +18,7 @@ constexpr RequestField kFields[] = {
     {"store", "O", Handling::kDone, "", ""},
     {"previous_response_id", "O", Handling::kDone, "", ""},
     {"tools", "O", Handling::kDone, "", ""},
-    {"tool_choice", "O", Handling::kDone, "\"auto\", \"none\"", ""},
+    {"tool_choice", "O", Handling::kDone, "", ""},
     {"parallel_tool_calls", "O", Handling::kDone, "", ""},
     {"text", "O", Handling::kDone, "", ""},
     {"reasoning", "O", Handling::kDone, "", ""},

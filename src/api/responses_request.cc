@@ -51,9 +51,25 @@ void ReadTools(FieldReader& fields, ResponsesRequest* request) {
     request->chat.tools.push_back(
         json::object{{"type", "function"}, {"function", std::move(function)}});
   }
-  const json::value* choice = fields.Find("tool_choice");
-  if (choice != nullptr && *choice == "none") request->chat.tools.clear();
   request->chat.parses_calls = !request->chat.tools.empty();
+}
+
+void ReadChoice(FieldReader& fields, ChatRequest* chat) {
+  const json::value* choice = fields.Find("tool_choice");
+  if (choice == nullptr) return;
+  if (*choice == "none") {
+    chat->tools.clear();
+    chat->parses_calls = false;
+    return;
+  }
+  auto read = ReadToolChoice(*choice);
+  if (!read)
+    return fields.Fail("tool_choice", *choice,
+                       "\"none\", \"auto\", \"required\" or {\"type\": \"function\", \"name\": "
+                       "...}");
+  if (const auto error = CheckChoice(*read, chat->tools, ShownValue(*choice)))
+    return fields.Fail(*error);
+  chat->tool_choice = std::move(*read);
 }
 
 // text: {"format": {"type": "json_schema", "schema": ...}, "verbosity": "medium"}
@@ -220,6 +236,7 @@ ApiResult<ResponsesRequest> ParseResponsesRequest(ByteSpan body,
   request.previous = TextAt(fields, "previous_response_id");
   request.stores = fields.Bool("store", true);
   ReadTools(fields, &request);
+  ReadChoice(fields, &request.chat);
   ReadText(fields, &request);
   ReadReasoning(fields, &request);
   ReadInclude(fields, &request);

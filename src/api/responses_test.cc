@@ -80,6 +80,22 @@ TEST(ResponsesRequest, LogprobsAreAskedForInEitherWay) {
   EXPECT_TRUE(Read(R"(,"top_logprobs":3)").chat.logprobs);
 }
 
+TEST(ResponsesRequest, CallsCanBeDemanded) {
+  const std::string tools = R"(,"tools":[{"type":"function","name":"f"}],"tool_choice":)";
+  EXPECT_EQ(Read(tools + R"("required")").chat.tool_choice.kind, ToolChoice::Kind::kRequired);
+  const ToolChoice named = Read(tools + R"({"type":"function","name":"f"})").chat.tool_choice;
+  EXPECT_EQ(named.kind, ToolChoice::Kind::kNamed);
+  EXPECT_EQ(named.name, "f");
+  EXPECT_TRUE(Read(tools + R"("none")").chat.tools.empty());
+  EXPECT_FALSE(Read(tools + R"("none")").chat.parses_calls);
+  for (const char* choice : {R"({"type":"function","name":"g"})", R"({"type":"allowed_tools"})",
+                             R"({"type":"web_search"})", "5"}) {
+    auto parsed = Parse(tools + choice);
+    ASSERT_TRUE(std::holds_alternative<ApiError>(parsed)) << choice;
+    EXPECT_EQ(std::get<ApiError>(parsed).param, "tool_choice");
+  }
+}
+
 TEST(ResponsesRequest, RefusesByName) {
   const auto refused = [](const std::string& fields) {
     auto parsed = Parse("," + fields);

@@ -160,6 +160,8 @@ test("responses of a model that thinks and calls", { skip },
     for (const type of ["part.added", "text.delta", "text.done", "part.done"]) {
       assert(seen.has(`response.reasoning_summary_${type}`), type);
     }
+    const forced = await client.responses.create({ ...kAsked, tool_choice: "required" });
+    assert.equal(forced.output.at(-1).name, "get_weather");
     const silent = await client.responses.create({ ...kAsked, tool_choice: "none" });
     assert.deepEqual(typesOf(silent.output), ["reasoning", "message"]);
   }));
