@@ -287,4 +287,15 @@ ApiResult<OllamaRequest> ParseOllamaGenerate(ByteSpan body, const sampling::Para
   return Parse(body, defaults, OllamaGenerateFields(), false);
 }
 
+ApiResult<std::string> ParseOllamaShow(ByteSpan body) {
+  auto parsed = ParseBody(AsText(body));
+  if (auto* error = std::get_if<ApiError>(&parsed)) return std::move(*error);
+  const json::object& object = std::get<json::object>(parsed);
+  for (const char* name : {"model", "name"}) {
+    const std::string_view asked = TextIn(object, name);
+    if (!asked.empty()) return std::string(asked);
+  }
+  return RefuseField("model", "'model' is missing; expected the name of a model.");
+}
+
 }  // namespace weft::api

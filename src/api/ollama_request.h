@@ -26,5 +26,7 @@ FieldTable OllamaOptions();
 ApiResult<OllamaRequest> ParseOllamaChat(ByteSpan body, const sampling::Parameters& defaults = {});
 ApiResult<OllamaRequest> ParseOllamaGenerate(ByteSpan body,
                                              const sampling::Parameters& defaults = {});
+// POST /api/show: the model that is asked about, as `model` or, in older clients, `name`.
+ApiResult<std::string> ParseOllamaShow(ByteSpan body);
 
 }  // namespace weft::api

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "api/ollama_models.h"
 #include "api/ollama_request.h"
 #include "api/ollama_response.h"
 #include "api/request_fields_testing.h"
@@ -103,6 +104,20 @@ TEST(OllamaRequest, CallsGetIdsAndResultsFindThem) {
   EXPECT_EQ(messages[4].at("tool_calls").at(0).at("function").at("arguments").at("a"), 1);
   EXPECT_EQ(json::serialize(messages[5]),
             R"({"role":"tool","content":"3","tool_call_id":"own","name":"f"})");
+}
+
+TEST(OllamaRequest, ResultsOfOneToolComeInTheOrderOfItsCalls) {
+  const std::string call = R"({"function": {"name": "f", "arguments": {}}})";
+  const json::array messages = Accepted(ParseChat("", R"([
+      {"role": "assistant", "tool_calls": [)" + call + ", " +
+                                                          call + R"(]},
+      {"role": "tool", "tool_name": "f", "content": "1"}, {"role": "tool", "content": "2"},
+      {"role": "tool", "content": "3"}])"))
+                                   .chat.messages;
+  ASSERT_EQ(messages.size(), 4u);
+  EXPECT_EQ(messages[1].at("tool_call_id"), "call00001");
+  EXPECT_EQ(messages[2].at("tool_call_id"), "call00002");
+  EXPECT_FALSE(messages[3].as_object().contains("tool_call_id")) << "nobody called it";
 }
 
 TEST(OllamaRequest, Prompts) {
@@ -285,6 +300,50 @@ TEST(OllamaResponse, PromptsLengthsLogprobsAndLoads) {
   EXPECT_EQ(loaded.at("done"), true);
   EXPECT_EQ(loaded.at("done_reason"), "unload");
   EXPECT_EQ(OllamaErrorJson({404, "No"}), R"({"error":"No"})");
+}
+
+TEST(OllamaModels, AreToldInEachForm) {
+  OllamaModel model;
+  model.name = "Qwen/Qwen3-0.6B:q4";
+  model.digest = "ab12";
+  model.architecture = "qwen3";
+  model.quantisation = "q4";
+  model.chat_template = "{{ messages }}";
+  model.capabilities = {"completion", "tools"};
+  model.changed_s = kNow / 1'000'000;
+  model.byte_count = 123;
+  model.context_length = 4096;
+  model.layer_count = 28;
+  model.hidden_columns = 1024;
+  const json::value tags = json::parse(OllamaTagsJson(model)).at("models").at(0);
+  EXPECT_EQ(json::serialize(tags),
+            R"({"name":"Qwen/Qwen3-0.6B:q4","model":"Qwen/Qwen3-0.6B:q4","digest":"ab12",)"
+            R"("details":{"parent_model":"","format":"weft","family":"qwen3",)"
+            R"("families":["qwen3"],"parameter_size":"","quantization_level":"q4"},)"
+            R"("modified_at":"2026-11-26T15:44:20.000000Z","size":123})");
+  const json::value shown = json::parse(OllamaShowJson(model));
+  EXPECT_EQ(shown.at("template"), "{{ messages }}");
+  EXPECT_EQ(shown.at("details"), tags.at("details"));
+  EXPECT_EQ(json::serialize(shown.at("capabilities")), R"(["completion","tools"])");
+  EXPECT_EQ(json::serialize(shown.at("model_info")),
+            R"({"general.architecture":"qwen3","general.basename":"Qwen/Qwen3-0.6B:q4",)"
+            R"("qwen3.context_length":4096,"qwen3.block_count":28,"qwen3.embedding_length":1024})");
+  const json::value running = json::parse(OllamaPsJson(model, 100, 40)).at("models").at(0);
+  EXPECT_EQ(running.at("size"), 100);
+  EXPECT_EQ(running.at("size_vram"), 40);
+  EXPECT_EQ(OllamaPsJson(model, 0, 0), R"({"models":[]})");
+}
+
+TEST(OllamaModels, AreAskedForByEitherName) {
+  const auto asked = [](const char* body) {
+    auto parsed = ParseOllamaShow(AsBytes(std::string_view(body)));
+    const auto* error = std::get_if<ApiError>(&parsed);
+    return error != nullptr ? error->message : std::get<std::string>(std::move(parsed));
+  };
+  EXPECT_EQ(asked(R"({"model": "m", "name": "n"})"), "m");
+  EXPECT_EQ(asked(R"({"name": "n", "verbose": true})"), "n");
+  EXPECT_THAT(asked(R"({"model": 5})"), HasSubstr("'model' is missing"));
+  EXPECT_THAT(asked("["), HasSubstr("not valid JSON"));
 }
 
 }  // namespace

@@ -5,7 +5,10 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <variant>
 
+#include "api/ollama_request.h"
+#include "api/openai_response.h"
 #include "server/anthropic_answers.h"
 #include "server/ollama_answers.h"
 #include "server/responses.h"
@@ -52,6 +55,29 @@ Route NotDone(std::string method, std::string path, std::string instead) {
       });
 }
 
+void AnswerShow(const api::OllamaModel& model, const net::HttpRequest& request,
+                net::Responder& responder) {
+  auto asked = api::ParseOllamaShow(AsBytes(request.body));
+  if (const auto* error = std::get_if<api::ApiError>(&asked))
+    return responder.Send(OllamaErrorResponse(*error));
+  const std::string& name = std::get<std::string>(asked);
+  if (!api::IsServed(name, model.name))
+    return responder.Send(OllamaErrorResponse(api::NoSuchModel(name, model.name)));
+  responder.Send(JsonResponse(200, api::OllamaShowJson(model)));
+}
+
+// What the devices of the active plan hold.
+void AnswerPs(const api::OllamaModel& model, const SwarmHost& host, net::Responder& responder) {
+  const swarm::Snapshot snapshot = host.snapshot();
+  uint64_t held_bytes = 0, gpu_bytes = 0;
+  for (const swarm::WorkerSnapshot& worker : snapshot.workers) {
+    if (!host.is_up() || worker.state != swarm::WorkerState::kActive) continue;
+    held_bytes += worker.used_bytes;
+    if (worker.engine.find("webgpu") != std::string::npos) gpu_bytes += worker.used_bytes;
+  }
+  responder.Send(JsonResponse(200, api::OllamaPsJson(model, held_bytes, gpu_bytes)));
+}
+
 }  // namespace
 
 std::vector<Route> AnthropicRoutes(ChatRoutes* chat, size_t body_bytes) {
@@ -84,6 +110,22 @@ std::vector<Route> OllamaRoutes(ChatRoutes* chat, size_t body_bytes) {
           NotDone("POST", "/api/create", one_model),
           NotDone("POST", "/api/copy", one_model),
           NotDone("DELETE", "/api/delete", one_model)};
+}
+
+std::vector<Route> OllamaModelRoutes(const api::OllamaModel* model, const SwarmHost* host) {
+  using Client = std::shared_ptr<net::Responder>;
+  return {RouteOf("GET", "/api/tags", 0, OllamaErrorResponse,
+                  [model](const net::HttpRequest&, const Client& client) {
+                    client->Send(JsonResponse(200, api::OllamaTagsJson(*model)));
+                  }),
+          RouteOf("POST", "/api/show", kSmallBodyBytes, OllamaErrorResponse,
+                  [model](const net::HttpRequest& request, const Client& client) {
+                    AnswerShow(*model, request, *client);
+                  }),
+          RouteOf("GET", "/api/ps", 0, OllamaErrorResponse,
+                  [model, host](const net::HttpRequest&, const Client& client) {
+                    AnswerPs(*model, *host, *client);
+                  })};
 }
 
 }  // namespace weft::server

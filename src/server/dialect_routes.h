@@ -4,13 +4,17 @@
 #include <cstddef>
 #include <vector>
 
+#include "api/ollama_models.h"
 #include "server/chat_routes.h"
 #include "server/router.h"
+#include "server/swarm_host.h"
 
 namespace weft::server {
 
-// `chat` outlives the routes; `body_bytes`: the longest request that a chat may be.
+// What is pointed to outlives the routes; `body_bytes`: the longest request that a chat may be.
 std::vector<Route> AnthropicRoutes(ChatRoutes* chat, size_t body_bytes);
 std::vector<Route> OllamaRoutes(ChatRoutes* chat, size_t body_bytes);
+// What Ollama's clients ask of models.
+std::vector<Route> OllamaModelRoutes(const api::OllamaModel* model, const SwarmHost* host);
 
 }  // namespace weft::server

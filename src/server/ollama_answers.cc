@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "api/ollama_request.h"
 #include "base/clock.h"
@@ -102,7 +103,7 @@ api::ApiResult<Question> OllamaDialect::Read(std::string_view body, const std::s
   question.chat = std::move(request.chat);
   if (request.raw) question.prompt = std::move(*request.raw);
   if (!request.load.empty()) {
-    question.prompt = std::string();
+    question.prompt = std::vector<int32_t>();
     question.count = [kind = kind_, model = question.chat.model,
                       reason = request.load](size_t /*prompt_tokens*/) {
       const api::OllamaAnswer answer(kind, model, false);

@@ -160,7 +160,8 @@ std::vector<Route> PrefixRoutes(ChatRoutes* chat, size_t body_bytes) {
 }  // namespace
 
 std::vector<Route> MakeRoutes(const RouteParts& parts) {
-  const auto [host, feed, chat, package, files, links, tls, keys, chat_body_bytes] = parts;
+  const auto [host, feed, chat, package, files, links, tls, keys, ollama_model, chat_body_bytes] =
+      parts;
   std::vector<Route> routes = {
       // OpenAI's API.
       Get("/v1/models", Secret::kApiKey,
@@ -214,8 +215,8 @@ std::vector<Route> MakeRoutes(const RouteParts& parts) {
        }},
   };
   for (auto& more : {PrefixRoutes(chat, chat_body_bytes), AnthropicRoutes(chat, chat_body_bytes),
-                     OllamaRoutes(chat, chat_body_bytes), ResponsesRoutes(chat, chat_body_bytes),
-                     KeyRoutes(keys)})
+                     OllamaRoutes(chat, chat_body_bytes), OllamaModelRoutes(ollama_model, host),
+                     ResponsesRoutes(chat, chat_body_bytes), KeyRoutes(keys)})
     routes.insert(routes.end(), more.begin(), more.end());
   if (files == nullptr) return routes;
   for (const std::string& path : files->Paths()) {

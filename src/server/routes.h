@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "api/ollama_models.h"
 #include "server/chat_routes.h"
 #include "server/key_keeper.h"
 #include "server/package_routes.h"
@@ -24,7 +25,8 @@ struct RouteParts {
   const SharedLinks* links = nullptr;
   const net::TlsContext* tls = nullptr;  // nullptr: none
   KeyKeeper* keys = nullptr;             // named ones
-  size_t chat_body_bytes = 0;            // the longest request that a chat may be
+  const api::OllamaModel* ollama_model = nullptr;
+  size_t chat_body_bytes = 0;  // the longest request that a chat may be
 };
 
 std::vector<Route> MakeRoutes(const RouteParts& parts);

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <ctime>
+#include <filesystem>
 #include <utility>
 
 #include "base/log.h"
@@ -33,6 +35,32 @@ api::ModelCard CardOf(const package::Package& package, uint32_t context_length) 
   card.weight_bytes = package::DownloadBytes(manifest, 0, card.layer_count);
   card.context_length = context_length;
   return card;
+}
+
+api::OllamaModel DescribeForOllama(const ServedModel& model, uint32_t context_length) {
+  const package::Manifest& manifest = model.package.manifest;
+  const auto& layers = manifest.layers;
+  api::OllamaModel out;
+  out.name = manifest.name;
+  out.digest = model.package.digest.ToHex();
+  out.architecture = manifest.architecture;
+  out.quantisation = manifest.quantisation;
+  if (const ChatTemplate* chat = model.text->chat_templates().Choose(/*has_tools=*/false))
+    out.chat_template = chat->source();
+  out.capabilities = model.text->Capabilities();
+  std::error_code unknown;
+  const auto changed =
+      std::filesystem::last_write_time(model.package.folder / "weft.json", unknown);
+  if (!unknown)
+    out.changed_s = std::chrono::duration_cast<std::chrono::seconds>(
+                        std::chrono::file_clock::to_sys(changed).time_since_epoch())
+                        .count();
+  out.byte_count = package::DownloadBytes(manifest, 0, static_cast<uint32_t>(layers.size()));
+  out.context_length = context_length;
+  out.layer_count = static_cast<uint32_t>(std::ranges::count_if(
+      layers, [](const package::LayerInfo& layer) { return layer.kind == "transformer"; }));
+  out.hidden_columns = manifest.hidden_columns;
+  return out;
 }
 
 }  // namespace
@@ -183,6 +211,7 @@ void Server::MakeHost(ServedModel& model) {
   feed_ = std::make_unique<SwarmFeed>(loop_, *host_, CardOf(model.package, context));
   host_->OnSwarmChanged([this] { OnSwarmChanged(); });
   CountTokens();
+  ollama_model_ = DescribeForOllama(model, context);
   chat_ = std::make_unique<ChatRoutes>(
       ChatRoutes::Options{manifest.name, std::time(nullptr), options_.wait,
                           core.model.is_recurrent(), recovery_ && recovery_->keeps_prompts(),
@@ -203,6 +232,7 @@ void Server::MakeHost(ServedModel& model) {
   parts.links = &links_;
   parts.tls = tls_.get();
   parts.keys = keys_.get();
+  parts.ollama_model = &ollama_model_;
   parts.chat_body_bytes = body_limit_bytes_;
   router_ = std::make_unique<Router>(MakeRoutes(parts));
 }

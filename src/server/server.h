@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "api/model_text.h"
+#include "api/ollama_models.h"
 #include "base/clock.h"
 #include "base/result.h"
 #include "net/server.h"
@@ -136,6 +137,7 @@ class Server {
   std::unique_ptr<ChatRoutes> chat_;
   std::unique_ptr<PackageRoutes> package_routes_;
   std::optional<StaticFiles> files_;
+  api::OllamaModel ollama_model_;
   SharedLinks links_;
   size_t body_limit_bytes_ = 0;
   std::unique_ptr<Router> router_;

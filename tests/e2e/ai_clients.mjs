@@ -81,7 +81,8 @@ test("LangChain: invoke, stream and structured output", { skip }, () => withStor
   async ({ origin }) => {
     const { z } = await npm("zod");
     const model = await langChainModel(origin, { model: "weft-tiny" });
-    const answer = await model.invoke([["system", "You tell where people live."], ["human", kMira]]);
+    const answer = await model.invoke(
+      [["system", "You tell where people live."], ["human", kMira]]);
     assert.match(answer.content, /Mira lives/);
     assert.equal(answer.response_metadata.finish_reason, "stop");
     assert(answer.usage_metadata.output_tokens > 3);
@@ -93,8 +94,8 @@ test("LangChain: invoke, stream and structured output", { skip }, () => withStor
     assert(pieces.some((piece) => piece.usage_metadata?.output_tokens > 3));
 
     const Animal = z.object({ animal: z.enum(["fox", "owl"]), legs: z.number().int() });
-    const object = await model.withStructuredOutput(Animal, { method: "jsonSchema", name: "animal" })
-      .invoke("Tell me of an animal.");
+    const writer = model.withStructuredOutput(Animal, { method: "jsonSchema", name: "animal" });
+    const object = await writer.invoke("Tell me of an animal.");
     assert(["fox", "owl"].includes(object.animal) && Number.isInteger(object.legs));
 
     const lost = await langChainModel(origin, { model: "gpt-4o" });

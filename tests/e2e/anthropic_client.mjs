@@ -40,6 +40,10 @@ test("messages, whole and as a stream", { skip }, () => withStories(async ({ ori
   assert(message.usage.input_tokens + message.usage.cache_read_input_tokens > 5);
   assert(message.usage.output_tokens > 3);
 
+  const names = [];
+  for await (const model of client.models.list()) names.push(model.id);
+  assert.deepEqual(names, ["weft-tiny"]);
+
   // The helper puts the events together itself.
   const pieces = [];
   const stream = client.messages.stream(kQuestion).on("text", (piece) => pieces.push(piece));
