@@ -140,6 +140,16 @@ void ReadMessages(FieldReader& fields, json::array* out) {
                             "with; expected one of the user."));
 }
 
+// What is beside the options is passed over by Ollama, but some of its clients put it there.
+void ReadBesideOptions(FieldReader& fields, ChatRequest* request) {
+  if (const auto x = fields.Number("temperature", sampling::kTemperatureRange))
+    request->sampling.temperature = static_cast<float>(*x);
+  if (const auto x = fields.Number("top_p", sampling::kTopPRange))
+    request->sampling.top_p = static_cast<float>(*x);
+  if (const auto x = fields.Integer("max_output_tokens", 1, kMostTokens))
+    request->max_tokens = static_cast<uint32_t>(*x);
+}
+
 void ReadOptions(FieldReader& fields, ChatRequest* request) {
   const json::value* given = fields.Find("options");
   if (given == nullptr) return;
@@ -220,6 +230,7 @@ void ReadCommon(FieldReader& fields, ChatRequest* request) {
   request->logprobs = fields.Bool("logprobs", false);
   if (const auto x = fields.Integer("top_logprobs", 0, kMostTopLogprobs); x && request->logprobs)
     request->top_logprobs = static_cast<uint32_t>(*x);
+  ReadBesideOptions(fields, request);
   ReadOptions(fields, request);
   ReadThink(fields, request);
   ReadFormat(fields, request);

@@ -77,6 +77,19 @@ TEST(OllamaRequest, WhatMeansNothing) {
             AnswerForm::Kind::kJsonObject);
 }
 
+TEST(OllamaRequest, OptionsGoBeforeWhatIsBesideThem) {
+  const ChatRequest beside =
+      Accepted(ParseChat(R"("temperature": 0.5, "top_p": 0.25, "max_output_tokens": 5)")).chat;
+  EXPECT_FLOAT_EQ(beside.sampling.temperature, 0.5f);
+  EXPECT_FLOAT_EQ(beside.sampling.top_p, 0.25f);
+  EXPECT_EQ(beside.max_tokens, 5u);
+  const ChatRequest both = Accepted(ParseChat(R"("temperature": 0.5, "max_output_tokens": 5,
+      "options": {"temperature": 0.75, "num_predict": 6})"))
+                               .chat;
+  EXPECT_FLOAT_EQ(both.sampling.temperature, 0.75f);
+  EXPECT_EQ(both.max_tokens, 6u);
+}
+
 TEST(OllamaRequest, CallsGetIdsAndResultsFindThem) {
   const json::array messages = Accepted(ParseChat("", R"([
       {"role": "user", "content": "How warm?"},

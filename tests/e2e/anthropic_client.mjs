@@ -114,6 +114,8 @@ test("tools: calls and thoughts are blocks, whole and in a stream", { skip }, ()
     const hidden = await client.messages.create(
       { ...kAsked, thinking: { type: "adaptive", display: "omitted" } });
     assert.deepEqual(hidden.content.map((block) => block.type), ["text", "tool_use"]);
+    const quiet = await client.messages.create({ ...kAsked, thinking: { type: "disabled" } });
+    assert.deepEqual(quiet.content.map((block) => block.type), ["text", "tool_use"]);
     const text = await client.messages.create({ ...kAsked, tool_choice: { type: "none" } });
     assert.equal(text.stop_reason, "end_turn");
     assert.match(text.content.at(-1).text, /<tool_call>/);

@@ -111,6 +111,7 @@ test("tools and thoughts, whole and as lines", { skip }, () => withCalls(async (
 
   const quiet = await client.chat({ ...asked, think: false });
   assert.equal(quiet.message.thinking, undefined);
+  assert.equal(quiet.message.content, "Let me look.");
 }));
 
 test("an answer has the form of a schema, or is an object", { skip }, () => withStories(

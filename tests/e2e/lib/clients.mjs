@@ -41,8 +41,10 @@ const kTemplate = `{%- if tools %}{{ tools | tojson }}{% endif %}
 {%- endfor %}{% if enable_thinking %}<think>{% endif %}
 {%- if messages[-1].role == "tool" %}<|behind_tool|>{% else %}<|begin|>{% endif %}`;
 
-// Thinks, calls get_weather, and says how warm it is when the tool has answered.
+// Thinks, calls get_weather, and says how warm it is when the tool has answered. What ends thoughts
+// in its place is followed by a line break.
 const kCalling = {
+  "\n": "Let ",
   ...inOrder("<|begin|>", ["<think>", "Who ", "asks", "</think>", "Let ", "me look. ",
     "<tool_call>", "{\"name\": \"get_weather\", ", "\"arguments\": {\"city\": ", "\"Zürich\"}}",
     "</tool_call>"]),
