@@ -70,22 +70,27 @@ void ReadTools(FieldReader& fields, ChatRequest* request) {
   }
 }
 
-void ReadToolChoice(FieldReader& fields, ChatRequest* request) {
+// Without tools there is nothing to choose.
+void ReadChoice(FieldReader& fields, ChatRequest* request) {
   const json::value* choice = fields.Find("tool_choice");
   const std::string_view type = choice != nullptr ? TypeOf(*choice) : "auto";
-  if (type == "any" || type == "tool")
-    return fields.Fail("tool_choice", *choice,
-                       "{\"type\": \"auto\"} or {\"type\": \"none\"}, as the model cannot be made "
-                       "to call a tool");
-  if (type != "auto" && type != "none")
+  if (type != "auto" && type != "any" && type != "tool" && type != "none")
     return fields.Fail("tool_choice", *choice, "an object with 'type' auto, any, tool or none");
   if (type == "none") request->tools.clear();
-  if (choice != nullptr) {
-    FieldReader inner(choice->as_object(), "tool_choice.");
-    request->ends_with_call = inner.Bool("disable_parallel_tool_use", false);
-    if (inner.error()) return fields.Fail(*inner.error());
-  }
   request->parses_calls = !request->tools.empty();
+  if (choice == nullptr) return;
+  const json::object& object = choice->as_object();
+  FieldReader inner(object, "tool_choice.");
+  request->ends_with_call = inner.Bool("disable_parallel_tool_use", false);
+  if (type == "any") request->tool_choice.kind = ToolChoice::Kind::kRequired;
+  if (type == "tool") {
+    const std::string_view name = NameOf(object);
+    if (name.empty()) inner.FailMissing("name", "the name of a tool");
+    request->tool_choice = {ToolChoice::Kind::kNamed, std::string(name)};
+  }
+  if (inner.error()) return fields.Fail(*inner.error());
+  if (const auto error = CheckChoice(request->tool_choice, request->tools, ShownValue(*choice)))
+    fields.Fail(*error);
 }
 
 // Whether to think is told to templates that take it; those of models that always think do not.
@@ -204,7 +209,7 @@ ApiResult<ChatRequest> ParseAnthropicRequest(ByteSpan body, const sampling::Para
   ReadSampling(fields, &request.sampling);
   ReadTools(fields, &request);
   if (fields.error()) return *fields.error();
-  ReadToolChoice(fields, &request);
+  ReadChoice(fields, &request);
   ReadThinking(fields, &request);
   ReadOutput(fields, &request);
   CheckContextManagement(fields);

@@ -156,6 +156,17 @@ TEST(AnthropicRequest, FormsAndToolChoices) {
       "tools": [{"name": "f", "input_schema": {}}])"));
   EXPECT_TRUE(none.tools.empty());
   EXPECT_FALSE(none.parses_calls);
+  const std::string tools = R"(, "tools": [{"name": "f", "input_schema": {}}])";
+  const ChatRequest any = Accepted(Body(R"("tool_choice": {"type": "any"})" + tools));
+  EXPECT_EQ(any.tool_choice.kind, ToolChoice::Kind::kRequired);
+  EXPECT_TRUE(any.parses_calls);
+  EXPECT_FALSE(any.ends_with_call);
+  const ChatRequest named = Accepted(
+      Body(R"("tool_choice": {"type": "tool", "name": "f", "disable_parallel_tool_use": true})" +
+           tools));
+  EXPECT_EQ(named.tool_choice.kind, ToolChoice::Kind::kNamed);
+  EXPECT_EQ(named.tool_choice.name, "f");
+  EXPECT_TRUE(named.ends_with_call);
   Accepted(Body(R"("context_management": {"edits": [{"type": "clear_thinking_20251015"}]})"));
 }
 
@@ -209,6 +220,11 @@ INSTANTIATE_TEST_SUITE_P(
                 "tools[0].defer_loading", "shown every tool"},
         BadCase{R"("tools": {})", "tools", "an array of tools"},
         BadCase{R"("tool_choice": "auto")", "tool_choice", "an object"},
+        BadCase{R"("tool_choice": {"type": "any"})", "tool_choice", "no function"},
+        BadCase{R"("tool_choice": {"type": "tool"})", "tool_choice.name", "missing"},
+        BadCase{R"("tool_choice": {"type": "tool", "name": "g"},
+                   "tools": [{"name": "f", "input_schema": {}}])",
+                "tool_choice", "expected one of 'tools': f"},
         BadCase{R"("system": [{"type": "image"}])", "system[0]", "'image'"},
         BadCase{"[]", "messages", "non-empty"},
         BadCase{R"([{"role": "tool", "content": "x"}])", "messages[0].role", "user, assistant"},

@@ -11,6 +11,7 @@ constexpr RequestField kChat[] = {
     {"model", "M", Handling::kDone, "", ""},
     {"messages", "M", Handling::kDone, "", ""},
     {"tools", "M", Handling::kDone, "", ""},
+    {"tool_choice", "M", Handling::kDone, "", ""},
     {"format", "M", Handling::kDone, "", ""},
     {"options", "M", Handling::kDone, "", ""},
     {"stream", "M", Handling::kDone, "", ""},

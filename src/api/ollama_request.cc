@@ -221,7 +221,22 @@ void ReadTools(FieldReader& fields, ChatRequest* request) {
     return fields.Fail("tools", *tools,
                        "an array of {\"type\": \"function\", \"function\": {...}}");
   request->tools = tools->as_array();
+}
+
+// Ollama has none, but some of its clients send OpenAI's.
+void ReadChoice(FieldReader& fields, ChatRequest* request) {
+  const json::value* choice = fields.Find("tool_choice");
+  if (choice != nullptr && *choice == "none") request->tools.clear();
   request->parses_calls = !request->tools.empty();
+  if (choice == nullptr || *choice == "none") return;
+  auto read = ReadToolChoice(*choice);
+  if (!read)
+    return fields.Fail(
+        "tool_choice", *choice,
+        "none, auto, required or {\"type\": \"function\", \"function\": {\"name\"}}");
+  if (const auto error = CheckChoice(*read, request->tools, ShownValue(*choice)))
+    return fields.Fail(*error);
+  request->tool_choice = std::move(*read);
 }
 
 // What chats and prompts have in common.
@@ -279,6 +294,7 @@ ApiResult<OllamaRequest> Parse(ByteSpan body, const sampling::Parameters& defaul
   if (is_chat) {
     ReadMessages(fields, &request.chat.messages);
     ReadTools(fields, &request.chat);
+    ReadChoice(fields, &request.chat);
   } else {
     ReadPrompt(fields, &request);
   }

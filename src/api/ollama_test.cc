@@ -77,6 +77,17 @@ TEST(OllamaRequest, WhatMeansNothing) {
             AnswerForm::Kind::kJsonObject);
 }
 
+TEST(OllamaRequest, ChoicesOfToolsAreThoseOfOpenAi) {
+  const std::string tools = R"("tools": [{"type": "function", "function": {"name": "f"}}])";
+  const ChatRequest none = Accepted(ParseChat(R"("tool_choice": "none", )" + tools)).chat;
+  EXPECT_TRUE(none.tools.empty());
+  EXPECT_FALSE(none.parses_calls);
+  EXPECT_EQ(Accepted(ParseChat(R"("tool_choice": "required", )" + tools)).chat.tool_choice.kind,
+            ToolChoice::Kind::kRequired);
+  EXPECT_EQ(Accepted(ParseChat(R"("tool_choice": "auto", )" + tools)).chat.tool_choice.kind,
+            ToolChoice::Kind::kAuto);
+}
+
 TEST(OllamaRequest, OptionsGoBeforeWhatIsBesideThem) {
   const ChatRequest beside =
       Accepted(ParseChat(R"("temperature": 0.5, "top_p": 0.25, "max_output_tokens": 5)")).chat;
@@ -186,6 +197,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{true, R"("think": "very")", "", "think", "low, medium"},
         BadCase{true, R"("format": "yaml")", "", "format", "a JSON Schema"},
         BadCase{true, R"("tools": [{"name": "f"}])", "", "tools", "function"},
+        BadCase{true, R"("tool_choice": "any")", "", "tool_choice", "required"},
+        BadCase{true, R"("tool_choice": "required")", "", "tool_choice", "no function"},
         BadCase{true, R"("stream": "yes")", "", "stream", "true or false"},
         BadCase{true, "", R"([{"role": "user", "content": "x", "images": ["AA=="]}])",
                 "messages[0].images", "text alone"},

@@ -121,6 +121,19 @@ test("tools: calls and thoughts are blocks, whole and in a stream", { skip }, ()
     assert.match(text.content.at(-1).text, /<tool_call>/);
   }));
 
+test("calls that must come", { skip }, () => withCalls(async ({ origin }) => {
+  const client = await clientOf(origin);
+  for (const choice of [{ type: "any" }, { type: "tool", name: "get_weather" }]) {
+    const message = await client.messages.create(
+      { ...kAsked, max_tokens: 200, tool_choice: { ...choice, disable_parallel_tool_use: true } });
+    assert.equal(message.stop_reason, "tool_use");
+    const calls = message.content.filter((block) => block.type === "tool_use");
+    assert.deepEqual(calls.map((call) => call.name), ["get_weather"]);
+    assert.equal(typeof calls[0].input.city, "string");
+    assert(!message.content.some((block) => block.type === "text"));
+  }
+}));
+
 test("the client's own loop runs tools until there is an answer", { skip }, () => withCalls(
   async ({ origin }) => {
     const client = await clientOf(origin);
