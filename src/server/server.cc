@@ -223,6 +223,10 @@ void Server::MakeHost(ServedModel& model) {
   package_routes_ =
       std::make_unique<PackageRoutes>(std::move(model.package), std::move(model.graphs), loop_);
   files_ = std::move(model.files);
+  MakeRouter();
+}
+
+void Server::MakeRouter() {
   RouteParts parts;
   parts.host = host_.get();
   parts.feed = feed_.get();

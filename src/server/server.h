@@ -113,6 +113,7 @@ class Server {
   Status OpenKeys(const std::string& model_name);
   void HashSecretsInto(swarm::CoreOptions& core) const;
   void MakeHost(ServedModel& model);
+  void MakeRouter();
   void CountTokens();
   RequestLedger MakeLedger();
   std::function<void(journal::pb::Record)> MakeNote();
