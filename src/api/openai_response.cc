@@ -116,7 +116,8 @@ json::object UsageObject(const Usage& usage) {
       {"prompt_tokens", usage.prompt_tokens},
       {"completion_tokens", usage.completion_tokens},
       {"total_tokens", usage.prompt_tokens + usage.completion_tokens},
-      {"prompt_tokens_details", {{"cached_tokens", usage.cached_prompt_tokens}}}};
+      {"prompt_tokens_details", {{"cached_tokens", usage.cached_prompt_tokens}}},
+      {"completion_tokens_details", {{"reasoning_tokens", usage.thinking_tokens}}}};
   if (usage.lost_groups) object["lost_groups"] = *usage.lost_groups;
   return object;
 }

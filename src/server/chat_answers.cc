@@ -105,6 +105,7 @@ class ChatAnswer : public std::enable_shared_from_this<ChatAnswer> {
       usage_.cached_prompt_tokens = usage.cached_prompt_tokens;
     }
     usage_.completion_tokens += usage.completion_tokens;
+    usage_.thinking_tokens += usage.thinking_tokens;
     if (usage.lost_groups) usage_.lost_groups = usage_.lost_groups.value_or(0) + *usage.lost_groups;
   }
 

@@ -23,6 +23,7 @@ api::AnswerEnd EndOf(uint32_t prompt, uint32_t cached, uint32_t tokens) {
   end.usage.prompt_tokens = prompt;
   end.usage.cached_prompt_tokens = cached;
   end.usage.completion_tokens = tokens;
+  end.usage.thinking_tokens = 1;
   return end;
 }
 
@@ -70,6 +71,7 @@ TEST_F(Choices, OfAWholeAnswerStandInTheirOrder) {
   EXPECT_EQ(answer.at("usage").at("completion_tokens"), 9);
   EXPECT_EQ(answer.at("usage").at("total_tokens"), 19);
   EXPECT_EQ(answer.at_pointer("/usage/prompt_tokens_details/cached_tokens"), 2);
+  EXPECT_EQ(answer.at_pointer("/usage/completion_tokens_details/reasoning_tokens"), 3);
   EXPECT_TRUE(closed_.empty());
 }
 

@@ -231,11 +231,28 @@ TEST_F(CompletionTest, ThoughtsEndWithTheirTokens) {
   EXPECT_EQ(Message().at("reasoning_content"), json::value(kept));
   EXPECT_EQ(Finish(), "stop");
   const auto forced = text_->EndOfThinking().value().size();
+  const auto thought =
+      Answer().at_pointer("/usage/completion_tokens_details/reasoning_tokens").as_int64();
+  EXPECT_GE(thought, 4);
+  EXPECT_LE(thought, static_cast<int64_t>(4 + text_->EndOfThinking().value().size()));
   const json::value usage = Answer().at("usage");
   EXPECT_EQ(usage.at("completion_tokens").as_int64(),
             static_cast<int64_t>(4 + forced + token_count_));
   EXPECT_EQ(Answer().at("choices").at(0).at("logprobs").at("content").as_array().size(),
             4 + forced + token_count_);
+}
+
+TEST_F(CompletionTest, ThoughtsAreCounted) {
+  const auto counted = [&](const char* said) {
+    Ask("");
+    Say(said);
+    End();
+    return Answer().at_pointer("/usage/completion_tokens_details/reasoning_tokens").as_int64();
+  };
+  EXPECT_EQ(counted("one two three"), 0);
+  const int64_t few = counted("<think>one</think>yes");
+  EXPECT_GT(few, 0);
+  EXPECT_GT(counted("<think>one two three four</think>yes"), few);
 }
 
 TEST_F(CompletionTest, ThoughtsThatEndInTimeAreLeftAlone) {
