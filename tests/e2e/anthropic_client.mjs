@@ -1,10 +1,14 @@
 // Anthropic's own client, unchanged, against /v1/messages: answers, streams, tools and its loop
 // over them, forms, counts and errors.
 import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { test } from "node:test";
 
 import { npm, withCalls, withStories } from "./lib/clients.mjs";
-import { reasonToSkip } from "./lib/weft.mjs";
+import { eventually, packageOf, reasonToSkip, serve, swarmOf, weft } from "./lib/weft.mjs";
 
 const skip = reasonToSkip("weft-tiny");
 const kKey = "0123456789abcdef0123456789abcdef";
@@ -195,8 +199,33 @@ test("refusals are the client's own errors, and name the field", { skip }, () =>
     await assert.rejects(stranger.messages.countTokens(kQuestion), AuthenticationError);
   }, { environment: { WEFT_API_KEY: kKey } }));
 
+test("a named key's limits are told in Anthropic's form and Ollama's", { skip }, async () => {
+  const folder = mkdtempSync(join(tmpdir(), "weft-limits-"));
+  const environment = { XDG_STATE_HOME: folder, WEFT_API_KEY: kKey };
+  try {
+    await withStories(async ({ origin }) => {
+      const apiKey = execFileSync(weft, ["keys", "add", "one", "--per-minute", "2"],
+        { encoding: "utf8", env: { ...process.env, ...environment, WEFT_API_KEY: "" } }).trim();
+      const { RateLimitError } = await npm("@anthropic-ai/sdk");
+      const { Ollama } = await npm("ollama");
+      const client = await clientOf(origin, { apiKey });
+      await eventually(async () => assert.equal((await client.models.list()).data.length, 1));
+      assert.equal((await client.messages.create(kQuestion)).stop_reason, "end_turn");
+      const ollama = new Ollama({ host: origin, headers: { "X-Api-Key": apiKey } });
+      const { model, messages } = kQuestion;
+      assert.equal((await ollama.chat({ model, messages })).done, true);
+      await assert.rejects(client.messages.create(kQuestion), (error) =>
+        error instanceof RateLimitError && error.type === "rate_limit_error" &&
+        Number(error.headers.get("retry-after")) > 1);
+      await assert.rejects(ollama.chat({ model, messages }),
+        { status_code: 429, message: /minute/ });
+    }, { environment });
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+});
+
 test("a swarm that stays down is overloaded", { skip }, async () => {
-  const { serve, packageOf } = await import("./lib/weft.mjs");
   const server = await serve(packageOf("weft-tiny"), ["--no-worker", "--wait", "1"]);
   try {
     const { OverloadedError } = await npm("@anthropic-ai/sdk");
@@ -217,6 +246,5 @@ test("an answer that nobody waits for ends", { skip }, () => withStories(async (
   await new Promise((resolve) => stream.once("text", resolve));
   stream.abort();
   await assert.rejects(stream.finalMessage());
-  const { eventually, swarmOf } = await import("./lib/weft.mjs");
   await eventually(async () => assert.equal((await swarmOf(origin)).active_requests, 0));
 }));
