@@ -7,7 +7,7 @@
 
 #include "api/answer_message.h"
 #include "api/anthropic_request.h"
-#include "api/openai_response.h"
+#include "api/ollama_response.h"
 
 namespace weft::api {
 namespace json = boost::json;
@@ -77,6 +77,16 @@ json::value StopSequence(const AnswerEnd& end) {
   return ended_it ? json::value(end.stop_string) : json::value();
 }
 
+json::object ModelInfo(const ServedModel& model) {
+  return {{"type", "model"},
+          {"id", model.name},
+          {"display_name", model.name},
+          {"created_at", Rfc3339(model.created * 1'000'000)},
+          {"max_input_tokens", model.context_length},
+          {"max_tokens", model.context_length},
+          {"capabilities", nullptr}};
+}
+
 }  // namespace
 
 int AnthropicStatus(int status) {
@@ -97,6 +107,17 @@ std::string AnthropicPing() {
 
 std::string AnthropicCountJson(size_t prompt_tokens) {
   return json::serialize(json::object{{"input_tokens", prompt_tokens}});
+}
+
+std::string AnthropicModelsJson(const ServedModel& model) {
+  return json::serialize(json::object{{"data", json::array{ModelInfo(model)}},
+                                      {"has_more", false},
+                                      {"first_id", model.name},
+                                      {"last_id", model.name}});
+}
+
+std::string AnthropicModelJson(const ServedModel& model) {
+  return json::serialize(ModelInfo(model));
 }
 
 json::object AnthropicMessage::Head() const {

@@ -9,6 +9,7 @@
 
 #include "api/answer.h"
 #include "api/api_error.h"
+#include "api/openai_response.h"
 #include "chat/answer_events.h"
 
 namespace weft::api {
@@ -22,6 +23,10 @@ std::string AnthropicErrorEvent(const ApiError& error);
 std::string AnthropicPing();
 // {"input_tokens": N}
 std::string AnthropicCountJson(size_t prompt_tokens);
+
+// GET /v1/models and /v1/models/NAME in Anthropic's form.
+std::string AnthropicModelsJson(const ServedModel& model);
+std::string AnthropicModelJson(const ServedModel& model);
 
 // Of one answer. A stream's events are message_start, then blocks of content one after another,
 // each with its start, deltas and stop, then message_delta and message_stop.

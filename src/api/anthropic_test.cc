@@ -348,6 +348,16 @@ TEST(AnthropicResponse, AStreamComesToTheWholeMessage) {
   EXPECT_EQ(EventsOf(stream).front().second.at("message").at("usage").at("input_tokens"), 10);
 }
 
+TEST(AnthropicResponse, ListsTheModelThatIsServed) {
+  const ServedModel model{"m", 1'795'707'860, 4096, {"completion"}};
+  const json::value list = json::parse(AnthropicModelsJson(model));
+  EXPECT_EQ(list.at("data").at(0), json::parse(AnthropicModelJson(model)));
+  EXPECT_EQ(list.at("has_more"), false);
+  EXPECT_EQ(json::parse(AnthropicModelJson(model)), json::parse(R"({"type": "model", "id": "m",
+      "display_name": "m", "created_at": "2026-11-26T15:44:20.000000Z", "max_input_tokens": 4096,
+      "max_tokens": 4096, "capabilities": null})"));
+}
+
 // Its client then sends the whole conversation by itself.
 TEST(AnthropicResponse, ThreadsAreRefusedAsItsClientKnows) {
   const ApiError error = Refused(Body(R"("thread": {"type": "create"})"));

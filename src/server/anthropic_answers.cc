@@ -54,6 +54,19 @@ class MessageWriter : public StreamingWriter {
 
 }  // namespace
 
+bool IsOfAnthropic(const net::HttpRequest& request) {
+  return !request.Header("anthropic-version").empty();
+}
+
+net::HttpResponse AnthropicModels(const api::ServedModel& served) {
+  return JsonResponse(200, api::AnthropicModelsJson(served));
+}
+
+net::HttpResponse AnthropicModel(const api::ServedModel& served, const std::string& asked) {
+  if (api::IsServed(asked, served.name)) return JsonResponse(200, api::AnthropicModelJson(served));
+  return AnthropicErrorResponse(api::NoSuchModel(asked, served.name));
+}
+
 net::HttpResponse AnthropicErrorResponse(const api::ApiError& error) {
   net::HttpResponse response = ErrorResponseWith(error, api::AnthropicErrorJson(error));
   response.status = api::AnthropicStatus(error.status);

@@ -24,6 +24,11 @@ class AnthropicCountDialect : public AnthropicDialect {
                                 const sampling::Parameters& defaults) const override;
 };
 
+// Whether one of its clients asks, where a path is OpenAI's, too.
+bool IsOfAnthropic(const net::HttpRequest& request);
+net::HttpResponse AnthropicModels(const api::ServedModel& served);
+net::HttpResponse AnthropicModel(const api::ServedModel& served, const std::string& asked);
+
 net::HttpResponse AnthropicErrorResponse(const api::ApiError& error);
 
 }  // namespace weft::server

@@ -4,6 +4,7 @@
 #include <boost/json/serialize.hpp>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 
@@ -85,6 +86,21 @@ std::vector<Route> AnthropicRoutes(ChatRoutes* chat, size_t body_bytes) {
                   AnswersAs(chat, std::make_shared<AnthropicDialect>())),
           RouteOf("POST", "/v1/messages/count_tokens", body_bytes, AnthropicErrorResponse,
                   AnswersAs(chat, std::make_shared<AnthropicCountDialect>()))};
+}
+
+std::vector<Route> ModelRoutes(ChatRoutes* chat) {
+  using Client = std::shared_ptr<net::Responder>;
+  return {RouteOf("GET", "/v1/models", 0, ErrorResponse,
+                  [chat](const net::HttpRequest& request, const Client& client) {
+                    if (!IsOfAnthropic(request)) return chat->ListModels(*client);
+                    client->Send(AnthropicModels(chat->Served()));
+                  }),
+          RouteOf("GET", "/v1/models/*", 0, ErrorResponse,
+                  [chat](const net::HttpRequest& request, const Client& client) {
+                    if (!IsOfAnthropic(request)) return chat->DescribeModel(request, *client);
+                    const std::string_view head = "/v1/models/";
+                    client->Send(AnthropicModel(chat->Served(), request.path.substr(head.size())));
+                  })};
 }
 
 std::vector<Route> OllamaRoutes(ChatRoutes* chat, size_t body_bytes) {

@@ -13,6 +13,8 @@ namespace weft::server {
 
 // What is pointed to outlives the routes; `body_bytes`: the longest request that a chat may be.
 std::vector<Route> AnthropicRoutes(ChatRoutes* chat, size_t body_bytes);
+// GET /v1/models and /v1/models/NAME, in the form of whoever asks.
+std::vector<Route> ModelRoutes(ChatRoutes* chat);
 std::vector<Route> OllamaRoutes(ChatRoutes* chat, size_t body_bytes);
 // What Ollama's clients ask of models.
 std::vector<Route> OllamaModelRoutes(const api::OllamaModel* model, const SwarmHost* host);

@@ -164,12 +164,6 @@ std::vector<Route> MakeRoutes(const RouteParts& parts) {
       parts;
   std::vector<Route> routes = {
       // OpenAI's API.
-      Get("/v1/models", Secret::kApiKey,
-          [chat = chat](const Request&, const Client& client) { chat->ListModels(*client); }),
-      Get("/v1/models/*", Secret::kApiKey,
-          [chat = chat](const Request& request, const Client& client) {
-            chat->DescribeModel(request, *client);
-          }),
       Ask("/v1/chat/completions", *chat, &ChatRoutes::Complete, chat_body_bytes),
       Ask("/v1/completions", *chat, &ChatRoutes::CompleteText, chat_body_bytes),
 
@@ -214,9 +208,10 @@ std::vector<Route> MakeRoutes(const RouteParts& parts) {
          return AttachWorkerSocket(*host, request.remote_address, is_owner, socket);
        }},
   };
-  for (auto& more : {PrefixRoutes(chat, chat_body_bytes), AnthropicRoutes(chat, chat_body_bytes),
-                     OllamaRoutes(chat, chat_body_bytes), OllamaModelRoutes(ollama_model, host),
-                     ResponsesRoutes(chat, chat_body_bytes), KeyRoutes(keys)})
+  for (auto& more : {ModelRoutes(chat), PrefixRoutes(chat, chat_body_bytes),
+                     AnthropicRoutes(chat, chat_body_bytes), OllamaRoutes(chat, chat_body_bytes),
+                     OllamaModelRoutes(ollama_model, host), ResponsesRoutes(chat, chat_body_bytes),
+                     KeyRoutes(keys)})
     routes.insert(routes.end(), more.begin(), more.end());
   if (files == nullptr) return routes;
   for (const std::string& path : files->Paths()) {

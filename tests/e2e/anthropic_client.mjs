@@ -47,6 +47,10 @@ test("messages, whole and as a stream", { skip }, () => withStories(async ({ ori
   const names = [];
   for await (const model of client.models.list()) names.push(model.id);
   assert.deepEqual(names, ["weft-tiny"]);
+  const model = await client.models.retrieve("weft-tiny");
+  assert.equal(model.type, "model");
+  assert.equal(model.max_input_tokens, 4096);
+  assert(Math.abs(Date.parse(model.created_at) - Date.now()) < 120_000, model.created_at);
 
   // The helper puts the events together itself.
   const pieces = [];
@@ -192,6 +196,8 @@ test("refusals are the client's own errors, and name the field", { skip }, () =>
     await refused(BadRequestError, { tools: [search] },
       /web_search_20250305/);
     await refused(NotFoundError, { model: "claude" }, /no model 'claude'/);
+    await assert.rejects(client.models.retrieve("claude"), (error) =>
+      error instanceof NotFoundError && error.type === "not_found_error");
     assert.equal((await client.messages.create(kQuestion)).stop_reason, "end_turn");
     const stranger = await clientOf(origin, { apiKey: "wrong" });
     await assert.rejects(stranger.messages.create(kQuestion), (error) =>
