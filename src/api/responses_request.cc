@@ -172,9 +172,9 @@ void ReadMetadata(FieldReader& fields) {
 
 // What the response repeats, with what is meant where nothing is said.
 json::object ToldOf(const json::object& body, const ChatRequest& chat) {
-  const auto given = [&body](const char* name, json::value if_absent) {
+  const auto given = [&body](const char* name, const json::value& if_absent) {
     const json::value* value = body.if_contains(name);
-    return value == nullptr || value->is_null() ? std::move(if_absent) : *value;
+    return value == nullptr || value->is_null() ? if_absent : *value;
   };
   json::object text = {{"format", {{"type", "text"}}}};
   if (const json::value* said = body.if_contains("text"); said != nullptr && said->is_object())

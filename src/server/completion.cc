@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "api/openai_response.h"
 #include "server/responses.h"
 
 namespace weft::server {
