@@ -142,6 +142,33 @@ TEST(TokenGrammar, AllowsTokensOfTheTextAndItsEnd) {
   EXPECT_FALSE(constraint.Begin()->IsOver()) << "another answer";
 }
 
+TEST(TokenGrammar, SaysWhatMustCome) {
+  const Tokenizer tokenizer = LoadedTokenizer();
+  const int32_t end = tokenizer.TokenId("<|im_end|>").value_or(-1);
+  const auto said = [&](const std::string& pattern, std::string_view begin) {
+    const auto compiled = grammar::CompileRegex(pattern);
+    CHECK(compiled.ok());
+    const TokenGrammar constraint(*compiled, VocabularyTrie(tokenizer, {end}), tokenizer, "");
+    const auto answer = constraint.Begin();
+    EXPECT_TRUE(Say(*answer, tokenizer, begin));
+    const std::vector<int32_t> ids = answer->Forced();
+    std::string text;
+    for (const int32_t id : ids) {
+      EXPECT_TRUE(answer->Advance(id));
+      text += tokenizer.TokenBytes(id);
+    }
+    return text;
+  };
+  // All of it where nothing follows; else the last token is the model's to write.
+  EXPECT_EQ(said("a, and then the house was gone", "a"), ", and then the house was gone");
+  const std::string open = said("a, and then the house was gone[xy]", "a");
+  EXPECT_TRUE(std::string(", and then the house was gone").starts_with(open)) << open;
+  EXPECT_GT(open.size(), 15u);
+  EXPECT_LT(open.size(), 29u);
+  EXPECT_EQ(said("a[xy]", "a"), "");
+  EXPECT_EQ(said("a(bcdef)?", "a"), "") << "it may end here";
+}
+
 TEST(TokenGrammar, BeginsBehindThoughts) {
   const Tokenizer tokenizer = LoadedTokenizer();
   const int32_t end = tokenizer.TokenId("<|im_end|>").value_or(-1);

@@ -13,6 +13,9 @@
 namespace weft::api {
 namespace {
 
+// That are looked for at a time.
+constexpr size_t kMostForcedBytes = 512;
+
 class GrammarAnswer : public sampling::AnswerState {
  public:
   GrammarAnswer(const std::shared_ptr<const grammar::Automaton>& automaton,
@@ -52,7 +55,30 @@ class GrammarAnswer : public sampling::AnswerState {
 
   bool IsOver() const override { return begins_behind_.empty() && matcher_.IsOver(); }
 
+  // The last token is left to the model where the text goes on: it may write its bytes together
+  // with what follows.
+  std::vector<int32_t> Forced() const override {
+    if (!begins_behind_.empty()) return {};
+    const std::string bytes = matcher_.ForcedBytes(kMostForcedBytes);
+    if (bytes.size() < 2) return {};
+    grammar::Matcher behind = matcher_;
+    behind.Advance(bytes);
+    std::vector<int32_t> ids = TokensOf(bytes);
+    if (!ids.empty() && !behind.IsOver()) ids.pop_back();
+    return ids;
+  }
+
  private:
+  // As the tokenizer cuts the text; empty where it makes another one of it, with a space in front,
+  // or with tokens that are none of a text.
+  std::vector<int32_t> TokensOf(const std::string& bytes) const {
+    auto ids = tokenizer_.Encode(bytes, /*add_special_tokens=*/false);
+    if (!ids.ok()) return {};
+    std::string again;
+    for (const int32_t id : *ids) again += masks_.trie().bytes(id);
+    return again == bytes ? std::move(ids).value() : std::vector<int32_t>();
+  }
+
   // What the token has behind the end of what is thought; nullopt: that goes on.
   std::optional<std::string> FirstOfForm(int32_t token_id) const {
     const std::string text = said_ + tokenizer_.TokenBytes(token_id);

@@ -24,6 +24,9 @@ class AnswerState {
   virtual bool Advance(int32_t token_id) = 0;
   // Nothing may come any more but the end.
   virtual bool IsOver() const = 0;
+  // Tokens that come next whatever would be drawn, because their text does: nobody need draw them,
+  // and they can be computed together. Empty where that is not certain.
+  virtual std::vector<int32_t> Forced() const { return {}; }
 };
 
 // Immutable.

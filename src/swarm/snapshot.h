@@ -125,6 +125,7 @@ struct Snapshot {
   uint32_t active_requests = 0, queued_requests = 0;
   uint32_t kept_prefixes = 0;  // each in the place of a conversation
   uint64_t completed_requests = 0, failed_requests = 0, generated_tokens = 0;
+  uint64_t forced_tokens = 0;  // of those: that a grammar left no choice of
   // Of requests that have ended: their prompts, and what of them had been computed before.
   uint64_t prompt_tokens = 0, cached_prompt_tokens = 0;
   uint64_t computed_positions = 0;  // rows of all requests, of prompts and of answers

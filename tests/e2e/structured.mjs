@@ -42,6 +42,30 @@ async function withServer(body) {
   }
 }
 
+// As many devices as there are names, none of which holds the model alone.
+async function withWorkers(names, memory, body) {
+  const server = await serve(packageOf("weft-tiny"), ["--no-worker"]);
+  const caches = mkdtempSync(join(tmpdir(), "weft-forms-"));
+  const workers = names.map((name) => nativeWorker(server.origin, ["--memory", memory,
+    "--threads", "1", "--name", name, "--cache", join(caches, name)]));
+  try {
+    await eventually(async () => assert.equal((await swarmOf(server.origin)).state, "up"), 60_000);
+    await body(server);
+  } finally {
+    for (const worker of workers) worker.child.kill("SIGKILL");
+    await server.stop();
+    rmSync(caches, { recursive: true, force: true });
+  }
+}
+
+// Tokens of all answers, and those of them that nobody drew.
+async function countsOf(origin) {
+  const metrics = await (await fetch(`${origin}/metrics`)).text();
+  const count = (name) => Number(new RegExp(`^${name} (\\S+)$`, "m").exec(metrics)[1]);
+  return { tokens: count("weft_generated_tokens_total"),
+    forced: count("weft_forced_tokens_total") };
+}
+
 const schemaFormat = (schema) =>
   ({ type: "json_schema", json_schema: { name: "answer", strict: true, schema } });
 
@@ -98,15 +122,8 @@ test("choices, expressions, grammars and objects; penalties and logprobs", { ski
   }));
 
 // With penalties at temperature 0 all logits of each step come from the second device.
-test("a model that is split over two devices answers alike", { skip }, async () => {
-  const server = await serve(packageOf("weft-tiny"), ["--no-worker"]);
-  const workers = [];
-  const caches = mkdtempSync(join(tmpdir(), "weft-forms-"));
-  try {
-    for (const name of ["first", "second"])
-      workers.push(nativeWorker(server.origin, ["--memory", "64MiB", "--threads", "1",
-        "--name", name, "--cache", join(caches, name)]));
-    await eventually(async () => assert.equal((await swarmOf(server.origin)).state, "up"), 60_000);
+test("a model that is split over devices answers alike", { skip }, () =>
+  withWorkers(["first", "second"], "64MiB", async (server) => {
     const schema = { properties: {
       animal: { enum: ["fox", "owl"] }, story: { type: "string", maxLength: 40 },
     }, required: ["animal", "story"] };
@@ -117,12 +134,25 @@ test("a model that is split over two devices answers alike", { skip }, async () 
       const { animal, story } = JSON.parse(content);
       assert(["fox", "owl"].includes(animal) && [...story].length <= 40, content);
     }
-  } finally {
-    for (const worker of workers) worker.child.kill("SIGKILL");
-    await server.stop();
-    rmSync(caches, { recursive: true, force: true });
-  }
-});
+  }));
+
+// Keys and what else a schema leaves no choice of go through the devices together, as prompts do.
+test("an answer takes fewer laps than it has tokens", { skip }, () =>
+  withWorkers(["first", "second", "third"], "44MiB", async (server) => {
+    const { stages } = await swarmOf(server.origin);
+    assert.equal(stages.length, 3);
+    const names = ["a fox was hungry", "the house was old", "an owl came by", "it rained all day",
+      "the river was wide", "nobody slept at night", "there was bread", "they went home"];
+    const properties = Object.fromEntries(names.map((name) => [name, { type: "boolean" }]));
+    const schema = { properties, required: names, additionalProperties: false };
+    const before = await countsOf(server.origin);
+    const { content } = await answer(server.origin,
+      { temperature: 1, seed: 1, response_format: schemaFormat(schema) });
+    assert.deepEqual(Object.keys(JSON.parse(content)), names);
+    const { tokens, forced } = await countsOf(server.origin);
+    const laps = tokens - before.tokens - (forced - before.forced);
+    assert(laps < 0.6 * (tokens - before.tokens), `${laps} laps of ${tokens - before.tokens}`);
+  }));
 
 test("what cannot be followed is a 400 that names the field", { skip }, () =>
   withServer(async ({ origin }) => {

@@ -256,6 +256,7 @@ Snapshot State::MakeSnapshot(Instant at) const {
   picture.losses = PictureOfLosses();
   picture.lost_groups = requests.counts().lost_groups;
   picture.generated_tokens = requests.counts().generated_tokens;
+  picture.forced_tokens = requests.counts().forced_tokens;
   picture.prompt_tokens = requests.counts().prompt_tokens;
   picture.cached_prompt_tokens = requests.counts().cached_prompt_tokens;
   picture.computed_positions = sessions.computed_positions();

@@ -589,6 +589,16 @@ void Requests::Emit(Session& session, EmitToken token, Instant now) {
     session.alone = false;
   }
   for (StageProgress& stage : session.progress) stage.held_at_failure.reset();
+  Append(session, std::move(token), now);
+  AppendForced(session, now);
+  if (active.answer && active.answer->IsOver())
+    return EndSession(session, FinishReason::kStop, std::nullopt, now);
+  if (active.generated_tokens >= active.max_tokens)
+    EndSession(session, FinishReason::kLength, std::nullopt, now);
+}
+
+void Requests::Append(Session& session, EmitToken token, Instant now) {
+  ActiveRequest& active = *session.active;
   ++active.generated_tokens;
   ++active.told_tokens;
   ++counts_.generated_tokens;
@@ -597,10 +607,22 @@ void Requests::Emit(Session& session, EmitToken token, Instant now) {
   const bool goes_on = !active.answer || active.answer->Advance(token.token_id);
   outbox_.Add(std::move(token));
   CHECK(goes_on, "a token was emitted that the constraint refuses");
-  if (active.answer && active.answer->IsOver())
-    return EndSession(session, FinishReason::kStop, std::nullopt, now);
-  if (active.generated_tokens >= active.max_tokens)
-    EndSession(session, FinishReason::kLength, std::nullopt, now);
+}
+
+// Tokens that must come are known as those of a prompt are: the next lap computes all of them. How
+// likely each was nobody computes, so that an answer with logprobs goes without.
+void Requests::AppendForced(Session& session, Instant now) {
+  ActiveRequest& active = *session.active;
+  if (!active.answer || active.request.want_logprobs) return;
+  for (const int32_t id : active.answer->Forced()) {
+    const bool is_over = active.answer->IsOver() || active.generated_tokens >= active.max_tokens;
+    if (is_over || !active.answer->Allows(id)) return;
+    EmitToken token;
+    token.request = active.request.id;
+    token.token_id = id;
+    Append(session, std::move(token), now);
+    ++counts_.forced_tokens;
+  }
 }
 
 }  // namespace weft::swarm

@@ -20,6 +20,7 @@ namespace weft::swarm {
 
 struct RequestCounts {
   uint64_t completed = 0, failed = 0, generated_tokens = 0;
+  uint64_t forced_tokens = 0;  // of those: that nobody drew (sampling/constraint.h)
   uint64_t lost_groups = 0;
   // Of requests that have ended; those that came of a kept or another session.
   uint64_t prompt_tokens = 0, cached_prompt_tokens = 0;
@@ -94,6 +95,8 @@ class Requests {
   Status OnDraw(Session& session, const wire::DrawResult& result, Instant now);
   Status OnLogits(Session& session, const StageOutput& output, Instant now);
   void Emit(Session& session, EmitToken token, Instant now);
+  void Append(Session& session, EmitToken token, Instant now);
+  void AppendForced(Session& session, Instant now);
 
   const CoreOptions& options_;
   Roster& roster_;

@@ -18,8 +18,8 @@ using Output = wire::OutputKind;
 // Tokens that `is_allowed` says of, until there are `count` of them.
 class Some : public sampling::Constraint {
  public:
-  Some(std::function<bool(int32_t)> is_allowed, size_t count)
-      : is_allowed_(std::move(is_allowed)), count_(count) {}
+  Some(std::function<bool(int32_t)> is_allowed, size_t count, bool forces = false)
+      : is_allowed_(std::move(is_allowed)), count_(count), forces_(forces) {}
 
   std::unique_ptr<sampling::AnswerState> Begin() const override {
     class SomeState : public sampling::AnswerState {
@@ -34,13 +34,19 @@ class Some : public sampling::Constraint {
       }
       bool Advance(int32_t id) override {
         ++length_;
+        last_ = id;
         return Allows(id);
       }
       bool IsOver() const override { return length_ >= some_.count_; }
+      // Behind 10 come 7 and 8.
+      std::vector<int32_t> Forced() const override {
+        return some_.forces_ && last_ == 10 ? std::vector<int32_t>{7, 8} : std::vector<int32_t>();
+      }
 
      private:
       const Some& some_;
       size_t length_ = 0;
+      int32_t last_ = 0;
     };
     return std::make_unique<SomeState>(*this);
   }
@@ -48,6 +54,7 @@ class Some : public sampling::Constraint {
  private:
   const std::function<bool(int32_t)> is_allowed_;
   const size_t count_;
+  const bool forces_;
 };
 
 Request Constrained(std::function<bool(int32_t)> is_allowed, size_t count) {
@@ -160,6 +167,50 @@ TEST(Constraint, WhereNothingIsAllowedTheRequestFails) {
   ASSERT_EQ(swarm.Ends(1)[0].reason, FinishReason::kError);
   EXPECT_THAT(swarm.Ends(1)[0].error->message(), HasSubstr("no token of the model's vocabulary"));
   EXPECT_THAT(swarm.Tokens(1), IsEmpty());
+}
+
+// Of 10, 7, 8, 9 the two in the middle are drawn by nobody and computed in one step.
+Request WithForced(size_t count) {
+  Request request = Constrained(nullptr, count);
+  const auto fits = [](int32_t id) { return id >= 7 && id <= 10; };
+  request.constraint = std::make_shared<Some>(fits, count, /*forces=*/true);
+  request.prompt_ids = {4, 9};
+  return request;
+}
+
+TEST(Constraint, TokensThatMustComeAreComputedTogether) {
+  TestSwarm swarm;
+  swarm.BringUp(1, Silent());
+  swarm.Submit(WithForced(5));
+  std::vector<uint32_t> rows;
+  while (swarm.Ends(1).empty()) {
+    rows.push_back(swarm.step(1).runs[0].count);
+    swarm.AnswerStep(1);
+  }
+  // A step of this model says the number that follows.
+  EXPECT_THAT(swarm.Tokens(1), ElementsAre(10, 7, 8, 9, 10));
+  EXPECT_THAT(rows, ElementsAre(2, 3, 1));
+}
+
+TEST(Constraint, TokensThatMustComeCountForTheLength) {
+  TestSwarm swarm;
+  swarm.BringUp(1, TestWorker{});
+  Request request = WithForced(9);
+  request.max_tokens = 2;
+  swarm.Submit(request);
+  EXPECT_THAT(swarm.Tokens(1), ElementsAre(10, 7));
+  EXPECT_EQ(swarm.Ends(1)[0].reason, FinishReason::kLength);
+}
+
+// How likely each token was is said only of those that were drawn: then all are.
+TEST(Constraint, WithLogprobsEveryTokenIsDrawn) {
+  TestSwarm swarm;
+  swarm.BringUp(1, TestWorker{});
+  Request request = WithForced(4);
+  request.want_logprobs = true;
+  swarm.Submit(request);
+  EXPECT_EQ(swarm.Tokens(1).size(), 4u);
+  EXPECT_EQ(swarm.picture().forced_tokens, 0u);
 }
 
 TEST(Constraint, ASplitModelAnswersAlike) {
