@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "api/openai_response.h"
 #include "server/dialect.h"
 
 namespace weft::server {
