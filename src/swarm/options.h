@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -170,6 +171,10 @@ struct CoreOptions {
   // Of the API key, which RunHere may bring; empty: there is none.
   std::string api_key_sha256_hex;
   std::vector<std::string> earlier_api_keys_sha256_hex;
+  // Whether the SHA-256 in hex is that of a further join token, or API key of an owner, which is
+  // good now. Asked where one is demanded, or brought; may be empty. The one thing here that may
+  // answer otherwise the next time.
+  std::function<bool(const std::string&sha256_hex)> is_join_token, is_owner_key;
   uint64_t probe_seed = 0;                      // random: of the rows that devices are checked with
   uint64_t probe_bytes = 8 << 20;               // length of GET /probe that a joining worker times
   uint32_t worker_limit = kDefaultWorkerLimit;  // workers beyond that are refused

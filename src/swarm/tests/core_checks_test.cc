@@ -258,6 +258,25 @@ TEST(WhoMayRunItAll, TheKeyAsksNobodyAndTheMinuteHoldsForAll) {
   EXPECT_THAT(swarm.whole_message(tab), HasSubstr("once a minute"));
 }
 
+TEST(WhoMayRunItAll, AFurtherKeyOfAnOwnerIsAsGoodForAsLongAsTheHostSays) {
+  CoreOptions options = TestOptions();
+  bool is_good = false;
+  options.is_owner_key = [&is_good](const std::string& hash) {
+    return is_good && hash == ToHex(Sha256(AsBytes(std::string_view("a named key"))));
+  };
+  TestSwarm swarm(options);
+  swarm.BringUp(1);
+  const WorkerId tab = swarm.Join(StrangersTab());
+  swarm.Advance(Seconds(20));
+  swarm.AskWhole(tab, true, "a named key");
+  EXPECT_EQ(swarm.told_whole(tab), State::kAsked);
+  swarm.AskWhole(tab, false);
+  swarm.Advance(Seconds(61));
+  is_good = true;
+  swarm.AskWhole(tab, true, "a named key");
+  EXPECT_EQ(swarm.told_whole(tab), State::kHere);
+}
+
 TEST(WhoMayRunItAll, WhoHasNotPassedNeverReplacesAPlanThatServes) {
   TestSwarm swarm(WithKey());
   swarm.BringUp(1);

@@ -83,6 +83,25 @@ TEST(Handshake, JoinTokenIsComparedByItsHash) {
   EXPECT_THAT(with(std::string(10'000, 'x')), HasSubstr("not this swarm's"));
 }
 
+TEST(Handshake, FurtherJoinTokensAreTheHostsToJudge) {
+  CoreOptions options = TestOptions();
+  bool is_good = true;
+  options.is_join_token = [&is_good](const std::string& hash) {
+    return is_good && hash == ToHex(Sha256(AsBytes("of the phones")));
+  };
+  const auto with = [&](const std::string& token) {
+    return RefusalOf([&](wire::pb::Connect& c) { c.set_join_token(token); }, options);
+  };
+  EXPECT_EQ(with("anything"), "") << "none is demanded";
+  options.join_token_sha256_hex = ToHex(Sha256(AsBytes("open sesame")));
+  EXPECT_EQ(with("open sesame"), "");
+  EXPECT_EQ(with("of the phones"), "");
+  EXPECT_THAT(with("anything"), HasSubstr("not this swarm's"));
+  is_good = false;
+  EXPECT_THAT(with("of the phones"), HasSubstr("not this swarm's"));
+  EXPECT_EQ(with("open sesame"), "");
+}
+
 TEST(Handshake, EveryNumberHasARange) {
   using C = wire::pb::Connect;
   EXPECT_THAT(RefusalOf([](C& c) { c.set_memory_bytes(0); }), HasSubstr("offers 0 bytes"));

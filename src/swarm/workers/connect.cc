@@ -36,9 +36,10 @@ Status CheckVersion(std::string_view what, uint32_t theirs, uint32_t ours, std::
 
 Status CheckToken(const std::string& token, const CoreOptions& options) {
   if (options.join_token_sha256_hex.empty()) return OkStatus();
+  const std::string hash = HashSecret(std::string_view(token).substr(0, kTokenBytes));
   const bool matches =
-      IsOneOfHashes(HashSecret(std::string_view(token).substr(0, kTokenBytes)),
-                    options.join_token_sha256_hex, options.earlier_join_tokens_sha256_hex);
+      IsOneOfHashes(hash, options.join_token_sha256_hex, options.earlier_join_tokens_sha256_hex) ||
+      (options.is_join_token && options.is_join_token(hash));
   if (matches && token.size() <= kTokenBytes) return OkStatus();
   return Error(ErrorCode::kPermissionDenied,
                token.empty() ? "This swarm needs a join token: open the whole join link, with the "
