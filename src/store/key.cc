@@ -19,7 +19,7 @@ constexpr int64_t kMsPerDay = 24 * kMsPerHour;
 constexpr int64_t kFarthestMs = 36'525 * kMsPerDay;  // a hundred years
 
 const std::vector<std::string>& RoleNames() {
-  static const std::vector<std::string> names = {"user", "admin", "metrics"};
+  static const std::vector<std::string> names = {"user", "admin", "metrics", "helper"};
   return names;
 }
 
@@ -133,7 +133,7 @@ Result<Role> ParseRole(std::string_view text) {
   const auto& names = RoleNames();
   const auto found = std::find(names.begin(), names.end(), text);
   if (found != names.end()) return static_cast<Role>(found - names.begin());
-  return Invalid("There is no role " + Shown(text) + "; expected user, admin or metrics." +
+  return Invalid("There is no role " + Shown(text) + "; expected user, admin, metrics or helper." +
                  DidYouMean(text, names));
 }
 

@@ -18,9 +18,11 @@ enum class Role {
   kUser,     // the API and the chat
   kAdmin,    // everything
   kMetrics,  // /metrics alone
+  kHelper,   // a join token: what a device needs that helps
 };
+inline constexpr size_t kRoleCount = 4;
 
-// "user", "admin", "metrics".
+// "user", "admin", "metrics", "helper".
 std::string_view RoleName(Role role);
 // kInvalidArgument with those that there are.
 Result<Role> ParseRole(std::string_view text);

@@ -68,10 +68,10 @@ TEST(Key, ModelsAreNames) {
 }
 
 TEST(Key, RolesAreKnownByName) {
-  for (const Role role : {Role::kUser, Role::kAdmin, Role::kMetrics})
+  for (const Role role : {Role::kUser, Role::kAdmin, Role::kMetrics, Role::kHelper})
     EXPECT_EQ(ParseRole(RoleName(role)).value(), role);
   EXPECT_THAT(ParseRole("amdin").error().message(),
-              testing::AllOf(HasSubstr("'amdin'"), HasSubstr("user, admin or metrics"),
+              testing::AllOf(HasSubstr("'amdin'"), HasSubstr("user, admin, metrics or helper"),
                              HasSubstr("Did you mean 'admin'?")));
   EXPECT_FALSE(ParseRole("").ok());
   EXPECT_FALSE(ParseRole("Admin").ok());

@@ -85,8 +85,9 @@ Status Store::Prepare(int64_t now_ms) {
   TRY(UseWal());
   // What was told to have happened, such as the end of a key, survives the machine.
   TRY(database_.Run("pragma synchronous = full"));
-  TRY(database_.Run("pragma foreign_keys = on"));
-  return Migrate(now_ms);
+  TRY(database_.Run("pragma foreign_keys = off"));
+  TRY(Migrate(now_ms));
+  return database_.Run("pragma foreign_keys = on");
 }
 
 // Whether it is ours to write: empty, or marked as ours.

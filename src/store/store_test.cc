@@ -238,6 +238,49 @@ TEST_F(StoreTest, ANewerOnesTablesAreLeftAsTheyAre) {
   EXPECT_THAT(error.message(), HasSubstr(path_.string()));
 }
 
+// As the first version wrote them.
+TEST_F(StoreTest, TablesOfBeforeAreTakenOver) {
+  std::filesystem::create_directories(path_.parent_path());
+  Write("");
+  {
+    auto old = Database::Open(path_, Seconds(1)).value();
+    for (const char* statement :
+         {"pragma application_id = 2003134068",
+          "create table migrations (version integer primary key, at integer not null)",
+          "create table keys (id integer primary key autoincrement, hash blob not null unique, "
+          "name text not null, role text not null check (role in ('admin', 'user', 'metrics')), "
+          "models text not null, per_minute integer, tokens_per_day integer, at_once integer, "
+          "created integer not null, expires integer, ended integer)",
+          "create unique index keys_name on keys (name) where ended is null",
+          "create table usage_hour (hour integer not null, key integer not null references keys, "
+          "model text not null, server text not null, requests integer not null, "
+          "prompt integer not null, cached integer not null, generated integer not null, "
+          "primary key (hour, key, model, server)) without rowid",
+          "insert into migrations values (1, 7)",
+          "insert into keys values (41, x'00', 'gone', 'user', '', null, null, null, 1, null, 2)",
+          "insert into keys values (42, x'01', 'maths', 'admin', 'a', 1, 2, 3, 4, 5, null)",
+          "insert into usage_hour values (3600000, 42, 'm', 's', 1, 2, 3, 4)"}) {
+      ASSERT_TRUE(old.Run(statement).ok()) << statement;
+    }
+  }
+  const auto store = Open();
+  const auto keys = store->Keys().value();
+  ASSERT_THAT(keys, SizeIs(2));
+  EXPECT_EQ(keys[1].id, 42);
+  EXPECT_EQ(keys[1].role, Role::kAdmin);
+  EXPECT_EQ(keys[1].limits, (KeyLimits{1, 2, 3}));
+  EXPECT_EQ(keys[1].expires_ms, 5);
+  EXPECT_EQ(keys[0].ended_ms, 2);
+  EXPECT_EQ(store->UsageSince(0)->at(42), (Usage{1, 2, 3, 4}));
+  NewKey helper = Named("phones");
+  helper.role = Role::kHelper;
+  EXPECT_EQ(store->AddKey(helper, HashSecret("x"), kToday)->id, 43) << "no number comes twice";
+  EXPECT_FALSE(store->AddKey(Named("maths"), HashSecret("y"), kToday).ok());
+  const HourlyUsage row{HourOf(kToday), 42, {1, 1, 1, 1}};
+  EXPECT_TRUE(store->AddUsage({&row, 1}, "m", "s", kToday).ok());
+  EXPECT_THAT(Open()->Keys().value(), SizeIs(3));
+}
+
 // Wherever it is cut, or a page of it is overwritten, that is told, or all that is asked of it is
 // answered as before.
 TEST_F(StoreTest, CutAndDamagedOnesAreToldOrWhole) {
