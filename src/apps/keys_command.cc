@@ -1,5 +1,5 @@
-// `weft keys`: named API keys, in the file that servers of this user read, or of a running server
-// over /api/keys.
+// `weft keys` and `weft join-link`: named API keys and join tokens, in the file that servers of
+// this user read, or of a running server over /api/keys.
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/parse.hpp>
@@ -13,6 +13,7 @@
 #include "apps/state_folder.h"
 #include "apps/terminal_text.h"
 #include "apps/text_columns.h"
+#include "base/random.h"
 #include "base/secret.h"
 #include "base/unix_time.h"
 #include "net/client.h"
@@ -31,10 +32,12 @@ struct KeysOptions {
   std::string file;    // "": in the state folder
   std::string server;  // "": the file
   std::string api_key_file, fingerprint;
+  std::string api_key;  // of the server
   bool insecure = false;
   std::string name;
   // Of `add`.
   std::string role = "user", expires;
+  uint32_t hours = 8;  // of join-link
   std::vector<std::string> models;
   std::optional<uint32_t> per_minute, at_once;
   std::optional<uint64_t> tokens_per_day;
@@ -67,16 +70,13 @@ Result<store::NewKey> NewKeyOf(const KeysOptions& options) {
 Result<json::object> AskServer(const KeysOptions& options, const std::string& method,
                                const std::string& path, const std::string& body) {
   ASSIGN_OR_RETURN(const net::Url server, net::ParseUrl(options.server));
-  std::string key = TakeFromEnvironment("WEFT_API_KEY");
-  if (!options.api_key_file.empty()) {
-    ASSIGN_OR_RETURN(key, ReadSecretFile(options.api_key_file, "API key"));
-  }
   net::HttpCall call;
   call.method = method;
   call.path = path;
   call.body = body;
   call.headers = {{"Content-Type", "application/json"}};
-  if (!key.empty()) call.headers.emplace_back("Authorization", "Bearer " + key);
+  if (!options.api_key.empty())
+    call.headers.emplace_back("Authorization", "Bearer " + options.api_key);
   net::HttpClient client(server, {options.fingerprint, options.insecure});
   ASSIGN_OR_RETURN(const net::HttpReply reply, client.Call(call));
   if (reply.status != 200 && reply.status != 201)
@@ -102,21 +102,14 @@ std::string NumberOf(const json::object& object, const char* field) {
   return value != nullptr && value->is_int64() ? std::to_string(value->as_int64()) : "";
 }
 
-// Alone on stdout, so that scripts may take it.
-void PrintNewKey(const std::string& key, const std::string& name, const std::string& role) {
-  std::cerr << "The key '" << name << "' (" << role
-            << ") is shown this once; only its hash is kept:\n";
-  std::cout << key << std::endl;
-}
-
-Status AddKey(const KeysOptions& options) {
+// Makes it and gives it.
+Result<std::string> MakeKey(const KeysOptions& options) {
   ASSIGN_OR_RETURN(const store::NewKey wanted, NewKeyOf(options));
   if (options.server.empty()) {
     ASSIGN_OR_RETURN(const auto store, OpenStore(options, OpenMode::kCreate));
-    const std::string key = store::MakeApiKey();
+    std::string key = store::MakeApiKey();
     TRY(store->AddKey(wanted, HashSecret(key), UnixNowMs()));
-    PrintNewKey(key, wanted.name, options.role);
-    return OkStatus();
+    return key;
   }
   json::object body{{"name", wanted.name}, {"role", options.role}};
   if (options.per_minute) body["per_minute"] = *options.per_minute;
@@ -126,7 +119,38 @@ Status AddKey(const KeysOptions& options) {
   if (!options.models.empty()) body["models"] = json::value_from(options.models);
   ASSIGN_OR_RETURN(const json::object made,
                    AskServer(options, "POST", "/api/keys", json::serialize(body)));
-  PrintNewKey(TextOf(made, "key"), wanted.name, options.role);
+  return TextOf(made, "key");
+}
+
+Status AddKey(const KeysOptions& options) {
+  ASSIGN_OR_RETURN(const std::string key, MakeKey(options));
+  std::cerr << "The key '" << options.name << "' (" << options.role
+            << ") is shown this once; only its hash is kept:\n";
+  std::cout << key << std::endl;
+  return OkStatus();
+}
+
+// A key whose role is helper, as a link where the server can say how it is reached. The link, or
+// the token, is alone on stdout.
+Status MakeJoinLink(const KeysOptions& given) {
+  KeysOptions options = given;
+  options.role = "helper";
+  options.expires = std::to_string(options.hours) + "h";
+  if (options.name.empty())
+    options.name = "link-" + store::TimeText(UnixNowMs()).substr(0, 10) + "-" + SecureRandomHex(3);
+  std::string page;
+  if (!options.server.empty()) {
+    ASSIGN_OR_RETURN(const json::object share, AskServer(options, "GET", "/api/share", ""));
+    page = TextOf(share, "join_url");
+    page = page.substr(0, page.find('#')) + "#";
+  }
+  ASSIGN_OR_RETURN(const std::string token, MakeKey(options));
+  std::cerr << "Good for " << options.hours << " h (weft keys end " << options.name
+            << " ends it before)."
+            << (page.empty() ? " A join token, to put behind https://HOST:PORT/join# or into "
+                               "WEFT_JOIN_TOKEN:\n"
+                             : "\n");
+  std::cout << page << token << std::endl;
   return OkStatus();
 }
 
@@ -216,7 +240,16 @@ Status EndKey(const KeysOptions& options) {
   return OkStatus();
 }
 
-// What all three take.
+// With the key for the server, which leaves the environment.
+Status Run(KeysOptions options, Status (*command)(const KeysOptions&)) {
+  options.api_key = TakeFromEnvironment("WEFT_API_KEY");
+  if (!options.api_key_file.empty()) {
+    ASSIGN_OR_RETURN(options.api_key, ReadSecretFile(options.api_key_file, "API key"));
+  }
+  return command(options);
+}
+
+// What all of them take.
 void AddPlace(CLI::App& command, KeysOptions& options) {
   CLI::Option* file = command.add_option(
       "--file", options.file, "File with the keys (default: weft.db in the state folder)");
@@ -274,21 +307,36 @@ void AddKeysCommand(CLI::App& app, int* exit_code) {
   keys->require_subcommand(1);
   CLI::App* add = keys->add_subcommand("add", "Make a key and print it, once.");
   add->add_option("name", options->name, "Whose it is, e.g. maths")->required();
-  add->add_option("--role", options->role,
-                  "user: the API and the chat; admin: everything; metrics: /metrics alone")
+  add->add_option(
+         "--role", options->role,
+         "user: the API and the chat; admin: everything; metrics: /metrics alone; helper: a "
+         "join token")
       ->capture_default_str()
       ->check(Parsed("ROLE", store::ParseRole));
   AddLimits(*add, *options);
   AddPlace(*add, *options);
-  add->callback([options, exit_code] { *exit_code = ReportStatus(AddKey(*options)); });
+  add->callback([options, exit_code] { *exit_code = ReportStatus(Run(*options, AddKey)); });
   CLI::App* list = keys->add_subcommand("list", "The keys, and what was used of them today.");
   list->add_flag("--json", options->as_json, "All that is known, of ended keys as well");
   AddPlace(*list, *options);
-  list->callback([options, exit_code] { *exit_code = ReportStatus(ListKeys(*options)); });
+  list->callback([options, exit_code] { *exit_code = ReportStatus(Run(*options, ListKeys)); });
   CLI::App* end = keys->add_subcommand("end", "End a key; servers that run see it in a second.");
   end->add_option("name", options->name, "The key's name")->required();
   AddPlace(*end, *options);
-  end->callback([options, exit_code] { *exit_code = ReportStatus(EndKey(*options)); });
+  end->callback([options, exit_code] { *exit_code = ReportStatus(Run(*options, EndKey)); });
+}
+
+void AddJoinLinkCommand(CLI::App& app, int* exit_code) {
+  auto options = std::make_shared<KeysOptions>();
+  CLI::App* command = app.add_subcommand(
+      "join-link", "A join link for helpers that ends by itself, or with weft keys end.");
+  command->add_option("--hours", options->hours, "How long it lets devices join")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 24 * 366));
+  command->add_option("--name", options->name, "Its name among the keys (default: by date)");
+  AddPlace(*command, *options);
+  command->callback(
+      [options, exit_code] { *exit_code = ReportStatus(Run(*options, MakeJoinLink)); });
 }
 
 }  // namespace weft::apps

@@ -94,27 +94,31 @@ bool CarriesApiKey(const AccessPolicy& policy, const net::HttpRequest& request) 
   return Carries(policy, request, policy.api_key_hash, policy.earlier_api_key_hashes);
 }
 
-bool Opens(store::Role role, Secret secret) {
-  return role == store::Role::kAdmin || (role == store::Role::kUser && secret == Secret::kApiKey) ||
-         (role == store::Role::kMetrics && secret == Secret::kMetrics);
-}
-
-// The role that a route which named keys may open is for.
-std::string_view RoleFor(Secret secret) {
-  return store::RoleName(secret == Secret::kApiKey    ? store::Role::kUser
-                         : secret == Secret::kMetrics ? store::Role::kMetrics
-                                                      : store::Role::kAdmin);
+// The role that a route is for, beside admins.
+store::Role RoleFor(Secret secret) {
+  switch (secret) {
+    case Secret::kApiKey:
+      return store::Role::kUser;
+    case Secret::kMetrics:
+      return store::Role::kMetrics;
+    case Secret::kJoinToken:
+    case Secret::kWorkerSocket:
+      return store::Role::kHelper;
+    default:
+      return store::Role::kAdmin;
+  }
 }
 
 // Of a key that is known. Only who has it learns what it is called and why it does not do.
 std::optional<api::ApiError> CheckNamedKey(const KeyTable& keys, const store::Key& key,
                                            Secret secret) {
   if (auto end = keys.FindEnd(key)) return end;
-  if (Opens(key.role, secret)) return std::nullopt;
+  const store::Role wanted = RoleFor(secret);
+  if (key.role == wanted || key.role == store::Role::kAdmin) return std::nullopt;
   return Refusal(403,
                  "The API key '" + key.name + "' has the role '" +
                      std::string(store::RoleName(key.role)) + "'; this wants the role '" +
-                     std::string(RoleFor(secret)) + "'.",
+                     std::string(store::RoleName(wanted)) + "'.",
                  "insufficient_permissions");
 }
 

@@ -49,10 +49,10 @@ struct AccessPolicy {
 // of them, and so does a named key whose role is admin.
 enum class Secret {
   kNone,
-  kApiKey,   // a named key whose role is user, too
-  kAdmin,    // no other named key
-  kMetrics,  // one whose role is metrics, too
-  kJoinToken,
+  kApiKey,        // a named key whose role is user, too
+  kAdmin,         // no other named key
+  kMetrics,       // one whose role is metrics, too
+  kJoinToken,     // one whose role is helper, too
   kWorkerSocket,  // browsers cannot send a header with it: Connect carries the token, but one that
                   // does come in a header must be right
 };

@@ -80,6 +80,11 @@ const store::Key* KeyTable::Find(const std::string& hash) const {
   return found == by_hash_.end() ? nullptr : &keys_[found->second];
 }
 
+bool KeyTable::IsGood(const std::string& hash, store::Role role) const {
+  const store::Key* key = Find(hash);
+  return key != nullptr && key->role == role && !key->ended_ms && !key->IsExpired(now_ms());
+}
+
 const store::Key* KeyTable::OfId(int64_t key) const {
   const auto found = by_id_.find(key);
   return found == by_id_.end() ? nullptr : &keys_[found->second];

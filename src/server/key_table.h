@@ -48,6 +48,8 @@ class KeyTable {
   // The key with this hash (HashSecret), ended ones too; nullptr: none ever was. In a time that
   // tells nothing: who asks cannot choose hashes.
   const store::Key* Find(const std::string& hash) const;
+  // Whether there is one, which is good now and has that role.
+  bool IsGood(const std::string& hash, store::Role role) const;
   // Why it is not good any more (401); nullopt: it is.
   std::optional<api::ApiError> FindEnd(const store::Key& key) const;
 
@@ -112,7 +114,7 @@ class KeyTable {
   std::map<int64_t, store::Usage> today_;           // by key, as the file has it of that day
   std::map<int64_t, Hours> unwritten_, writing_;    // by key
   std::map<int64_t, std::deque<Instant>> minutes_;  // by key: requests of the last 60 s
-  std::array<store::Usage, 3> by_role_;
+  std::array<store::Usage, store::kRoleCount> by_role_;
   const std::shared_ptr<std::map<int64_t, uint32_t>> under_way_ =
       std::make_shared<std::map<int64_t, uint32_t>>();
 };

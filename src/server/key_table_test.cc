@@ -67,6 +67,22 @@ TEST_F(KeyTableTest, FindsKeysByHash) {
   EXPECT_EQ(table_.Find(HashSecret("maths")), nullptr);
 }
 
+TEST_F(KeyTableTest, AKeyIsGoodForItsRoleUntilItEnds) {
+  store::Key helper = Make(1, "phones");
+  helper.role = store::Role::kHelper;
+  helper.expires_ms = kEight + 1000;
+  Have({helper});
+  EXPECT_TRUE(table_.IsGood(HashSecret("phones"), store::Role::kHelper));
+  EXPECT_FALSE(table_.IsGood(HashSecret("phones"), store::Role::kAdmin));
+  EXPECT_FALSE(table_.IsGood(HashSecret("others"), store::Role::kHelper));
+  Pass(Seconds(1));
+  EXPECT_FALSE(table_.IsGood(HashSecret("phones"), store::Role::kHelper));
+  helper.expires_ms.reset();
+  helper.ended_ms = kEight;
+  Have({helper});
+  EXPECT_FALSE(table_.IsGood(HashSecret("phones"), store::Role::kHelper));
+}
+
 TEST_F(KeyTableTest, TellsWhyAKeyIsNotGoodAnyMore) {
   store::Key expires = Make(1, "maths"), ended = Make(2, "art");
   expires.expires_ms = kEight + 1000;

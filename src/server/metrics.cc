@@ -153,7 +153,8 @@ std::string MetricsText(const SwarmHost& host) {
 }
 
 std::string KeyMetricsText(const KeyTable& table) {
-  constexpr store::Role kRoles[] = {store::Role::kUser, store::Role::kAdmin, store::Role::kMetrics};
+  constexpr store::Role kRoles[store::kRoleCount] = {store::Role::kUser, store::Role::kAdmin,
+                                                     store::Role::kMetrics, store::Role::kHelper};
   std::string text;
   const auto add = [&](const std::string& name, const char* help, auto&& of) {
     const char* kind = name.ends_with("_total") ? "counter" : "gauge";

@@ -42,7 +42,8 @@ class NamedKeys : public testing::Test {
                                      {"admin", store::Role::kAdmin},
                                      {"metrics", store::Role::kMetrics},
                                      {"ended", store::Role::kAdmin},
-                                     {"limited", store::Role::kUser}}) {
+                                     {"limited", store::Role::kUser},
+                                     {"helper", store::Role::kHelper}}) {
       store::Key key;
       key.id = static_cast<int64_t>(keys.size()) + 1;
       key.name = name;
@@ -100,14 +101,15 @@ class NamedKeys : public testing::Test {
 TEST_F(NamedKeys, OpenWhatTheirRoleIsFor) {
   struct Case {
     const char* path;
-    int user, admin, metrics;
+    int user, admin, metrics, helper;
   };
-  for (const auto& [path, user, admin, metrics] :
-       {Case{"/v1/models", 200, 200, 403}, Case{"/metrics", 403, 200, 200},
-        Case{"/api/keys", 403, 200, 403}, Case{"/package/x", 403, 200, 403}}) {
+  for (const auto& [path, user, admin, metrics, helper] :
+       {Case{"/v1/models", 200, 200, 403, 403}, Case{"/metrics", 403, 200, 200, 403},
+        Case{"/api/keys", 403, 200, 403, 403}, Case{"/package/x", 403, 200, 403, 200}}) {
     EXPECT_EQ(StatusOf(path, "user-secret"), user) << path;
     EXPECT_EQ(StatusOf(path, "admin-secret"), admin) << path;
     EXPECT_EQ(StatusOf(path, "metrics-secret"), metrics) << path;
+    EXPECT_EQ(StatusOf(path, "helper-secret"), helper) << path;
     EXPECT_EQ(StatusOf(path, "key-key-key"), 200) << "the key of this start is an admin";
     EXPECT_EQ(StatusOf(path, "ended-secret"), 401) << path;
     EXPECT_EQ(StatusOf(path, "other-secret"), 401) << path;
@@ -138,6 +140,18 @@ TEST_F(NamedKeys, CountWhereNoneIsDemandedToo) {
   EXPECT_EQ(StatusOf("/api/keys", "user-secret"), 403);
   EXPECT_EQ(StatusOf("/api/keys", ""), 200);
   EXPECT_EQ(StatusOf("/v1/models", "ended-secret"), 401);
+}
+
+TEST_F(NamedKeys, SocketsTakeHelpersAndAdmins) {
+  const auto is_refused = [this](const char* secret) {
+    return CheckSecret(policy_, RequestWith(secret), Secret::kWorkerSocket).has_value();
+  };
+  EXPECT_FALSE(is_refused("helper-secret"));
+  EXPECT_FALSE(is_refused("admin-secret"));
+  EXPECT_TRUE(is_refused("user-secret"));
+  EXPECT_TRUE(is_refused("ended-secret"));
+  EXPECT_FALSE(is_refused("")) << "a browser's comes with Connect";
+  EXPECT_FALSE(IsOwner(policy_, RequestWith("helper-secret")));
 }
 
 TEST_F(NamedKeys, OnlyAdminsAreOwners) {

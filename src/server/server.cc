@@ -163,6 +163,13 @@ void Server::HashSecretsInto(swarm::CoreOptions& core) const {
   if (!secrets_.join_token.empty()) core.join_token_sha256_hex = HashSecret(secrets_.join_token);
   for (const journal::pb::Secrets& earlier : earlier_secrets_)
     core.earlier_join_tokens_sha256_hex.push_back(ToHex(AsBytes(earlier.join_token())));
+  const KeyTable& named = keys_->table();
+  core.is_join_token = [&named](const std::string& hash) {
+    return named.IsGood(hash, store::Role::kHelper);
+  };
+  core.is_owner_key = [&named](const std::string& hash) {
+    return named.IsGood(hash, store::Role::kAdmin);
+  };
 }
 
 void Server::MakeHost(ServedModel& model) {

@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { after, before, test } from "node:test";
 
 import { npm } from "./lib/clients.mjs";
-import { eventually, packageOf, reasonToSkip, serve, weft } from "./lib/weft.mjs";
+import { eventually, nativeWorker, packageOf, reasonToSkip, serve, weft } from "./lib/weft.mjs";
 
 const skip = reasonToSkip("weft-tiny");
 const kOwn = "0123456789abcdef0123456789abcdef";
@@ -228,6 +228,37 @@ test("two keys share no idempotency key and no computed prefix", { skip }, async
   assert.equal(other.status, 200, JSON.stringify(other.body));
   assert(!textOf(other).startsWith(textOf(first).slice(0, 60)), "another seed");
   assert.equal(other.body.usage.prompt_tokens_details.cached_tokens, 0);
+});
+
+test("join links end, and helpers may do nothing else", { skip }, async () => {
+  const place = ["--server", server.origin];
+  const env = { ...process.env, ...environment, WEFT_API_KEY: kOwn };
+  const link = spawnSync(weft, ["join-link", "--hours", "2", "--name", "phones", ...place],
+    { encoding: "utf8", env });
+  assert.equal(link.status, 0, link.stderr);
+  const [, page, token] = link.stdout.match(/^(http\S+\/join)#(weft-[0-9a-f]{32})\n$/);
+  assert.equal(page, `${server.origin}/join`);
+  assert.equal((await get("/package/weft.json", token)).status, 200);
+  assert.equal((await get("/v1/models", token)).status, 403);
+
+  const cache = join(folder, "cache");
+  const args = ["--threads", "1", "--memory", "20MiB", "--cache", cache, "--name", "phone"];
+  const help = () => nativeWorker(server.origin, args, { ...environment, WEFT_JOIN_TOKEN: token });
+  const helper = help();
+  const names = async () =>
+    (await (await get("/api/swarm", kOwn)).json()).workers.map(({ name }) => name);
+  await eventually(async () => assert((await names()).includes("phone"), helper.output));
+  await helper.stop();
+  assert.equal(keys(["end", "phones"]).status, 0);
+  await eventually(async () =>
+    assert.equal((await get("/package/weft.json", token)).status, 401), 1500);
+  const late = help();
+  assert.notEqual(await late.exited, 0);
+  assert.match(late.output, /401|join token/);
+
+  const alone = spawnSync(weft, ["join-link"], { encoding: "utf8", env });
+  assert.match(alone.stdout, /^weft-[0-9a-f]{32}\n$/, "no address is known");
+  assert.match(keys(["list"]).stdout, /link-\d{4}-\d\d-\d\d-[0-9a-f]{6} +helper +active/);
 });
 
 test("usage outlives the server", { skip }, async () => {
