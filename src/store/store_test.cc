@@ -279,6 +279,11 @@ TEST_F(StoreTest, TablesOfBeforeAreTakenOver) {
   const HourlyUsage row{HourOf(kToday), 42, {1, 1, 1, 1}};
   EXPECT_TRUE(store->AddUsage({&row, 1}, "m", "s", kToday).ok());
   EXPECT_THAT(Open()->Keys().value(), SizeIs(3));
+  auto other = Database::Open(path_, Seconds(1)).value();
+  const Status twice = other.Run(
+      "insert into keys (hash, name, role, models, created) values (x'02', 'maths', 'user', '', "
+      "1)");
+  EXPECT_EQ(twice.error().code(), ErrorCode::kAlreadyExists);
 }
 
 // Wherever it is cut, or a page of it is overwritten, that is told, or all that is asked of it is
