@@ -46,7 +46,7 @@ class KeyKeeper::Disk {
   Status Write(const std::vector<store::HourlyUsage>& rows) {
     if (rows.empty() || !store_) return OkStatus();
     is_stale_ = true;
-    const Status written = store_->AddUsage(rows, model_, server_, UnixNowMs());
+    Status written = store_->AddUsage(rows, model_, server_, UnixNowMs());
     has_written_ = written.ok();
     return written;
   }
