@@ -12,34 +12,29 @@ namespace {
 const std::vector<std::vector<std::string>>& Migrations() {
   static const std::vector<std::vector<std::string>> migrations = {
       {
-          "create table keys ("
-          "  id integer primary key autoincrement,"
-          "  hash blob not null unique,"
-          "  name text not null,"
-          "  role text not null check (role in ('admin', 'user', 'metrics')),"
-          "  models text not null,"
-          "  per_minute integer, tokens_per_day integer, at_once integer,"
-          "  created integer not null, expires integer, ended integer)",
+          R"(create table keys (
+               id integer primary key autoincrement, hash blob not null unique, name text not null,
+               role text not null check (role in ('admin', 'user', 'metrics')),
+               models text not null, per_minute integer, tokens_per_day integer, at_once integer,
+               created integer not null, expires integer, ended integer))",
           // Of those that have not ended each has a name of its own.
           "create unique index keys_name on keys (name) where ended is null",
-          "create table usage_hour ("
-          "  hour integer not null, key integer not null references keys, model text not null,"
-          "  server text not null, requests integer not null, prompt integer not null,"
-          "  cached integer not null, generated integer not null,"
-          "  primary key (hour, key, model, server)) without rowid",
+          R"(create table usage_hour (
+               hour integer not null, key integer not null references keys, model text not null,
+               server text not null, requests integer not null, prompt integer not null,
+               cached integer not null, generated integer not null,
+               primary key (hour, key, model, server)) without rowid)",
       },
       // Another role. A check cannot be altered: the table is made anew, with the same numbers.
       {
-          "create table keys_new ("
-          "  id integer primary key autoincrement,"
-          "  hash blob not null unique,"
-          "  name text not null,"
-          "  role text not null check (role in ('admin', 'user', 'metrics', 'helper')),"
-          "  models text not null,"
-          "  per_minute integer, tokens_per_day integer, at_once integer,"
-          "  created integer not null, expires integer, ended integer)",
-          "insert into keys_new select id, hash, name, role, models, per_minute, tokens_per_day,"
-          "  at_once, created, expires, ended from keys",
+          R"(create table keys_new (
+               id integer primary key autoincrement, hash blob not null unique, name text not null,
+               role text not null check (role in ('admin', 'user', 'metrics', 'helper')),
+               models text not null, per_minute integer, tokens_per_day integer, at_once integer,
+               created integer not null, expires integer, ended integer))",
+          R"(insert into keys_new
+             select id, hash, name, role, models, per_minute, tokens_per_day, at_once, created,
+               expires, ended from keys)",
           "drop table keys",
           "alter table keys_new rename to keys",
           "create unique index keys_name on keys (name) where ended is null",
