@@ -102,6 +102,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{"{\"model\":5}", "model", "'model' is 5"},
         BadCase{"{\"model\":\"m\",\"messages\":\"Hi\"}", "messages", "is \"Hi\""},
         BadCase{"{" MESSAGES ",\"stream\":\"yes\"}", "stream", "true or false"},
+        BadCase{"{" MESSAGES ",\"prompt_cache_key\":5}", "prompt_cache_key", "a string"},
         BadCase{"{" MESSAGES ",\"stop\":\"\"}", "stop", "non-empty"},
         BadCase{"{" MESSAGES ",\"logit_bias\":{\"x\":1}}", "logit_bias", "token id"},
         BadCase{"{" MESSAGES ",\"logit_bias\":{\"05\":1}}", "logit_bias", "token id"},

@@ -177,6 +177,7 @@ std::optional<ApiError> ReadSharing(FieldReader& fields, ChatRequest* request) {
     request->keep = std::string(keep->as_string());
     if (auto error = CheckPrefixName(request->keep)) return error;
   }
+  request->cache_key = ReadCacheKey(fields);
   request->cache_salt = ReadCacheSalt(fields);
   if (keep != nullptr && !request->cache_salt.empty())
     return RefuseField("cache_salt",

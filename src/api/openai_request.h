@@ -37,6 +37,7 @@ struct ChatRequest {
   bool splits_thinking = true;                  // thoughts come as reasoning_content
   bool shows_thinking = true;                   // include_reasoning
   std::string keep;                // a name for what the system messages come to; "": none
+  std::string cache_key;           // prompt_cache_key: the same, while there is room; "": none
   std::string cache_salt;          // chats with another one share nothing that is computed
   std::optional<AnswerForm> form;  // not compiled yet
   uint32_t choices = 1;            // n

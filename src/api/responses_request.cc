@@ -211,6 +211,7 @@ void ReadChat(FieldReader& fields, ChatRequest* chat) {
     chat->max_tokens = static_cast<uint32_t>(*count);
   chat->stream = fields.Bool("stream", false);
   chat->cache_salt = ReadCacheSalt(fields);
+  chat->cache_key = ReadCacheKey(fields);
   if (const json::value* kwargs = fields.Find("chat_template_kwargs")) {
     if (kwargs->is_object()) {
       chat->template_kwargs = kwargs->as_object();

@@ -79,6 +79,14 @@ bool ReadIncludeUsage(FieldReader& fields) {
   return include_usage;
 }
 
+std::string ReadCacheKey(FieldReader& fields) {
+  const json::value* key = fields.Find("prompt_cache_key");
+  if (key == nullptr) return "";
+  if (key->is_string()) return std::string(key->as_string());
+  fields.Fail("prompt_cache_key", *key, "a string");
+  return "";
+}
+
 std::string ReadCacheSalt(FieldReader& fields) {
   const json::value* salt = fields.Find("cache_salt");
   if (salt == nullptr) return "";

@@ -19,5 +19,7 @@ std::optional<ApiError> ReadLogitBias(const boost::json::value* bias,
 bool ReadIncludeUsage(FieldReader& fields);
 // cache_salt; "": none.
 std::string ReadCacheSalt(FieldReader& fields);
+// prompt_cache_key; "": none.
+std::string ReadCacheKey(FieldReader& fields);
 
 }  // namespace weft::api

@@ -57,7 +57,9 @@ ChatRoutes::ChatRoutes(Options options, std::shared_ptr<const api::ModelText> te
       reader_({options_.model_name, options_.recurrent, options_.vocabulary}, text_),
       generations_(host, std::move(ledger), options_.note_prompts),
       kept_(host, loop, std::move(note_kept)),
-      prompt_threads_(kPromptThreads) {}
+      prompt_threads_(kPromptThreads) {
+  kept_.set_most_cached(options_.cached_prefixes);
+}
 
 api::ServedModel ChatRoutes::Served() const {
   return {options_.model_name, options_.created, options_.context_length, text_->Capabilities()};
@@ -175,6 +177,9 @@ void ChatRoutes::Start(Prompt prompt, std::shared_ptr<net::Responder> responder)
   if (question.count) return responder->Send(question.count(prompt.ids.size()));
   if (!question.chat.keep.empty())
     if (const auto refusal = KeepOpening(prompt)) return responder->Send(dialect->Error(*refusal));
+  if (prompt.keeps_while_room)
+    kept_.KeepWhileRoom(question.chat.cache_key, {prompt.asked.salt, "", prompt.opening},
+                        prompt.asked.client);
   swarm::Request request = RequestOf(prompt);
   if (prompt.call) {
     const auto seed = generations_.SeedOf(*prompt.call);

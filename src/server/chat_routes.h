@@ -28,12 +28,13 @@ class ChatRoutes {
  public:
   struct Options {
     std::string model_name;
-    int64_t created = 0;          // Unix seconds
-    Duration wait = Seconds(30);  // for a swarm that is down (CompletionContext)
-    bool recurrent = false;       // the model has layers with recurrent state
-    bool note_prompts = false;    // the ledger is told them, so that requests can go on later
-    uint32_t vocabulary = 0;      // tokens that the model has; 0: not known
-    uint32_t context_length = 0;  // positions of the longest conversation
+    int64_t created = 0;           // Unix seconds
+    Duration wait = Seconds(30);   // for a swarm that is down (CompletionContext)
+    bool recurrent = false;        // the model has layers with recurrent state
+    bool note_prompts = false;     // the ledger is told them, so that requests can go on later
+    uint32_t vocabulary = 0;       // tokens that the model has; 0: not known
+    uint32_t context_length = 0;   // positions of the longest conversation
+    uint32_t cached_prefixes = 0;  // that are kept by `prompt_cache_key`
   };
 
   // `loop` and `host` outlive this.

@@ -5,13 +5,19 @@
 #include <utility>
 
 #include "api/openai_response.h"
+#include "base/bytes.h"
 #include "base/log.h"
+#include "base/sha256.h"
 
 namespace weft::server {
 namespace {
 
 // Between attempts to keep what an earlier start kept.
 constexpr Duration kRetryInterval = Seconds(10);
+
+// Of what clients would like to be kept, with so many digits of a digest of their key behind it.
+constexpr std::string_view kCachedName = "prompt_cache_key.";
+constexpr size_t kKeyDigits = 24;
 
 api::ApiError ToError(const swarm::FinishRequest& end) {
   if (!end.error) return {409, "It was forgotten before it was computed.", "", "", "forgotten"};
@@ -48,6 +54,28 @@ void KeptPrefixes::Keep(Prefix prefix, const std::string& client, Done done) {
   Submit(number, client);
 }
 
+void KeptPrefixes::KeepWhileRoom(const std::string& key, Prefix prefix, const std::string& client) {
+  if (most_cached_ == 0) return;
+  prefix.name = std::string(kCachedName) + ToHex(Sha256(AsBytes(key))).substr(0, kKeyDigits);
+  if (Find(prefix.salt, prefix.name) == nullptr) MakeRoomForCached();
+  const std::string salt = prefix.salt, name = prefix.name;
+  Keep(std::move(prefix), client, [](const std::optional<api::ApiError>&) {});
+  if (Entry* entry = Find(salt, name)) entry->asked_last = ++asked_last_;
+}
+
+void KeptPrefixes::MakeRoomForCached() {
+  const Entry* oldest = nullptr;
+  size_t count = 0;
+  for (const auto& [number, entry] : entries_) {
+    if (!entry.prefix.name.starts_with(kCachedName)) continue;
+    ++count;
+    if (oldest == nullptr || entry.asked_last < oldest->asked_last) oldest = &entry;
+  }
+  if (count < most_cached_) return;
+  const Prefix gone = oldest->prefix;
+  Forget(gone.salt, gone.name);
+}
+
 // May end the entry before it returns.
 void KeptPrefixes::Submit(uint64_t number, const std::string& client) {
   const Prefix& prefix = entries_.at(number).prefix;
@@ -76,8 +104,9 @@ void KeptPrefixes::OnFinish(uint64_t number, const swarm::FinishRequest& end) {
     return;
   }
   const api::ApiError error = ToError(end);
-  LogWarn("the prefix '{}' of {} tokens is not kept: {}", entry.prefix.name,
-          entry.prefix.token_ids.size(), error.message);
+  if (!entry.prefix.name.starts_with(kCachedName))
+    LogWarn("the prefix '{}' of {} tokens is not kept: {}", entry.prefix.name,
+            entry.prefix.token_ids.size(), error.message);
   // What was promised before a restart is tried until it is there; others are told.
   const bool is_late = end.error && end.error->code() == ErrorCode::kUnavailable;
   if (entry.is_restored && is_late)

@@ -35,6 +35,11 @@ class KeptPrefixes {
   // `client`: whose turn it takes. Takes the place of what has the name; the same tokens again are
   // no work. A refusal may be told before this returns.
   void Keep(Prefix prefix, const std::string& client, Done done);
+  // The same for a client that would like it (`prompt_cache_key`), with a name that is made of its
+  // key: so many of all clients, of which the one that was asked for the longest time ago makes
+  // room. Where the core has none left nothing is kept.
+  void KeepWhileRoom(const std::string& key, Prefix prefix, const std::string& client);
+  void set_most_cached(size_t count) { most_cached_ = count; }
   // Whether there was one.
   bool Forget(const std::string& salt, const std::string& name);
   std::vector<Prefix> Of(const std::string& salt) const;
@@ -48,9 +53,11 @@ class KeptPrefixes {
     Prefix prefix;
     swarm::RequestId request = 0;  // that computes it
     bool is_restored = false;
+    uint64_t asked_last = 0;  // of KeepWhileRoom: greater for later ones
     std::vector<Done> waiting;
   };
   Entry* Find(const std::string& salt, const std::string& name);
+  void MakeRoomForCached();
   void Submit(uint64_t number, const std::string& client);
   void OnFinish(uint64_t number, const swarm::FinishRequest& end);
   void TryAgain();
@@ -61,6 +68,8 @@ class KeptPrefixes {
   const TakeNote note_;
   std::map<uint64_t, Entry> entries_;  // by number, in the order in which they came
   uint64_t next_number_ = 1;
+  uint64_t asked_last_ = 0;
+  size_t most_cached_ = 0;
   net::EventLoop::Timer timer_;
 };
 

@@ -56,6 +56,31 @@ class KeptPrefixesTest : public testing::Test {
   std::unique_ptr<KeptPrefixes> kept_;
 };
 
+TEST_F(KeptPrefixesTest, ByAKeyTheLatestAreKept) {
+  Serve(8);
+  const auto cache = [this](const std::string& key, std::vector<int32_t> ids) {
+    kept_->KeepWhileRoom(key, {"", "", std::move(ids)}, "somebody");
+  };
+  cache("a", {1});
+  EXPECT_THAT(Names(), IsEmpty()) << "none may be kept so";
+  kept_->set_most_cached(2);
+  Keep("pinned", {9});
+  cache("a", {1, 2});
+  cache("b", {3, 4});
+  cache("a", {1, 2});
+  EXPECT_EQ(queued(), 3u);
+  const std::vector<std::string> before = Names();
+  cache("c", {5, 6});  // in place of "b", which nobody asked for since
+  const std::vector<std::string> names = Names();
+  ASSERT_EQ(names.size(), 3u);
+  EXPECT_EQ(names[0], "pinned");
+  EXPECT_EQ(names[1], before[1]);
+  EXPECT_NE(names[2], before[2]);
+  EXPECT_THAT(names[2], testing::StartsWith("prompt_cache_key."));
+  EXPECT_EQ(api::CheckPrefixName(names[2]), std::nullopt);
+  EXPECT_TRUE(kept_->Forget("", names[2]));
+}
+
 TEST_F(KeptPrefixesTest, TheSameTokensAreAskedForOnce) {
   Serve(4);
   Keep("fox", {1, 2, 3});

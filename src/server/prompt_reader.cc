@@ -12,6 +12,13 @@
 namespace weft::server {
 namespace json = boost::json;
 
+namespace {
+
+// As the service whose field `prompt_cache_key` is: shorter prompts are computed soon enough.
+constexpr size_t kLeastCachedTokens = 1024;
+
+}  // namespace
+
 Prompt PromptReader::Read(Asked asked, std::string_view body) const {
   Prompt prompt;
   prompt.asked = std::move(asked);
@@ -121,7 +128,10 @@ std::optional<api::ApiError> PromptReader::CompileCalls(Prompt& prompt) const {
 // All messages of a PUT, the system messages of a chat.
 std::optional<api::ApiError> PromptReader::ReadOpening(Prompt& prompt) const {
   const api::ChatRequest& chat = prompt.question.chat;
-  if (prompt.asked.prefix.empty() && chat.keep.empty()) return std::nullopt;
+  if (prompt.asked.prefix.empty() && chat.keep.empty()) {
+    ReadCachedOpening(prompt);
+    return std::nullopt;
+  }
   if (!prompt.asked.prefix.empty() && !(chat.keep.empty() && chat.cache_salt.empty()))
     return api::ApiError{400,
                          "'keep' and 'cache_salt' are of chats; the path names this prefix, which "
@@ -137,6 +147,16 @@ std::optional<api::ApiError> PromptReader::ReadOpening(Prompt& prompt) const {
   if (!opening.ok()) return api::FromError(opening.error());
   prompt.opening = std::move(opening).value();
   return std::nullopt;
+}
+
+// By `prompt_cache_key` what is not worth a place is not kept, and nobody is told.
+void PromptReader::ReadCachedOpening(Prompt& prompt) const {
+  const api::ChatRequest& chat = prompt.question.chat;
+  if (chat.cache_key.empty() || !chat.cache_salt.empty() || prompt.question.prompt) return;
+  auto opening = text_->EncodeOpening(chat, api::OpeningOf(chat));
+  if (!opening.ok() || opening->size() < kLeastCachedTokens) return;
+  prompt.opening = std::move(opening).value();
+  prompt.keeps_while_room = true;
 }
 
 }  // namespace weft::server

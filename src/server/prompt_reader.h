@@ -30,7 +30,8 @@ struct Prompt {
   std::optional<api::ApiError> error;  // then nothing below counts
   std::optional<KeyedCall> call;
   Question question;
-  std::vector<int32_t> opening;  // that is to be kept
+  std::vector<int32_t> opening;   // that is to be kept
+  bool keeps_while_room = false;  // it is by `prompt_cache_key`
   std::vector<int32_t> ids;
   std::vector<uint32_t> marks;  // swarm::Request::marks
   AnswerReading reading;
@@ -55,6 +56,7 @@ class PromptReader {
   std::optional<api::ApiError> ReadBody(Prompt& prompt, std::string_view body) const;
   std::optional<api::ApiError> CheckTokens(const Question& question) const;
   std::optional<api::ApiError> ReadOpening(Prompt& prompt) const;
+  void ReadCachedOpening(Prompt& prompt) const;
   Result<std::vector<int32_t>> Encode(const Question& question) const;
   std::optional<api::ApiError> CompileForm(Prompt& prompt) const;
   std::optional<api::ApiError> CompileCalls(Prompt& prompt) const;

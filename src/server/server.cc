@@ -222,7 +222,7 @@ void Server::MakeHost(ServedModel& model) {
   chat_ = std::make_unique<ChatRoutes>(
       ChatRoutes::Options{manifest.name, std::time(nullptr), options_.wait,
                           core.model.is_recurrent(), recovery_ && recovery_->keeps_prompts(),
-                          core.model.vocabulary, context},
+                          core.model.vocabulary, context, core.session_count / 4},
       std::move(model.text), *host_, loop_, MakeLedger(), MakeNote());
   if (recovery_) {
     loop_.Post([this] { chat_->Resume(recovery_->found(), Salts()); });

@@ -157,3 +157,33 @@ test("a prefix that is kept by name is there after a restart, until it is forgot
       rmSync(folder, { recursive: true, force: true });
     }
   });
+
+test("a prompt_cache_key keeps a long beginning while there is room",
+  { skip: reasonToSkip(kModel), timeout: 120_000 }, async () => {
+    const server = await serve(packageOf(kModel), ["--context", "1536", "--sessions", "4"]);
+    try {
+      const long = (animal) => ({ role: "system",
+        content: `You tell short stories about a ${animal} and a lantern. `.repeat(110) });
+      const chat = (system, key) => complete(server.origin,
+        { ...chatOf(0), messages: [system, chatOf(0).messages[1]], prompt_cache_key: key });
+      const kept = async () => {
+        const { body } = await restOf(server.origin, "GET");
+        assert.deepEqual(body.data.map((each) => each.status), ["kept"]);
+        assert.match(body.data[0].id, /^prompt_cache_key\.[0-9a-f]{24}$/);
+        return body.data[0];
+      };
+      await chat(kSystem, "short"); // not worth a place
+      assert.deepEqual((await restOf(server.origin, "GET")).body.data, []);
+      await chat(long("fox"), "one");
+      const fox = await eventually(kept);
+      assert.ok(fox.tokens >= 1024, `${fox.tokens}`);
+      // Three other conversations take all other places, and what was kept is still there.
+      for (const i of [1, 2, 3]) await complete(server.origin, chatOf(i));
+      const again = await chat(long("fox"), "one");
+      assert.ok(cachedOf(again) >= fox.tokens - 2, `${cachedOf(again)} of ${fox.tokens}`);
+      await chat(long("hen"), "two"); // one place of four may be used so
+      await eventually(async () => assert.notEqual((await kept()).id, fox.id));
+    } finally {
+      await server.stop();
+    }
+  });
