@@ -64,8 +64,10 @@ async function measure(origin, round) {
     together_first_ms: Math.min(...waits), together_last_ms: Math.max(...waits) };
 }
 
+// The longest prompt is one and a half times `--prompt`.
+const context = Math.max(2048, 2 * Number(values.prompt));
 const server = new WeftProcess(values.weft, ["serve", folder, "--port", "0", "--journal", "off",
-  "--context", "2048", "--sessions", String(chats + 2)]);
+  "--context", String(context), "--sessions", String(chats + 2)]);
 try {
   const origin = await until(() => {
     if (server.exited) throw new Error(`weft serve ended: ${server.lines.join("\n")}`);
