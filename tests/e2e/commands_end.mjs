@@ -143,7 +143,7 @@ const kRefused = {
   profile: [kNothing, "--text", kNothing],
   plan: [kNothing, "--workers", kNothing], generate: [kNothing, "--prompt", "a"],
   eval: [kNothing, "--reference", kNothing], tokenize: [kNothing], render: [kNothing],
-  grammar: ["--tokenizer", kNothing],
+  grammar: ["--tokenizer", kNothing], keys: ["end", "nobody"], "join-link": ["--hours", "0"],
   "onnx-split": [kNothing, join(home, "out")],
 };
 
