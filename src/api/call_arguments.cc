@@ -7,6 +7,7 @@
 
 #include "base/sentence.h"
 #include "chat/tools.h"
+#include "grammar/json_rules.h"
 #include "grammar/schema.h"
 #include "grammar/text_without.h"
 
@@ -157,10 +158,12 @@ Result<ExprId> CallArguments::StringValue(const json::value& schema, const std::
 }
 
 ExprId CallArguments::AnyValue() {
-  grammar::Rules& rules = rules_;
-  const auto any = grammar::AddSchema(json::value(true), rules);
-  const ExprId other = Other(rules.Call(any.value()));
-  return spelling_.arguments->has_json_strings ? other : rules.Choice({AnyString(), other});
+  if (!any_value_) {
+    const ExprId other = Other(grammar::JsonRules(rules_).Value());
+    const bool is_all = spelling_.arguments->has_json_strings;
+    any_value_ = rules_.Share("Any value", is_all ? other : rules_.Choice({AnyString(), other}));
+  }
+  return *any_value_;
 }
 
 ExprId CallArguments::Any() {

@@ -50,7 +50,7 @@ class CallArguments {
 
   const chat::CallSpelling& spelling_;
   grammar::Rules& rules_;
-  std::optional<grammar::ExprId> any_string_;
+  std::optional<grammar::ExprId> any_string_, any_value_;
 };
 
 }  // namespace weft::api

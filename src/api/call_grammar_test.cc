@@ -215,6 +215,26 @@ TEST(CallGrammar, OfChannelsThinksFirst) {
   EXPECT_FALSE(Allows(required, "<|channel|>final<|message|>Hm."));
 }
 
+// More tools than a grammar may have rules: a refusal, in every form of arguments.
+TEST(CallGrammar, TooManyToolsAreRefused) {
+  for (const char* name : {"Qwen-Qwen3-0.6B", "Qwen3.5-4B", "LFM2-8B-A1B"}) {
+    const Model model = ModelOfFile(name);
+    ChatRequest request = Asking(R"(, "tool_choice": "required")");
+    const json::value tool = request.tools[0];
+    for (int i = 0; i < 4'000; ++i) {
+      json::value another = tool;
+      json::object& function = another.as_object()["function"].as_object();
+      function["name"] = "weather_" + std::to_string(i);
+      function["parameters"].as_object()["properties"].as_object()["any"] = json::object();
+      request.tools.push_back(std::move(another));
+    }
+    const auto refused = CompileCalls(request, model.format, model.spelling, true);
+    const auto* error = std::get_if<ApiError>(&refused);
+    ASSERT_NE(error, nullptr) << name;
+    EXPECT_EQ(error->param, "tool_choice");
+  }
+}
+
 TEST(CallGrammar, SaysWhatCannotBeFollowed) {
   ChatRequest request = Asking(R"(, "tool_choice": "required")");
   json::object& function = request.tools[0].as_object()["function"].as_object();

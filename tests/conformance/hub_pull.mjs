@@ -59,6 +59,7 @@ function start(args, { input = '', env = {} } = {}) {
   for (const name of ['stdout', 'stderr']) {
     child[name].setEncoding('utf8').on('data', (text) => (out[name] += text));
   }
+  child.stdin.on('error', () => {}); // It may end before it has read anything.
   child.stdin.end(input);
   const ended = new Promise((resolve) => {
     child.on('close', (code, signal) => resolve({ code, signal, ...out }));

@@ -70,7 +70,8 @@ run_lane() {
 # The order is for two cores. Tests with browsers wait for much, so they begin as soon as there is a
 # program and a page; what compiles, fuzzes or converts beside them takes only what they leave
 # (SCHED_IDLE): tabs, and GPUs made of software, that lack a processor for seconds test patience,
-# not weft. Unit tests come last: they need what is compiled meanwhile.
+# not weft. Unit tests come last: they need what is compiled meanwhile. Fuzz targets are compiled
+# behind them.
 run_everything() {
   run_lane tidy format tools types eslint web-build data oracles &
   run_lane program
@@ -78,13 +79,16 @@ run_everything() {
   run_lane model
   idle_lane build &
   local tests_built=$!
-  idle_lane fuzz-build clang-tidy fuzz &
-  idle_lane conformance sim &
+  idle_lane sim conformance &
+  { wait_for "$tests_built" && idle_lane fuzz-build clang-tidy fuzz; } &
   run_lane processes e2e web-unit # web-unit runs weft, too
   wait "$tests_built"
   run_lane unit clone
   wait
 }
+
+# wait_for PROCESS: until it has ended; not a child of who waits, as `wait` demands.
+wait_for() { tail --pid="$1" -f /dev/null; }
 
 idle_lane() { chrt --idle 0 "$root/dev" __lane "$@"; }
 
