@@ -85,7 +85,7 @@ Result<std::vector<int32_t>> PromptReader::Encode(const Question& question) cons
 // What the answer has to be, compiled here, where nobody waits for this thread alone.
 std::optional<api::ApiError> PromptReader::CompileForm(Prompt& prompt) const {
   api::ChatRequest& chat = prompt.question.chat;
-  if (!chat.form) return chat.parses_calls ? CompileCalls(prompt) : std::nullopt;
+  if (!chat.form) return CompileCalls(prompt);
   if (chat.tool_choice.kind != api::ToolChoice::Kind::kAuto)
     return api::RefuseField("tool_choice", "'tool_choice' demands a call and '" + chat.form->field +
                                                "' a text; an answer has one form.");
@@ -94,35 +94,37 @@ std::optional<api::ApiError> PromptReader::CompileForm(Prompt& prompt) const {
     return api::RefuseField(chat.form->field, "'" + chat.form->field + "' cannot be followed. " +
                                                   compiled.error().message());
   const std::string begins_behind = text_->AnswerBeginsBehind(prompt.ids);
-  const auto made = [&](const std::string& behind) {
-    return std::make_shared<const api::TokenGrammar>(compiled.value(), text_->vocabulary_trie(),
-                                                     text_->tokenizer(), behind);
-  };
-  prompt.form_behind_thoughts = made("");
-  prompt.constraint = made(begins_behind);
+  Constrain(prompt, compiled.value(), text_->vocabulary_trie(), begins_behind);
   // What has a form is no call, and where it begins at once nothing of it is a thought.
   chat.parses_calls = false;
   if (begins_behind.empty()) chat.splits_thinking = false;
   return std::nullopt;
 }
 
-// Calls that must come, or that must fit what strict tools demand.
+// Calls that must come, or that must fit what strict tools demand, whether they are read or stay
+// text.
 std::optional<api::ApiError> PromptReader::CompileCalls(Prompt& prompt) const {
   const api::ChatRequest& chat = prompt.question.chat;
   if (!api::HoldsCalls(chat)) return std::nullopt;
-  auto compiled = api::CompileCalls(chat, text_->answer_format(), text_->call_spelling(),
-                                    text_->MayThink(chat));
-  if (auto* refused = std::get_if<api::ApiError>(&compiled)) return std::move(*refused);
-  const auto& automaton = std::get<std::shared_ptr<const grammar::Automaton>>(compiled);
-  const auto made = [&](const std::string& behind) {
-    return std::make_shared<const api::TokenGrammar>(automaton, text_->call_trie(),
-                                                     text_->tokenizer(), behind);
-  };
-  prompt.form_behind_thoughts = made("");
+  const auto compiled = api::CompileCalls(chat, text_->answer_format(), text_->call_spelling(),
+                                          text_->MayThink(chat));
+  if (const auto* refused = std::get_if<api::ApiError>(&compiled)) return *refused;
   // Channels name their thoughts themselves, and the grammar has them.
-  prompt.constraint =
-      made(prompt.reading.opens_thinking ? text_->answer_format().thinking.end : std::string());
+  const bool thinks = prompt.reading.opens_thinking;
+  Constrain(prompt, std::get<std::shared_ptr<const grammar::Automaton>>(compiled),
+            text_->call_trie(), thinks ? text_->answer_format().thinking.end : "");
   return std::nullopt;
+}
+
+void PromptReader::Constrain(Prompt& prompt,
+                             const std::shared_ptr<const grammar::Automaton>& automaton,
+                             const std::shared_ptr<const grammar::TokenTrie>& trie,
+                             const std::string& begins_behind) const {
+  const auto made = [&](const std::string& behind) {
+    return std::make_shared<const api::TokenGrammar>(automaton, trie, text_->tokenizer(), behind);
+  };
+  prompt.constraint = made(begins_behind);
+  prompt.form_behind_thoughts = made("");
 }
 
 // All messages of a PUT, the system messages of a chat.

@@ -60,6 +60,10 @@ class PromptReader {
   Result<std::vector<int32_t>> Encode(const Question& question) const;
   std::optional<api::ApiError> CompileForm(Prompt& prompt) const;
   std::optional<api::ApiError> CompileCalls(Prompt& prompt) const;
+  // `begins_behind`: as api::TokenGrammar has it.
+  void Constrain(Prompt& prompt, const std::shared_ptr<const grammar::Automaton>& automaton,
+                 const std::shared_ptr<const grammar::TokenTrie>& trie,
+                 const std::string& begins_behind) const;
 
   const Options options_;
   const std::shared_ptr<const api::ModelText> text_;

@@ -1,27 +1,12 @@
 // OpenAI's own client against a model that calls tools and thinks, as it is told to by its weights.
 import assert from "node:assert/strict";
-import { execFileSync } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
-import { createRequire } from "node:module";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { test } from "node:test";
 
-import { inOrder, writeScriptedModel } from "./lib/scripted_model.mjs";
-import { eventually, reasonToSkip, root, serve, swarmOf, weft } from "./lib/weft.mjs";
+import { npm, withScripted } from "./lib/clients.mjs";
+import { inOrder } from "./lib/scripted_model.mjs";
+import { reasonToSkip } from "./lib/weft.mjs";
 
 const skip = reasonToSkip();
-const require = createRequire(join(root, "web/package.json"));
-
-// What is said in whatever way stands for itself; <tool_call> and </think> are control tokens, as
-// some families have them, so that their text would be lost with them.
-const kTemplate = `{%- if tools %}{{ tools | tojson }}{% endif %}
-{%- for m in messages %}[{{ m.role }}]
-{%- if m.tool_calls %}{% for c in m.tool_calls %}<tool_call>
-{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}
-</tool_call>{% endfor %}{% else %}{{ m.content }}{% endif %}<|end|>
-{%- endfor %}{% if enable_thinking %}<think>{% endif %}
-{%- if add_generation_prompt %}<|begin|>{% endif %}`;
 
 const kTools = [{
   type: "function",
@@ -35,30 +20,21 @@ const kQuestion = {
   messages: [{ role: "user", content: "How warm is it?" }],
 };
 
-async function withModel(follows, body) {
-  const folder = mkdtempSync(join(tmpdir(), "weft-scripted-"));
-  try {
-    writeScriptedModel(join(folder, "source"), {
-      follows, chatTemplate: kTemplate, special: ["<tool_call>", "</tool_call>", "</think>"],
-    });
-    execFileSync(weft, ["convert", join(folder, "source"), join(folder, "scripted"), "--name",
-      "scripted", "--quant", "f32"], { stdio: "pipe" });
-    const server = await serve(join(folder, "scripted"), ["--threads", "1"]);
-    try {
-      await eventually(async () => assert.equal((await swarmOf(server.origin)).state, "up"));
-      const { default: OpenAI } = await import(require.resolve("openai"));
-      await body(new OpenAI({ baseURL: `${server.origin}/v1`, apiKey: "none", maxRetries: 0 }));
-    } finally {
-      await server.stop();
-    }
-  } finally {
-    rmSync(folder, { recursive: true });
-  }
-}
+// <tool_call> and </think> are control tokens, as some families have them, so that their text would
+// be lost with them.
+const withModel = (follows, body) => withScripted(
+  { follows, special: ["<tool_call>", "</tool_call>", "</think>", "<|behind_tool|>"] },
+  async ({ origin }) => {
+    const { default: OpenAI } = await npm("openai");
+    await body(new OpenAI({ baseURL: `${origin}/v1`, apiKey: "none", maxRetries: 0 }));
+  });
 
-const kCalls = inOrder("<|begin|>", ["<think>", "Who ", "asks", "</think>", "So ", "be it. ",
-  "<tool_call>", "{\"name\": \"get_weather\", ", "\"arguments\": {\"city\": ", "\"Zürich\"}}",
-  "</tool_call>"]);
+const kCalls = {
+  "<|behind_tool|>": "<think>",
+  ...inOrder("<|begin|>", ["<think>", "Who ", "asks", "</think>", "So ", "be it. ",
+    "<tool_call>", "{\"name\": \"get_weather\", ", "\"arguments\": {\"city\": ", "\"Zürich\"}}",
+    "</tool_call>"]),
+};
 
 test("calls and thoughts, whole and in a stream", { skip }, () => withModel(kCalls,
   async (client) => {
@@ -144,6 +120,11 @@ test("a call that must come comes, and fits its schema", { skip }, () => withMod
       assert.ok(["Bern", "Zürich"].includes(city), city);
       assert.deepEqual(others, {});
     }
+    // Whether they are read or stay text.
+    const unread = await client.chat.completions.create({ ...asked, parse_tool_calls: false,
+      tool_choice: { type: "function", function: { name: "now" } } });
+    assert.match(unread.choices[0].message.content, /^\s*<tool_call>\n\{"name": "now"/);
+
     const stream = client.chat.completions.stream(
       { ...asked, tool_choice: { type: "function", function: { name: "now" } } });
     const { message } = (await stream.finalChatCompletion()).choices[0];

@@ -52,13 +52,15 @@ const kCalling = {
 };
 
 // A model called "scripted" that calls a tool.
-export async function withCalls(body, options) {
-  const folder = mkdtempSync(join(tmpdir(), "weft-calls-"));
+export const withCalls = (body, options) => withScripted({
+  follows: kCalling, special: ["<tool_call>", "</tool_call>", "<|behind_tool|>"],
+}, body, options);
+
+// One that says what `script` has it say (scripted_model.mjs), by the template above.
+export async function withScripted(script, body, options) {
+  const folder = mkdtempSync(join(tmpdir(), "weft-scripted-"));
   try {
-    writeScriptedModel(join(folder, "source"), {
-      follows: kCalling, chatTemplate: kTemplate,
-      special: ["<tool_call>", "</tool_call>", "<|behind_tool|>"],
-    });
+    writeScriptedModel(join(folder, "source"), { chatTemplate: kTemplate, ...script });
     execFileSync(weft, ["convert", join(folder, "source"), join(folder, "scripted"), "--name",
       "scripted", "--quant", "f32"], { stdio: "pipe" });
     await withPackage(join(folder, "scripted"), body, options);
