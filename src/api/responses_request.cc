@@ -1,6 +1,7 @@
 #include "api/responses_request.h"
 
 #include <algorithm>
+#include <charconv>
 #include <utility>
 
 #include "api/field_reader.h"
@@ -13,6 +14,15 @@ namespace json = boost::json;
 namespace {
 
 constexpr int64_t kMostTopLogprobs = 20;
+
+// 0.6 of a float, not 0.6000000238: the number that has the fewest digits of all that it may be.
+double AsDecimal(float value) {
+  char digits[32];
+  const char* end = std::to_chars(digits, digits + sizeof(digits), value).ptr;
+  double decimal = value;
+  std::from_chars(digits, end, decimal);
+  return decimal;
+}
 
 std::string TextAt(FieldReader& fields, const char* name) {
   const json::value* value = fields.Find(name);
@@ -192,12 +202,12 @@ json::object ToldOf(const json::object& body, const ChatRequest& chat) {
       {"safety_identifier", given("safety_identifier", nullptr)},
       {"service_tier", "default"},
       {"store", given("store", true)},
-      {"temperature", chat.sampling.temperature},
+      {"temperature", AsDecimal(chat.sampling.temperature)},
       {"text", std::move(text)},
       {"tool_choice", given("tool_choice", "auto")},
       {"tools", given("tools", json::array())},
       {"top_logprobs", chat.top_logprobs},
-      {"top_p", chat.sampling.top_p},
+      {"top_p", AsDecimal(chat.sampling.top_p)},
       {"truncation", "disabled"},
       {"user", given("user", nullptr)},
       {"metadata", given("metadata", json::object())}};

@@ -39,7 +39,7 @@ json::array Items(const char* input) {
 
 TEST(ResponsesRequest, ReadsWhatClientsSend) {
   const ResponsesRequest request = Read(R"(,"model":"m","instructions":"Be brief.","stream":true,
-      "max_output_tokens":7,"temperature":0.5,"store":false,"previous_response_id":"resp_1",
+      "max_output_tokens":7,"temperature":0.6,"store":false,"previous_response_id":"resp_1",
       "parallel_tool_calls":false,"reasoning":{"effort":"low","summary":"auto"},
       "include":["reasoning.encrypted_content"],"metadata":{"a":"b"},"prompt_cache_key":"k",
       "text":{"format":{"type":"json_schema","name":"n","schema":{"type":"object"},"strict":true}},
@@ -62,7 +62,7 @@ TEST(ResponsesRequest, ReadsWhatClientsSend) {
   EXPECT_EQ(request.told.at("tools").at(0).at("name"), "f") << "as it came";
   EXPECT_EQ(request.told.at("metadata").at("a"), "b");
   EXPECT_EQ(request.told.at("store"), false);
-  EXPECT_EQ(request.told.at("temperature"), 0.5);
+  EXPECT_EQ(request.told.at("temperature"), 0.6);
 }
 
 TEST(ResponsesRequest, TellsWhatIsMeantWhereNothingIsSaid) {
