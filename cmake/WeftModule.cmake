@@ -1,9 +1,10 @@
 # weft_module(NAME DEPS modules... LIBS targets... TEST_LIBS targets... PROTOS files...
-#             APART patterns... NOT_FUZZED patterns...)
+#             APART patterns... NOT_FUZZED patterns... FAST_TESTS)
 #   src/NAME/*.cc except *_test.cc and main.cc -> library weft_NAME
 #   src/NAME/*_test.cc                         -> program NAME_test, run by CTest
 #   APART: files that a release build compiles alone (weft_unity); NOT_FUZZED: files that fuzz
 #   targets do without.
+#   FAST_TESTS: the tests themselves compute much (oracles in loops), so they are optimised.
 # weft_program, weft_fuzz_targets (tests/fuzz/*.cc), weft_benchmarks (bench/*.cc).
 
 find_package(GTest REQUIRED)
@@ -67,7 +68,7 @@ function(weft_unity target apart)
 endfunction()
 
 function(weft_module name)
-  cmake_parse_arguments(ARG "" "" "DEPS;LIBS;TEST_LIBS;PROTOS;APART;NOT_FUZZED" ${ARGN})
+  cmake_parse_arguments(ARG "FAST_TESTS" "" "DEPS;LIBS;TEST_LIBS;PROTOS;APART;NOT_FUZZED" ${ARGN})
   list(JOIN ARG_APART "|" apart)
   set(directory ${CMAKE_SOURCE_DIR}/src/${name})
   file(GLOB sources CONFIGURE_DEPENDS ${directory}/*.cc ${directory}/*/*.cc)
@@ -116,10 +117,17 @@ function(weft_module name)
     target_link_libraries(${name}_test PRIVATE weft_${name} GTest::gtest GTest::gmock
                           GTest::gtest_main ${ARG_TEST_LIBS})
     # The last -O and -g count: macros of tests are most of their code, nobody waits for them, and
-    # what fails names its line itself.
-    target_compile_options(${name}_test PRIVATE "$<$<CONFIG:Release>:-O1;-g0>")
+    # what fails names its line itself. GCC takes the level from the precompiled headers, so each
+    # level has its own.
+    set(level -O0 -U_FORTIFY_SOURCE)
+    set(headers_of base_test)
+    if(ARG_FAST_TESTS)
+      set(level -O1)
+      set(headers_of tensor_test)
+    endif()
+    target_compile_options(${name}_test PRIVATE "$<$<CONFIG:Release>:${level};-g0>")
     target_include_directories(${name}_test SYSTEM PRIVATE ${CMAKE_BINARY_DIR}/gen)
-    weft_precompile(${name}_test base_test <gmock/gmock.h> <gtest/gtest.h>)
+    weft_precompile(${name}_test ${headers_of} <gmock/gmock.h> <gtest/gtest.h>)
     weft_unity(${name}_test "${apart}" ${tests})
     add_test(NAME ${name} COMMAND ${name}_test)
   endif()

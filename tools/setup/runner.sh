@@ -73,9 +73,17 @@ run_lane() {
 # not weft. Unit tests come last: they need what is compiled meanwhile. Fuzz targets are compiled
 # behind them.
 run_everything() {
-  run_lane tidy format tools types eslint web-build data oracles &
+  local steps
+  mapfile -t steps < <(step_names)
+  prepare_for program
+  # A failed installation ends this lane and the run; a failed step ends neither.
+  {
+    prepare_for "${steps[@]}"
+    run_lane tidy format tools types eslint web-build data oracles
+  } &
+  local prepared=$!
   run_lane program
-  wait
+  wait "$prepared"
   run_lane model
   idle_lane build &
   local tests_built=$!
@@ -106,22 +114,24 @@ run_steps() {
   fi
   case "$1" in
     check) read -ra steps <<< "$check_steps" ;;
-    everything | deep) mapfile -t steps < <(step_names) ;;
   esac
-  prepare_for "${steps[@]}"
   case "$1" in
     everything) run_everything ;;
     deep)
       run_everything
       run_lane $deep_steps
       ;;
-    *) run_lane "${steps[@]}" ;;
+    *)
+      # What the steps need is installed before any of them runs.
+      prepare_for "${steps[@]}"
+      run_lane "${steps[@]}"
+      ;;
   esac
   printf 'took %d min %d s\n' $(((SECONDS - begin) / 60)) $(((SECONDS - begin) % 60))
   node tools/setup/counts.mjs total "$logs"
 }
 
-# Installs what the steps need, before any of them runs beside another.
+# Installs what the steps need.
 prepare_for() {
   local name
   for name in "$@"; do
