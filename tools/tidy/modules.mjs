@@ -42,8 +42,9 @@ export const kCxxFolders = {
     flow: ["", "workers"],
     experts: ["", "workers"],
     plan: ["", "workers", "experts"],
-    core: ["", "workers", "flow", "experts", "plan"],
-    tests: ["", "workers", "flow", "experts", "plan", "core"],
+    view: ["", "workers", "flow", "experts", "plan"],
+    core: ["", "workers", "flow", "experts", "plan", "view"],
+    tests: ["", "workers", "flow", "experts", "plan", "view", "core"],
   },
 };
 

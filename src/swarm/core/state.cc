@@ -40,7 +40,9 @@ State::State(CoreOptions core_options)
       measuring(options, costs, roster, lifecycle, checks, outbox),
       pipeline(options, costs, roster, sessions, outbox),
       health(options, roster, outbox),
-      requests(options, roster, sessions, outbox) {
+      requests(options, roster, sessions, outbox),
+      view({options, costs, roster, lifecycle, planning, wishes, experts, sessions, pipeline,
+            requests}) {
   CHECK(options.context_length >= 1 && options.session_count >= 1 && options.failure_limit >= 1);
   CHECK(options.model.vocabulary >= 1 && options.model.hidden_columns >= 1);
   CHECK(options.prefill_chunk_rows >= 1);

@@ -15,6 +15,7 @@
 #include "swarm/plan/planning.h"
 #include "swarm/plan/whole_wishes.h"
 #include "swarm/snapshot.h"
+#include "swarm/view/swarm_view.h"
 #include "swarm/workers/absences.h"
 #include "swarm/workers/checks.h"
 #include "swarm/workers/costs.h"
@@ -69,7 +70,6 @@ struct State {
   Status OnHolderStats(const Worker& hub, const wire::pb::HolderStats& stats);
   Status CheckRoutes(const wire::pb::HolderStats& stats) const;
   void ForgetTimesOf(WorkerId hub);
-  std::optional<HolderSnapshot> PictureOfHolder(const WorkerExperts& holder) const;
 
   // After every event: brings what follows from the new state under way. Frames come many times for
   // each token, so that what follows from them alone never walks over all workers.
@@ -82,15 +82,9 @@ struct State {
   // because of workers that were sent something since. It may come too early, never too late.
   std::optional<Instant> next_timer() const { return timer; }
   std::optional<Instant> FindTimer() const;
-  Snapshot MakeSnapshot(Instant at) const;
-  std::vector<LossSnapshot> PictureOfLosses() const;
-  WorkerSnapshot PictureOf(WorkerId id, const Worker& worker) const;
-  StageSnapshot PictureOf(const PlanStage& stage) const;
-  std::optional<double> LossUs(const PlanStage& stage) const;
-  void DescribeExperts(Snapshot& picture) const;
-  std::string DescribeHolders() const;
-  const char* ExpertsInWords() const;
-  void DescribeState(uint64_t done_bytes, uint64_t total_bytes, Snapshot& picture) const;
+  Snapshot MakeSnapshot(Instant at) const {
+    return view.Take({package_problem, awaited.size()}, at);
+  }
 
   // What a restart needs, and what came of it (CoreOptions::restored).
   Placement MakePlacement() const;
@@ -163,6 +157,7 @@ struct State {
   Pipeline pipeline;
   Health health;
   Requests requests;
+  SwarmView view;
   std::optional<Instant> timer;
   // Devices that say that the server's layers are damaged, until it is known whether they are.
   struct Accusation {

@@ -1,4 +1,4 @@
-// What hubs say of those who hold experts for them: added up, and shown.
+// What hubs say of those who hold experts for them: added up, and kept to be shown.
 #include <algorithm>
 
 #include "swarm/core/state.h"
@@ -95,20 +95,6 @@ Status State::OnHolderStats(const Worker& hub, const wire::pb::HolderStats& stat
 // Who asks nobody any more has no times.
 void State::ForgetTimesOf(WorkerId hub) {
   for (auto& [id, worker] : roster) worker.experts.times.erase(hub);
-}
-
-// Of several hubs the one for which the holder is slowest.
-std::optional<HolderSnapshot> State::PictureOfHolder(const WorkerExperts& holder) const {
-  if (holder.counts.calls == 0) return std::nullopt;
-  HolderSnapshot out{holder.counts, {}};
-  for (const auto& [id, times] : holder.times) {
-    const Worker* hub = roster.Find(id);
-    if (hub == nullptr || !hub->experts.is_hub) continue;
-    out.times.p50_ms = std::max(out.times.p50_ms, times.p50_ms);
-    out.times.slowest_ms = std::max(out.times.slowest_ms, times.slowest_ms);
-    out.times.queue_ms = std::max(out.times.queue_ms, times.queue_ms);
-  }
-  return out;
 }
 
 }  // namespace weft::swarm

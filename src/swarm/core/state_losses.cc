@@ -1,6 +1,5 @@
-// What hubs say of neuron groups that were lost: counted for the answers, and shown.
+// What hubs say of neuron groups that were lost: counted for the answers, and kept to be shown.
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "swarm/core/state.h"
@@ -16,11 +15,6 @@ Error BadReport(std::string message) {
 
 bool IsShare(double share) {
   return share >= 0 && share <= 1;  // not where it is no number
-}
-
-std::string Percent(double share) {
-  return std::to_string(std::lround(1000 * share) / 10) + "." +
-         std::to_string(std::lround(1000 * share) % 10) + "%";
 }
 
 }  // namespace
@@ -62,49 +56,6 @@ Status State::OnLossReport(Worker& worker, const wire::pb::LossReport& report) {
   worker.experts.losses = report;
   outbox.NoteChange();
   return OkStatus();
-}
-
-std::vector<LossSnapshot> State::PictureOfLosses() const {
-  using Report = wire::pb::LossReport;
-  std::vector<LossSnapshot> losses;
-  for (const auto& [id, worker] : roster) {
-    if (!worker.experts.losses || !worker.experts.is_hub) continue;
-    const Report& report = *worker.experts.losses;
-    LossSnapshot& out = losses.emplace_back();
-    out.hub = id;
-    for (const Report::Line& line : report.lines())
-      out.lines.push_back({line.peer(), line.ready(), line.blocked(), line.loss()});
-    const bool sends = std::any_of(report.lines().begin(), report.lines().end(),
-                                   [](const Report::Line& line) { return line.ready(); });
-    if (report.reliable()) {
-      out.state = "reliable";
-      out.message = "Too much was lost (" + Percent(report.fell_at()) +
-                    " of the groups' weight, at most " + Percent(*options.loss_limit) +
-                    " may be): for a minute nothing may be lost.";
-    } else if (sends) {
-      out.state = "lossy";
-      out.message =
-          "Sums of neuron groups come as datagrams, and what is lost of them is not waited for.";
-    } else {
-      out.state = "nobody";
-      out.message = report.lines_size() == 0 ? "No device sends datagrams: nothing is lost."
-                                             : "No device's datagrams get through: sums go over "
-                                               "the WebSocket, where nothing is lost.";
-    }
-    out.groups = report.groups();
-    out.lost = report.lost();
-    out.share = report.share();
-    out.falls = report.falls();
-    out.datagrams = report.datagrams();
-    out.late = report.late();
-    for (size_t i = 0; i < wire::kDatagramFaults; ++i)
-      out.dropped.emplace_back(wire::DatagramFaultName(static_cast<wire::DatagramFault>(i)),
-                               report.dropped(static_cast<int>(i)));
-    for (size_t i = 0; i < wire::kSumsOutcomes; ++i)
-      out.fragments.emplace_back(wire::SumsOutcomeName(static_cast<wire::SumsOutcome>(i)),
-                                 report.fragments(static_cast<int>(i)));
-  }
-  return losses;
 }
 
 }  // namespace weft::swarm
