@@ -18,17 +18,10 @@ class Outbox {
   }
   void Add(Action action) { actions_.push_back(std::move(action)); }
 
-  // The picture of the swarm has changed: one SwarmChanged ends this call's actions.
-  void NoteChange() { changed_ = true; }
-
-  std::vector<Action> Take() {
-    if (std::exchange(changed_, false)) actions_.push_back(SwarmChanged{});
-    return std::exchange(actions_, {});
-  }
+  std::vector<Action> Take() { return std::exchange(actions_, {}); }
 
  private:
   std::vector<Action> actions_;
-  bool changed_ = false;
 };
 
 }  // namespace weft::swarm

@@ -14,10 +14,10 @@ std::vector<Action> Core::Handle(const Event& event, Instant now) {
   CHECK(now >= state_->now, "time went backwards");
   state_->now = now;
   if (!state_->is_restored) state_->Restore();
-  if (state_->PassOn(event)) return state_->outbox.Take();
+  if (state_->PassOn(event)) return state_->TakeActions();
   std::visit([this](const auto& e) { state_->On(e); }, event);
   state_->Settle(std::holds_alternative<WorkerData>(event));
-  return state_->outbox.Take();
+  return state_->TakeActions();
 }
 
 std::optional<Instant> Core::next_timer() const {

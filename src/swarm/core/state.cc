@@ -32,15 +32,15 @@ State::State(CoreOptions core_options)
       checks(options, costs, roster),
       sessions(options.session_count, options.model.is_recurrent(),
                options.model.is_recurrent() ? options.marks : 0),
-      lifecycle(options, costs, roster, outbox),
+      lifecycle(options, costs, roster, changes, outbox),
       popularity(options.model, options.popularity),
-      experts(options, costs, roster, lifecycle, probation, popularity, outbox),
-      planning(options, costs, roster, lifecycle, probation, checks, outbox),
-      wishes(options, roster, checks, planning, outbox),
-      measuring(options, costs, roster, lifecycle, checks, outbox),
+      experts(options, costs, roster, lifecycle, probation, popularity, changes, outbox),
+      planning(options, costs, roster, lifecycle, probation, checks, changes, outbox),
+      wishes(options, roster, checks, planning, changes, outbox),
+      measuring(options, costs, roster, lifecycle, checks, changes, outbox),
       pipeline(options, costs, roster, sessions, outbox),
       health(options, roster, outbox),
-      requests(options, roster, sessions, outbox),
+      requests(options, roster, sessions, changes, outbox),
       view({options, costs, roster, lifecycle, planning, wishes, experts, sessions, pipeline,
             requests}) {
   CHECK(options.context_length >= 1 && options.session_count >= 1 && options.failure_limit >= 1);
@@ -70,7 +70,7 @@ void State::On(const WorkerConnected& event) {
   worker.layers.cached = worker.layers.cached_hubs = worker.layers.requested =
       worker.layers.loaded = worker.layers.loaded_hubs = LayerSet(costs.layer_count());
   *outbox.Control(event.worker).mutable_init() = MakeInit(options);
-  outbox.NoteChange();
+  changes.Note({.view = true});
 }
 
 void State::On(const WorkerControl& event) {
@@ -158,13 +158,12 @@ void State::On(const TimerFired&) {
   wishes.EndOverdue(now);
   if (lifecycle.DownloadOverdue(now)) {
     lifecycle.DropStaged(now);
-    planning.Want(now + options.timeouts.replan_interval);
+    changes.Note({.plan_at = now + options.timeouts.replan_interval});
   }
   if (probation.TakeReturn(now)) {
-    experts.NoteChange();
-    planning.Want(now);
+    changes.Note({.experts = true, .plan_at = now});
   }
-  if (RestoreMemory() || ResumeLoading()) planning.Want(now);
+  if (RestoreMemory() || ResumeLoading()) changes.Note({.plan_at = now});
   EndSlowRepair();
 }
 
@@ -187,7 +186,7 @@ void State::Settle(bool after_frame) {
       (!lifecycle.serves() || pipeline.HasCaughtUp(*lifecycle.staged()))) {
     lifecycle.Swap(now);
     LetLeaversGo();
-    planning.NoteRosterChange();
+    changes.Note({.standbys = true});
     experts.Settle(now);
     UpdatePipeline();
   }
@@ -202,6 +201,11 @@ void State::Settle(bool after_frame) {
   }
   SettleTouched();
   if (!small) timer = FindTimer();
+}
+
+std::vector<Action> State::TakeActions() {
+  if (changes.TakeView()) outbox.Add(SwarmChanged{});
+  return outbox.Take();
 }
 
 // Those whose layers are elsewhere, and those that have no more time. One after the other: who
@@ -227,7 +231,8 @@ void State::SettlePlans() {
     probation.Hasten(options.timeouts.aside_alone);
   const bool preparing = lifecycle.staged() || planning.under_way();
   const bool idle = lifecycle.serves() && now - last_busy >= kIdleBeforeMeasuring;
-  if (measuring.Settle(!preparing, idle, requests.ended_count(), now)) planning.NoteRosterChange();
+  if (measuring.Settle(!preparing, idle, requests.ended_count(), now))
+    changes.Note({.standbys = true});
 }
 
 void State::SettleTouched() {
@@ -316,14 +321,13 @@ Status State::OnControl(Worker& worker, const wire::pb::WorkerMessage& message) 
       ASSIGN_OR_RETURN(const bool is_news, measuring.OnMeasured(worker, message.measured(), now));
       OnVerdicts();
       if (!is_news) return OkStatus();
-      planning.NoteRosterChange();
-      planning.Want(now);
+      changes.Note({.standbys = true, .plan_at = now});
       return OkStatus();
     }
     case Kind::kPrepared:
       TRY(lifecycle.OnPrepared(worker, message.prepared(), now));
       if (is_answer) worker.loading.pauses = 0;
-      if (!lifecycle.staged()) planning.Want(now);
+      if (!lifecycle.staged()) changes.Note({.plan_at = now});
       return OkStatus();
     case Kind::kExpertsHeld:
       return experts.OnHeld(worker, message.experts_held());
@@ -375,12 +379,10 @@ void State::OnConnect(Worker& worker, const wire::pb::Connect& connect) {
   planning.lifetimes().NoteJoined(worker.probation_key, now);
   NoteReturn(worker.offer.device_id);
   health.Ping(worker, now);
-  planning.NoteRosterChange();
   const bool is_waited_for = sessions.active_count() > 0 && !lifecycle.serves();
-  planning.Want(now + (is_waited_for ? options.timeouts.join_debounce_waited_for
-                                     : options.timeouts.join_debounce));
-  experts.NoteChange();
-  outbox.NoteChange();
+  const Duration debounce =
+      is_waited_for ? options.timeouts.join_debounce_waited_for : options.timeouts.join_debounce;
+  changes.Note({.view = true, .standbys = true, .experts = true, .plan_at = now + debounce});
 }
 
 void State::OnLeaving(Worker& worker, const wire::pb::Leaving& leaving) {
@@ -393,11 +395,10 @@ void State::OnLeaving(Worker& worker, const wire::pb::Leaving& leaving) {
   }
   if (worker.leaves_at) return;
   worker.leaves_at = now + options.timeouts.leave_limit;
-  experts.NoteChange();
+  changes.Note({.view = true, .experts = true});
   // Who stands by with its layers takes over at once; else they are loaded elsewhere while it goes
   // on.
-  if (!lifecycle.Relieve(worker.id)) planning.Want(now);
-  outbox.NoteChange();
+  if (!lifecycle.Relieve(worker.id)) changes.Note({.plan_at = now});
 }
 
 void State::Resume(Worker& worker, const wire::pb::Connect& connect) {
@@ -495,7 +496,7 @@ Status State::OnDownloadProgress(Worker& worker, const wire::pb::DownloadProgres
       binding.answer_deadline = std::max(binding.answer_deadline, least);
     worker.experts.answer_deadline = std::max(worker.experts.answer_deadline, least);
   }
-  outbox.NoteChange();
+  changes.Note({.view = true});
   return OkStatus();
 }
 
@@ -507,7 +508,7 @@ Status State::OnLayerDownloaded(Worker& worker, const wire::pb::LayerDownloaded&
   worker.layers.requested.Remove(downloaded.layer());
   worker.layers.NoteCached({downloaded.layer(), downloaded.layer() + 1});
   lifecycle.OnDownload(now);
-  outbox.NoteChange();
+  changes.Note({.view = true});
   return OkStatus();
 }
 
@@ -537,7 +538,7 @@ Status State::OnFailed(Worker& worker, const wire::pb::Failed& failed) {
     }
   }
   OnLoadFault(worker, failed.code(), problem, layers);
-  planning.Want(now);
+  changes.Note({.plan_at = now});
   return OkStatus();
 }
 
@@ -558,7 +559,7 @@ bool State::RestoreMemory() {
     if (!worker.memory.limit_until || now < *worker.memory.limit_until) continue;
     worker.memory.limit = worker.offer.memory_bytes;
     worker.memory.limit_until.reset();
-    experts.NoteChange();
+    changes.Note({.experts = true});
     restored = true;
   }
   return restored;
@@ -581,7 +582,7 @@ Status State::OnGeneration(Worker& worker, const Slice& message) {
   if (generated.live) requests.OnGenerated(generated, now);
   if (now - last_change >= kProgressInterval) {
     last_change = now;
-    outbox.NoteChange();
+    changes.Note({.view = true});
   }
   return OkStatus();
 }
@@ -601,7 +602,7 @@ Status State::OnResult(Worker& worker, const Slice& frame) {
   for (const StageOutput& output : result.outputs) TRY(requests.OnOutput(output, now));
   if (now - last_change >= kProgressInterval) {
     last_change = now;
-    outbox.NoteChange();
+    changes.Note({.view = true});
   }
   return OkStatus();
 }
@@ -667,13 +668,13 @@ void State::Forget(WorkerId id, bool returns) {
   lifecycle.OnWorkerGone(id, now);
   planning.OnWorkerGone(id, now);
   wishes.OnWorkerGone(id);
-  outbox.NoteChange();
+  changes.Note({.view = true});
 }
 
 void State::NoteFailure(Worker& worker, const std::string& problem) {
   worker.record.problem = problem;
   worker.record.successes = 0;
-  outbox.NoteChange();
+  changes.Note({.view = true});
   if (!probation.NoteFailure(worker.probation_key, now)) return;
   // Other connections of the same device are left alone until the next plan.
   lifecycle.OnWorkerGone(worker.id, now);
@@ -684,7 +685,7 @@ void State::NoteFailure(Worker& worker, const std::string& problem) {
 void State::OnWrongShards(Worker& worker) {
   constexpr uint32_t kMostWrong = 3;
   worker.record.problem = "It sent an expert message that nobody waits for.";
-  outbox.NoteChange();
+  changes.Note({.view = true});
   if (++worker.experts.bad_messages != kMostWrong) return;
   worker.experts.bad_messages = 0;
   PutAside(worker, worker.record.problem);
@@ -705,7 +706,7 @@ void State::CheckSlowdown(Worker& worker) {
   if (median_us < kSlowdownFactor * reference_us || median_us < reference_us + kSlowdownLeastUs)
     return;
   worker.record.slow_reference_us = median_us;
-  planning.Want(now);
+  changes.Note({.plan_at = now});
 }
 
 }  // namespace weft::swarm

@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 
+#include "swarm/changes.h"
 #include "swarm/events.h"
 #include "swarm/experts/experts.h"
 #include "swarm/experts/popularity.h"
@@ -74,6 +75,8 @@ struct State {
   // After every event: brings what follows from the new state under way. Frames come many times for
   // each token, so that what follows from them alone never walks over all workers.
   void Settle(bool after_frame);
+  // What is to be done because of the event; SwarmChanged comes last, once.
+  std::vector<Action> TakeActions();
   void LetLeaversGo();
   void SettlePlans();
   void SettleTouched();
@@ -141,6 +144,7 @@ struct State {
 
   const CoreOptions options;
   const Costs costs;
+  Changes changes;
   Outbox outbox;
   Roster roster;
   Probation probation;

@@ -7,16 +7,14 @@ namespace weft::swarm {
 void State::OnVerdicts() {
   for (const Verdict& verdict : checks.TakeVerdicts()) {
     Worker& worker = *roster.Find(verdict.worker);
-    outbox.NoteChange();
-    planning.NoteRosterChange();
-    planning.Want(now);
+    changes.Note({.view = true, .standbys = true, .plan_at = now});
     if (verdict.passed) continue;
     worker.record.problem = verdict.problem;
     const std::string named = "worker " + std::to_string(worker.id) + " (" + worker.offer.name +
                               ", " + worker.address + "): " + verdict.problem;
     outbox.Add(Warn{named});
     probation.PutAside(worker.probation_key, now);
-    experts.NoteChange();
+    changes.Note({.experts = true});
     lifecycle.OnWorkerGone(worker.id, now);
     planning.OnWorkerGone(worker.id, now);
     if (verdict.doubted_since)

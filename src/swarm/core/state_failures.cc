@@ -93,9 +93,7 @@ void State::FailDenied(Session& session, const std::string& problem) {
   requests.Fail(session, Error(ErrorCode::kInvalidData, problem), now);
   for (const Denial& denial : denials) {
     if (probation.Withdraw(denial.device)) {
-      experts.NoteChange();
-      planning.NoteRosterChange();
-      planning.Want(now);
+      changes.Note({.standbys = true, .experts = true, .plan_at = now});
     }
     if (!several) continue;
     for (auto& [id, worker] : roster)
@@ -124,10 +122,9 @@ void State::PutAside(Worker& worker, const std::string& problem) {
   worker.record.problem = problem;
   worker.record.successes = 0;
   if (worker.ready) probation.PutAside(worker.probation_key, now);
-  experts.NoteChange();
+  changes.Note({.view = true, .experts = true});
   lifecycle.OnWorkerGone(worker.id, now);
   planning.OnWorkerGone(worker.id, now);
-  outbox.NoteChange();
 }
 
 }  // namespace weft::swarm

@@ -80,7 +80,7 @@ Status State::OnHolderStats(const Worker& hub, const wire::pb::HolderStats& stat
     if (popularity.Has(routes.layer()))
       popularity.Note(routes.layer(),
                       {routes.times().data(), static_cast<size_t>(routes.times_size())});
-  if (popularity.Review(now)) experts.NoteChange();
+  if (popularity.Review(now)) changes.Note({.experts = true});
   for (const Told& told : stats.holders()) {
     Worker* holder = roster.Find(told.peer());
     if (holder == nullptr || !holder->experts.was_holder) continue;
@@ -88,7 +88,7 @@ Status State::OnHolderStats(const Worker& hub, const wire::pb::HolderStats& stat
     holder->experts.times[hub.id] = {told.p50_us() * 1e-3, told.slowest_us() * 1e-3,
                                      told.queue_us() * 1e-3};
   }
-  outbox.NoteChange();
+  changes.Note({.view = true});
   return OkStatus();
 }
 

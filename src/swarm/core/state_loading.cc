@@ -50,7 +50,7 @@ void State::On(const LayersChecked& event) {
     checking = accusations.front().layers;
     outbox.Add(CheckLayers{checking->first, checking->end});
   }
-  outbox.NoteChange();
+  changes.Note({.view = true});
 }
 
 void State::PauseLoading(Worker& worker, const std::string& problem, bool is_slow) {
@@ -60,10 +60,7 @@ void State::PauseLoading(Worker& worker, const std::string& problem, bool is_slo
       std::min(options.timeouts.aside_max, options.timeouts.load_pause * (int64_t{1} << doublings));
   worker.loading.paused_until = now + pause;
   worker.loading.is_slow = is_slow;
-  experts.NoteChange();
-  planning.NoteRosterChange();
-  planning.Want(now);
-  outbox.NoteChange();
+  changes.Note({.view = true, .standbys = true, .experts = true, .plan_at = now});
 }
 
 // Those that have not loaded their part are passed over as long as others can take it.
@@ -85,7 +82,7 @@ bool State::ResumeLoading() {
   for (auto& [id, worker] : roster) {
     if (!worker.loading.paused_until || now < *worker.loading.paused_until) continue;
     worker.loading.paused_until.reset();
-    experts.NoteChange();
+    changes.Note({.experts = true});
     resumed = true;
   }
   return resumed;

@@ -54,7 +54,7 @@ Status State::OnLossReport(Worker& worker, const wire::pb::LossReport& report) {
       report.fragments_size() != static_cast<int>(wire::kSumsOutcomes))
     return BadReport("A LossReport came that is none.");
   worker.experts.losses = report;
-  outbox.NoteChange();
+  changes.Note({.view = true});
   return OkStatus();
 }
 

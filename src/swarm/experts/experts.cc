@@ -30,13 +30,14 @@ bool IsEmpty(const std::vector<bool>& set) {
 
 Experts::Experts(const CoreOptions& options, const Costs& costs, Roster& roster,
                  Lifecycle& lifecycle, const Probation& probation, const Popularity& popularity,
-                 Outbox& outbox)
+                 Changes& changes, Outbox& outbox)
     : options_(options),
       costs_(costs),
       roster_(roster),
       lifecycle_(lifecycle),
       probation_(probation),
       popularity_(popularity),
+      changes_(changes),
       outbox_(outbox) {
   first_number_.push_back(0);
   for (const ModelLayer& layer : options.model.layers)
@@ -170,8 +171,7 @@ void Experts::CountHolders() {
 }
 
 void Experts::Settle(Instant now) {
-  if (!changed_ && lifecycle_.version() == lifecycle_version_) return;
-  changed_ = false;
+  if (!changes_.TakeExperts() && lifecycle_.version() == lifecycle_version_) return;
   lifecycle_version_ = lifecycle_.version();
   Set needed(needed_.size(), false);
   Mark(lifecycle_.active(), needed);
@@ -208,7 +208,7 @@ void Experts::Settle(Instant now) {
   NoteCoverage();
   TellHubs(now);
   for (auto& [worker, target] : changes) TellHolder(*worker, std::move(target), now);
-  outbox_.NoteChange();
+  changes_.Note({.view = true});
 }
 
 void Experts::TellHolder(Worker& worker, Set target, Instant now) {
@@ -345,7 +345,7 @@ Status Experts::OnHeld(Worker& worker, const wire::pb::ExpertsHeld& held) {
     experts.weight_factor = std::clamp(static_cast<double>(held.used_bytes()) / weight_bytes,
                                        kMinWeightFactor, kMaxWeightFactor);
   experts.memory_bytes = MemoryBytes(worker, BytesOf(experts.told));
-  changed_ = true;
+  changes_.Note({.experts = true});
   return OkStatus();
 }
 
@@ -355,7 +355,7 @@ bool Experts::OnFailed(Worker& worker, const wire::pb::Failed& failed) {
   experts.answered = true;
   experts.told = experts.held;
   experts.memory_bytes = MemoryBytes(worker, BytesOf(experts.told));
-  changed_ = true;
+  changes_.Note({.experts = true});
   return true;
 }
 

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "swarm/changes.h"
 #include "swarm/experts/popularity.h"
 #include "swarm/options.h"
 #include "swarm/outbox.h"
@@ -32,10 +33,9 @@ class Experts {
  public:
   // Keeps references; all outlive it.
   Experts(const CoreOptions& options, const Costs& costs, Roster& roster, Lifecycle& lifecycle,
-          const Probation& probation, const Popularity& popularity, Outbox& outbox);
+          const Probation& probation, const Popularity& popularity, Changes& changes,
+          Outbox& outbox);
 
-  // Others than before may be wanted: workers or their memory changed.
-  void NoteChange() { changed_ = true; }
   // After every event: says what follows from the plan and the workers that there are now.
   void Settle(Instant now);
 
@@ -85,14 +85,14 @@ class Experts {
   Lifecycle& lifecycle_;
   const Probation& probation_;
   const Popularity& popularity_;
+  Changes& changes_;
   Outbox& outbox_;
   std::vector<uint32_t> first_number_;  // by layer, and one past the last
   // Of each expert: how many workers hold it, and of them those whose place it is.
   std::vector<uint32_t> holders_, settled_;
   Set needed_;                      // by the last plan with hubs
   uint64_t lifecycle_version_ = 0;  // as of the last Settle
-  bool changed_ = false;
-  uint32_t last_statement_ = 0;  // ExpertHolders.epoch
+  uint32_t last_statement_ = 0;     // ExpertHolders.epoch
   Coverage coverage_;
 };
 

@@ -196,7 +196,7 @@ void Requests::Submit(Request request, Instant now) {
   if (active.generated_tokens > 0 && active.generated_tokens >= active.max_tokens)
     return Finish(active, FinishReason::kLength, std::nullopt);
   queue_.Push(std::move(active));
-  outbox_.NoteChange();
+  changes_.Note({.view = true});
 }
 
 uint32_t Requests::CountActive(const ClientShare& share) const {
@@ -211,7 +211,7 @@ void Requests::TryOnceMore(Session& session, Instant now) {
   session.active->last_try = true;
   ++last_tries_;
   Pause(session, now);
-  outbox_.NoteChange();
+  changes_.Note({.view = true});
 }
 
 void Requests::HoldLastTries(Instant now) {
@@ -238,7 +238,7 @@ void Requests::Admit(Instant now, bool last_tries) {
     const size_t again = active.is_paused ? session.tokens.size() - session.completed : 0;
     active.turn_limit = options_.turn_rows + 2 * again;
     InvalidateSessions(released);
-    outbox_.NoteChange();
+    changes_.Note({.view = true});
   }
 }
 
@@ -367,7 +367,7 @@ void Requests::Doubt(Instant since, const std::string& problem, Instant now) {
   for (const uint32_t id : removed) sessions_.Remove(id);
   InvalidateSessions(removed);
   for (const RequestId id : failed) Fail(*sessions_.FindRequest(id), error, now);
-  outbox_.NoteChange();
+  changes_.Note({.view = true});
 }
 
 void Requests::Finish(const ActiveRequest& active, FinishReason reason, std::optional<Error> error,
@@ -385,7 +385,7 @@ void Requests::Finish(const ActiveRequest& active, FinishReason reason, std::opt
                             active.cached_prompt_tokens, active.generated_tokens,
                             options_.loss_limit ? std::optional(active.lost_groups) : std::nullopt,
                             over_share});
-  outbox_.NoteChange();
+  changes_.Note({.view = true});
 }
 
 void Requests::EndSession(Session& session, FinishReason reason, std::optional<Error> error,

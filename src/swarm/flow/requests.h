@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "base/result.h"
+#include "swarm/changes.h"
 #include "swarm/flow/fair_queue.h"
 #include "swarm/flow/pipeline.h"
 #include "swarm/flow/session.h"
@@ -29,8 +30,13 @@ struct RequestCounts {
 class Requests {
  public:
   // Keeps references; all outlive it.
-  Requests(const CoreOptions& options, Roster& roster, SessionTable& sessions, Outbox& outbox)
-      : options_(options), roster_(roster), sessions_(sessions), outbox_(outbox) {}
+  Requests(const CoreOptions& options, Roster& roster, SessionTable& sessions, Changes& changes,
+           Outbox& outbox)
+      : options_(options),
+        roster_(roster),
+        sessions_(sessions),
+        changes_(changes),
+        outbox_(outbox) {}
 
   // Queues the request, or ends it at once with a clear error.
   void Submit(Request request, Instant now);
@@ -101,6 +107,7 @@ class Requests {
   const CoreOptions& options_;
   Roster& roster_;
   SessionTable& sessions_;
+  Changes& changes_;
   Outbox& outbox_;
   FairQueue queue_;
   uint32_t last_tries_ = 0;  // requests with last_try

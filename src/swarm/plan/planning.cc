@@ -48,17 +48,18 @@ StartPlanning PlanningJob(const Costs& costs, std::vector<planner::WorkerMetrics
 
 Planning::Planning(const CoreOptions& options, const Costs& costs, Roster& roster,
                    Lifecycle& lifecycle, const Probation& probation, const Checks& checks,
-                   Outbox& outbox)
+                   Changes& changes, Outbox& outbox)
     : options_(options),
       costs_(costs),
       roster_(roster),
       lifecycle_(lifecycle),
       probation_(probation),
       checks_(checks),
+      changes_(changes),
       outbox_(outbox) {}
 
 void Planning::Want(Instant at) {
-  want_at_ = want_at_ ? std::min(*want_at_, at) : at;
+  changes_.Note({.plan_at = at});
 }
 
 void Planning::OnWorkerGone(WorkerId worker, Instant now) {
@@ -66,7 +67,7 @@ void Planning::OnWorkerGone(WorkerId worker, Instant now) {
     whole_on_.reset();
     Want(now);
   }
-  NoteRosterChange();
+  changes_.Note({.standbys = true});
   if (wants_steady_) {
     steady_more_ = 0;
     Want(now);
@@ -237,7 +238,7 @@ void Planning::SetSteady(bool wanted, Instant now) {
   steady_.clear();
   job_.reset();
   if (wanted && lifecycle_.staged()) lifecycle_.DropStaged(now);
-  NoteRosterChange();
+  changes_.Note({.standbys = true});
   Want(now);
 }
 
@@ -324,24 +325,26 @@ void Planning::Settle(Instant now) {
     Want(now);
   }
   if (IsBlocked()) return;
-  if (!want_at_ && lifecycle_.active() && now >= last_search_ + options_.timeouts.replan_interval)
-    want_at_ = now;
-  if (want_at_ && now >= *want_at_) {
+  if (!changes_.plan_at() && lifecycle_.active() &&
+      now >= last_search_ + options_.timeouts.replan_interval)
+    Want(now);
+  if (changes_.plan_at() && now >= *changes_.plan_at()) {
     const auto hole = HoleToFill();
     if (!hole)
       StartSearch(now);
     else if (!lifecycle_.staged())
       StartRepair(*hole, {}, now);
   }
-  if (standbys_wanted_ && !job_ && lifecycle_.serves() && !lifecycle_.staged()) ChooseStandbys(now);
+  if (changes_.standbys() && !job_ && lifecycle_.serves() && !lifecycle_.staged())
+    ChooseStandbys(now);
 }
 
 std::optional<Instant> Planning::next_timer() const {
   if (waits_until_) return waits_until_;
   if (IsBlocked()) return std::nullopt;
-  if (want_at_) {
+  if (changes_.plan_at()) {
     // What is staged fills the hole, or is dropped: both are events.
-    return lifecycle_.staged() && HoleToFill() ? std::nullopt : want_at_;
+    return lifecycle_.staged() && HoleToFill() ? std::nullopt : changes_.plan_at();
   }
   if (!lifecycle_.active()) return newcomers_at_;
   const Instant again = last_search_ + options_.timeouts.replan_interval;
@@ -360,7 +363,8 @@ bool Planning::MayDoubt(const Worker& worker) const {
 }
 
 bool Planning::WantsDoubtfulSearch(const Job& job) const {
-  if (job.doubtful || want_at_ || lifecycle_.serves() || lifecycle_.staged()) return false;
+  if (job.doubtful || changes_.plan_at() || lifecycle_.serves() || lifecycle_.staged())
+    return false;
   return std::any_of(job.workers.begin(), job.workers.end(),
                      [this](WorkerId id) { return MayDoubt(*roster_.Find(id)); });
 }
@@ -397,7 +401,7 @@ void Planning::StartSearch(Instant now, bool doubtful, LayerForm form) {
     if (doubtful && MayDoubt(worker)) metrics.back().weight_factor = worker.offer.weight_factor;
   }
   job.doubtful = doubtful;
-  want_at_.reset();
+  changes_.TakePlan();
   last_search_ = now;
   if (job.workers.empty() && !other_) return OnNothingFound({}, job, now);
   if (job.workers.empty()) return Decide({}, std::move(job), now);
@@ -460,7 +464,7 @@ void Planning::StartRepair(LayerSpan hole, std::vector<PlanStage> filling, Insta
     job.workers.push_back(id);
   }
   if (job.workers.empty()) return StartSearch(now);
-  want_at_.reset();
+  changes_.TakePlan();
   job.filling = std::move(filling);
   StartPlanning start = PlanningJob(costs_, std::move(metrics), Context(now), job.form);
   start.repair = std::move(problem);
@@ -574,7 +578,7 @@ void Planning::OnRepairFound(const planner::PlanOutcome& outcome, Job job, Insta
     return StartSearch(now);  // with other cuts
   }
   lifecycle_.Stage(std::move(*next), now);
-  NoteRosterChange();
+  changes_.Note({.standbys = true});
   Want(now + options_.timeouts.join_debounce);
 }
 
@@ -584,7 +588,7 @@ void Planning::OnRepairFound(const planner::PlanOutcome& outcome, Job job, Insta
 // cost for a byte is that of compute, C / W. Then workers of the plan, in what their own stage
 // leaves free. A spare that is smaller than every stage holds a part of one.
 void Planning::ChooseStandbys(Instant now) {
-  standbys_wanted_ = false;
+  changes_.TakeStandbys();
   const SwarmPlan& active = *lifecycle_.active();
   std::vector<Worker*> holders;
   for (const bool spare : {true, false})
@@ -674,9 +678,9 @@ void Planning::RunWholeOn(Worker& worker, bool wanted, Instant now) {
   else
     whole_on_.reset();
   job_.reset();  // what is being looked for is not wanted any more
-  NoteRosterChange();
+  changes_.Note({.standbys = true});
   Want(now);
-  outbox_.NoteChange();
+  changes_.Note({.view = true});
 }
 
 void Planning::TellWhole(Instant now) {
@@ -740,7 +744,7 @@ void Planning::Consider(const planner::Plan& plan, const Job& job, Instant now) 
   }
   if (!accepted) return;
   NoteWaits(next, now);
-  NoteRosterChange();
+  changes_.Note({.standbys = true});
   lifecycle_.Stage(std::move(next), now);
 }
 

@@ -26,12 +26,8 @@ class Planning {
  public:
   // Keeps references; all outlive it.
   Planning(const CoreOptions& options, const Costs& costs, Roster& roster, Lifecycle& lifecycle,
-           const Probation& probation, const Checks& checks, Outbox& outbox);
+           const Probation& probation, const Checks& checks, Changes& changes, Outbox& outbox);
 
-  // A plan is wanted at `at` or before.
-  void Want(Instant at);
-  // Other standbys than the last ones may be better.
-  void NoteRosterChange() { standbys_wanted_ = true; }
   // Positions that a new plan would have to compute again, of sessions that somebody waits for.
   void SetLiveRows(uint64_t rows) { live_rows_ = rows; }
   // Of steps, as measured (MeanError).
@@ -70,7 +66,7 @@ class Planning {
   void Settle(Instant now);
   std::optional<Instant> next_timer() const;
 
-  bool under_way() const { return job_.has_value() || want_at_.has_value(); }
+  bool under_way() const { return job_.has_value() || changes_.plan_at().has_value(); }
   // Of the last search that found no plan: why, in a sentence for people, and what is missing.
   // Empty after success.
   const std::string& problem() const { return problem_; }
@@ -92,6 +88,8 @@ class Planning {
     std::vector<PlanStage> filling;
   };
 
+  // A plan is wanted at `at` or before.
+  void Want(Instant at);
   bool MayCompute(const Worker& worker, LayerForm form, Instant now) const;
   bool IsEligible(const Worker& worker, LayerForm form, Instant now) const;
   bool IsNewcomer(const Worker& worker, Instant now) const;
@@ -162,6 +160,7 @@ class Planning {
   Lifecycle& lifecycle_;
   const Probation& probation_;
   const Checks& checks_;
+  Changes& changes_;
   Outbox& outbox_;
   std::optional<Job> job_;
   // What was found of whole layers, while hubs are looked for.
@@ -171,10 +170,9 @@ class Planning {
   };
   std::optional<Found> other_;
   WorkId next_work_ = 1;
-  std::optional<Instant> want_at_, waits_until_;
+  std::optional<Instant> waits_until_;
   Instant last_search_;
   std::optional<Instant> newcomers_at_;  // when the next of them may be planned with
-  bool standbys_wanted_ = false;
   uint64_t live_rows_ = 0;
   std::optional<double> running_error_;
   Lifetimes lifetimes_;

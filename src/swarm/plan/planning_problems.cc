@@ -26,7 +26,7 @@ void Planning::TellWhoCannotLoad() {
 }
 
 void Planning::OnNothingFound(const planner::PlanOutcome& outcome, const Job& job, Instant now) {
-  outbox_.NoteChange();
+  changes_.Note({.view = true});
   if (AskTheSlow(now)) return;
   missing_memory_bytes_ = outcome.missing_memory_bytes;
   covered_end_ = 0;

@@ -69,7 +69,7 @@ void WholeWishes::OnWish(Worker& worker, const wire::RunHere& wish, Instant now)
   NoteTime(worker.probation_key, now);
   asked_[worker.id] = now + options_.timeouts.consent_limit;
   worker.told.whole_asked = true;
-  outbox_.NoteChange();
+  changes_.Note({.view = true});
   planning_.TellWhole(worker,
                       "The swarm's owner is asked on its page, /swarm, and has " +
                           SecondsOf(options_.timeouts.consent_limit) + " to agree.",
@@ -87,7 +87,7 @@ void WholeWishes::OnConsent(WorkerId id, bool allowed, Instant now) {
 
 void WholeWishes::End(Worker& worker, const std::string& message, Instant now) {
   worker.told.whole_asked = false;
-  outbox_.NoteChange();
+  changes_.Note({.view = true});
   if (!message.empty()) planning_.TellWhole(worker, message, now);
 }
 

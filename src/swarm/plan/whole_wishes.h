@@ -20,8 +20,13 @@ namespace weft::swarm {
 class WholeWishes {
  public:
   WholeWishes(const CoreOptions& options, Roster& roster, Checks& checks, Planning& planning,
-              Outbox& outbox)
-      : options_(options), roster_(roster), checks_(checks), planning_(planning), outbox_(outbox) {}
+              Changes& changes, Outbox& outbox)
+      : options_(options),
+        roster_(roster),
+        checks_(checks),
+        planning_(planning),
+        changes_(changes),
+        outbox_(outbox) {}
 
   // The worker is told in any case.
   void OnWish(Worker& worker, const wire::RunHere& wish, Instant now);
@@ -43,6 +48,7 @@ class WholeWishes {
   Roster& roster_;
   Checks& checks_;
   Planning& planning_;
+  Changes& changes_;
   Outbox& outbox_;
   std::map<std::string, Instant> last_;  // when a device was let ask last
   std::map<WorkerId, Instant> asked_;    // the owner, until then

@@ -15,7 +15,7 @@ Error Illegal(std::string message) {
 
 void Lifecycle::Changed() {
   ++version_;
-  outbox_.NoteChange();
+  changes_.Note({.view = true});
 }
 
 bool Lifecycle::IsPlanned(BindingId binding) const {

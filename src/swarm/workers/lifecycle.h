@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "swarm/changes.h"
 #include "swarm/options.h"
 #include "swarm/outbox.h"
 #include "swarm/plan_state.h"
@@ -29,8 +30,9 @@ namespace weft::swarm {
 class Lifecycle {
  public:
   // Keeps references; all outlive it.
-  Lifecycle(const CoreOptions& options, const Costs& costs, Roster& roster, Outbox& outbox)
-      : options_(options), costs_(costs), roster_(roster), outbox_(outbox) {}
+  Lifecycle(const CoreOptions& options, const Costs& costs, Roster& roster, Changes& changes,
+            Outbox& outbox)
+      : options_(options), costs_(costs), roster_(roster), changes_(changes), outbox_(outbox) {}
 
   // Makes `plan` the staged one in place of any other. Bindings that its workers have already for
   // the same layers are taken over. REQUIRES: its workers are in the roster and ready, no holes.
@@ -116,6 +118,7 @@ class Lifecycle {
   const CoreOptions& options_;
   const Costs& costs_;
   Roster& roster_;
+  Changes& changes_;
   Outbox& outbox_;
   std::optional<SwarmPlan> active_, staged_;
   std::optional<SwarmPlan> restored_;  // as Restore was given it

@@ -96,8 +96,9 @@ class LifecycleTest : public testing::Test {
   const CoreOptions options_ = TestOptions();
   const Costs costs_{options_};
   Roster roster_;
+  Changes changes_;
   Outbox outbox_;
-  Lifecycle lifecycle_{options_, costs_, roster_, outbox_};
+  Lifecycle lifecycle_{options_, costs_, roster_, changes_, outbox_};
   Instant now_{1'000'000};
 };
 

@@ -194,7 +194,7 @@ void Measuring::Start(Worker& worker, const MeasureRanges& ranges, std::optional
     Ask(worker, now);
   else
     lifecycle_.Download(worker, ranges.first, ranges.end);
-  outbox_.NoteChange();
+  changes_.Note({.view = true});
 }
 
 void Measuring::Ask(Worker& worker, Instant now) {
@@ -299,7 +299,7 @@ void Measuring::GiveUp(Worker& worker, Instant now) {
     job.tried = true;
   }
   lifecycle_.Retire(worker);
-  outbox_.NoteChange();
+  changes_.Note({.view = true});
 }
 
 std::optional<Instant> Measuring::next_timer() const {

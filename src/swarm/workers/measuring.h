@@ -14,12 +14,13 @@ namespace weft::swarm {
 class Measuring {
  public:
   Measuring(const CoreOptions& options, const Costs& costs, Roster& roster, Lifecycle& lifecycle,
-            Checks& checks, Outbox& outbox)
+            Checks& checks, Changes& changes, Outbox& outbox)
       : options_(options),
         costs_(costs),
         roster_(roster),
         lifecycle_(lifecycle),
         checks_(checks),
+        changes_(changes),
         outbox_(outbox) {}
 
   // Starts what may start. `calm`: the swarm serves, or cannot serve for now, and no plan is on its
@@ -55,6 +56,7 @@ class Measuring {
   Roster& roster_;
   Lifecycle& lifecycle_;
   Checks& checks_;
+  Changes& changes_;
   Outbox& outbox_;
   uint64_t requests_ = 0;  // that have ended
 };
