@@ -35,6 +35,7 @@ State::State(CoreOptions core_options)
       lifecycle(options, costs, roster, changes, outbox),
       popularity(options.model, options.popularity),
       experts(options, costs, roster, lifecycle, probation, popularity, changes, outbox),
+      hub_reports(options, costs, roster, popularity, changes),
       planning(options, costs, roster, lifecycle, probation, checks, changes, outbox),
       wishes(options, roster, checks, planning, changes, outbox),
       measuring(options, costs, roster, lifecycle, checks, changes, outbox),
@@ -334,9 +335,9 @@ Status State::OnControl(Worker& worker, const wire::pb::WorkerMessage& message) 
     case Kind::kGroupsLost:
       return OnGroupsLost(worker, message.groups_lost());
     case Kind::kLossReport:
-      return OnLossReport(worker, message.loss_report());
+      return hub_reports.OnLossReport(worker, message.loss_report());
     case Kind::kHolderStats:
-      return OnHolderStats(worker, message.holder_stats());
+      return hub_reports.OnHolderStats(worker, message.holder_stats(), now);
     case Kind::kFailed:
       // Of what was dropped, or of nothing: no failure of anything.
       if (!is_answer && worker.Find(message.failed().epoch()) == nullptr &&
@@ -565,6 +566,13 @@ bool State::RestoreMemory() {
   return restored;
 }
 
+Status State::OnGroupsLost(Worker& worker, const wire::pb::GroupsLost& lost) {
+  ASSIGN_OR_RETURN(const std::vector<LostGroups> losses, pipeline.OnGroupsLost(worker, lost));
+  for (const LostGroups& loss : losses)
+    if (Session* session = sessions.Find(loss.session)) requests.NoteLost(*session, loss.groups);
+  return OkStatus();
+}
+
 Status State::OnGeneration(Worker& worker, const Slice& message) {
   ASSIGN_OR_RETURN(const wire::GenerationFrame frame, wire::DecodeGeneration(message.bytes()));
   if (const auto* run_here = std::get_if<wire::RunHere>(&frame)) {
@@ -664,7 +672,7 @@ void State::Forget(WorkerId id, bool returns) {
     planning.lifetimes().NoteLost(worker.probation_key, now);
   if (returns) absences.Note(worker, now + options.timeouts.resume_limit);
   roster.Remove(id);
-  ForgetTimesOf(id);
+  hub_reports.ForgetTimesOf(id);
   lifecycle.OnWorkerGone(id, now);
   planning.OnWorkerGone(id, now);
   wishes.OnWorkerGone(id);

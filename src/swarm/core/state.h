@@ -8,6 +8,7 @@
 #include "swarm/changes.h"
 #include "swarm/events.h"
 #include "swarm/experts/experts.h"
+#include "swarm/experts/hub_reports.h"
 #include "swarm/experts/popularity.h"
 #include "swarm/flow/pipeline.h"
 #include "swarm/flow/requests.h"
@@ -60,17 +61,8 @@ struct State {
   void EndDenied();
   void PutAside(Worker& worker, const std::string& problem);
 
-  // What a hub's layers had to do without (state_losses.cc).
-  Status OnGroupsLost(Worker& worker, const wire::pb::GroupsLost& lost);
-  Status OnLossReport(Worker& worker, const wire::pb::LossReport& report);
-
   // What checks came to (state_checks.cc).
   void OnVerdicts();
-
-  // What hubs tell of holders (state_holders.cc).
-  Status OnHolderStats(const Worker& hub, const wire::pb::HolderStats& stats);
-  Status CheckRoutes(const wire::pb::HolderStats& stats) const;
-  void ForgetTimesOf(WorkerId hub);
 
   // After every event: brings what follows from the new state under way. Frames come many times for
   // each token, so that what follows from them alone never walks over all workers.
@@ -111,6 +103,7 @@ struct State {
   Status OnDownloadProgress(Worker& worker, const wire::pb::DownloadProgress& progress);
   Status OnLayerDownloaded(Worker& worker, const wire::pb::LayerDownloaded& downloaded);
   Status OnFailed(Worker& worker, const wire::pb::Failed& failed);
+  Status OnGroupsLost(Worker& worker, const wire::pb::GroupsLost& lost);
   Status OnResult(Worker& worker, const Slice& frame);
   Status OnGeneration(Worker& worker, const Slice& message);
   void OnWrongShards(Worker& worker);
@@ -155,6 +148,7 @@ struct State {
   Lifecycle lifecycle;
   Popularity popularity;
   Experts experts;
+  HubReports hub_reports;
   Planning planning;
   WholeWishes wishes;
   Measuring measuring;

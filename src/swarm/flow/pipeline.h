@@ -43,6 +43,12 @@ struct GeneratedTokens {
   bool live = false;  // the session still wants it
 };
 
+// What a session's rows of a step had to do without.
+struct LostGroups {
+  uint32_t session = 0;
+  uint32_t groups = 0;
+};
+
 struct TrafficCounts {
   uint64_t bytes_sent = 0, bytes_received = 0;  // whole data frames
 };
@@ -90,6 +96,10 @@ class Pipeline {
 
   // Some tokens of one of the worker's Generates. Errors as OnResult's.
   Result<GeneratedTokens> OnTokens(Worker& worker, const wire::Tokens& tokens, Instant now);
+
+  // Neuron groups that a step of a hub had to do without. An error: no step was to lose any, or so
+  // many.
+  Result<std::vector<LostGroups>> OnGroupsLost(Worker& worker, const wire::pb::GroupsLost& lost);
 
   // Tells the host how long a message of a worker may be now (SetMessageLimit), where that changed.
   void LimitMessages(Worker& worker);

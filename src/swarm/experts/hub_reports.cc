@@ -1,7 +1,9 @@
-// What hubs say of those who hold experts for them: added up, and kept to be shown.
+#include "swarm/experts/hub_reports.h"
+
 #include <algorithm>
 
-#include "swarm/core/state.h"
+#include "wire/datagram.h"
+#include "wire/group_sums.h"
 #include "wire/holder_stats.h"
 
 namespace weft::swarm {
@@ -38,18 +40,22 @@ void Add(const Told& told, HolderCounts& counts) {
   counts.received_bytes += told.received_bytes();
 }
 
+bool IsShare(double share) {
+  return share >= 0 && share <= 1;  // not where it is no number
+}
+
 }  // namespace
 
 // Layers by rising number, experts that they have.
-Status State::CheckRoutes(const wire::pb::HolderStats& stats) const {
+Status HubReports::CheckRoutes(const wire::pb::HolderStats& stats) const {
   std::optional<uint32_t> last;
   for (const auto& routes : stats.routes()) {
     if (last && routes.layer() <= *last)
       return Error(ErrorCode::kInvalidData,
                    "HolderStats do not name layers of routes by rising number.");
     last = routes.layer();
-    if (routes.layer() >= costs.layer_count() ||
-        routes.times_size() > static_cast<int>(options.model.layers[routes.layer()].expert_count))
+    if (routes.layer() >= costs_.layer_count() ||
+        routes.times_size() > static_cast<int>(options_.model.layers[routes.layer()].expert_count))
       return Error(ErrorCode::kInvalidData,
                    "HolderStats tell of routes to " + std::to_string(routes.times_size()) +
                        " experts of layer " + std::to_string(routes.layer()) +
@@ -60,14 +66,15 @@ Status State::CheckRoutes(const wire::pb::HolderStats& stats) const {
 
 // A message may be under way when a holder goes, or when the hub becomes none: of those it is
 // passed over.
-Status State::OnHolderStats(const Worker& hub, const wire::pb::HolderStats& stats) {
+Status HubReports::OnHolderStats(const Worker& hub, const wire::pb::HolderStats& stats,
+                                 Instant now) {
   const auto wrong = [](const std::string& what) {
     return Error(ErrorCode::kInvalidData, "HolderStats " + what + ".");
   };
   if (!hub.experts.was_hub) return wrong("came from a worker that never was a hub");
-  if (stats.holders_size() > static_cast<int>(options.worker_limit))
+  if (stats.holders_size() > static_cast<int>(options_.worker_limit))
     return wrong("names " + std::to_string(stats.holders_size()) + " holders, expected at most " +
-                 std::to_string(options.worker_limit));
+                 std::to_string(options_.worker_limit));
   uint32_t last = 0;
   for (const Told& told : stats.holders()) {
     if (told.peer() <= last) return wrong("does not name holders by rising number");
@@ -77,24 +84,36 @@ Status State::OnHolderStats(const Worker& hub, const wire::pb::HolderStats& stat
   }
   TRY(CheckRoutes(stats));
   for (const auto& routes : stats.routes())
-    if (popularity.Has(routes.layer()))
-      popularity.Note(routes.layer(),
-                      {routes.times().data(), static_cast<size_t>(routes.times_size())});
-  if (popularity.Review(now)) changes.Note({.experts = true});
+    if (popularity_.Has(routes.layer()))
+      popularity_.Note(routes.layer(),
+                       {routes.times().data(), static_cast<size_t>(routes.times_size())});
+  if (popularity_.Review(now)) changes_.Note({.experts = true});
   for (const Told& told : stats.holders()) {
-    Worker* holder = roster.Find(told.peer());
+    Worker* holder = roster_.Find(told.peer());
     if (holder == nullptr || !holder->experts.was_holder) continue;
     Add(told, holder->experts.counts);
     holder->experts.times[hub.id] = {told.p50_us() * 1e-3, told.slowest_us() * 1e-3,
                                      told.queue_us() * 1e-3};
   }
-  changes.Note({.view = true});
+  changes_.Note({.view = true});
   return OkStatus();
 }
 
-// Who asks nobody any more has no times.
-void State::ForgetTimesOf(WorkerId hub) {
-  for (auto& [id, worker] : roster) worker.experts.times.erase(hub);
+Status HubReports::OnLossReport(Worker& hub, const wire::pb::LossReport& report) {
+  const bool shares = std::all_of(report.lines().begin(), report.lines().end(),
+                                  [](const auto& line) { return IsShare(line.loss()); });
+  if (!options_.loss_limit || !hub.experts.was_hub || !shares || !IsShare(report.share()) ||
+      !IsShare(report.fell_at()) || report.lines_size() > static_cast<int>(options_.worker_limit) ||
+      report.dropped_size() != static_cast<int>(wire::kDatagramFaults) ||
+      report.fragments_size() != static_cast<int>(wire::kSumsOutcomes))
+    return Error(ErrorCode::kInvalidData, "A LossReport came that is none.");
+  hub.experts.losses = report;
+  changes_.Note({.view = true});
+  return OkStatus();
+}
+
+void HubReports::ForgetTimesOf(WorkerId hub) {
+  for (auto& [id, worker] : roster_) worker.experts.times.erase(hub);
 }
 
 }  // namespace weft::swarm
