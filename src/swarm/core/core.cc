@@ -13,7 +13,7 @@ Core& Core::operator=(Core&&) noexcept = default;
 std::vector<Action> Core::Handle(const Event& event, Instant now) {
   CHECK(now >= state_->now, "time went backwards");
   state_->now = now;
-  if (!state_->is_restored) state_->Restore();
+  if (!state_->placements.is_restored()) state_->placements.Restore(now);
   if (state_->PassOn(event)) return state_->TakeActions();
   std::visit([this](const auto& e) { state_->On(e); }, event);
   state_->Settle(std::holds_alternative<WorkerData>(event));
@@ -37,11 +37,11 @@ std::optional<RequestProgress> Core::progress(RequestId request) const {
 }
 
 Placement Core::placement() const {
-  return state_->MakePlacement();
+  return state_->placements.Take(state_->now);
 }
 
 uint64_t Core::placement_version() const {
-  return state_->placement_version();
+  return state_->placements.version(state_->now);
 }
 
 CoreSizes Core::sizes() const {

@@ -43,7 +43,9 @@ State::State(CoreOptions core_options)
       health(options, roster, outbox),
       requests(options, roster, sessions, changes, outbox),
       view({options, costs, roster, lifecycle, planning, wishes, experts, sessions, pipeline,
-            requests}) {
+            requests}),
+      placements({options, costs, roster, popularity, sessions, lifecycle, planning, measuring,
+                  checks, outbox}) {
   CHECK(options.context_length >= 1 && options.session_count >= 1 && options.failure_limit >= 1);
   CHECK(options.model.vocabulary >= 1 && options.model.hidden_columns >= 1);
   CHECK(options.prefill_chunk_rows >= 1);
@@ -154,7 +156,7 @@ void State::On(const TimerFired&) {
     }
   OnVerdicts();
   for (const WorkerId late : health.TakeLate(now)) lifecycle.Relieve(late);
-  if (absences.Expire(now)) UpdatePipeline();
+  if (placements.Expire(now)) UpdatePipeline();
   requests.EndOverdue(now);
   wishes.EndOverdue(now);
   if (lifecycle.DownloadOverdue(now)) {
@@ -257,7 +259,7 @@ void State::UpdatePipeline() {
         if (!stage.IsHole()) session->Track(stage.bound());
     session->Forget([this](const StageProgress& stage) {
       const Worker* worker = roster.Find(stage.worker);
-      if (absences.Holds(stage.binding)) return false;
+      if (placements.Holds(stage.binding)) return false;
       return worker == nullptr || worker->Find(stage.binding) == nullptr;
     });
   }
@@ -273,7 +275,7 @@ std::optional<Instant> State::FindTimer() const {
   consider(measuring.next_timer());
   consider(lifecycle.next_timer());
   consider(probation.next_return());
-  consider(absences.next_timer());
+  consider(placements.next_timer());
   consider(requests.next_timer());
   consider(wishes.next_timer());
   for (const auto& [id, worker] : roster) {
@@ -357,7 +359,7 @@ void State::OnConnect(Worker& worker, const wire::pb::Connect& connect) {
   Result<Offer> offer = CheckConnect(connect, options);
   if (offer.ok() && roster.ready_count() >= options.worker_limit) offer = NoRoom();
   // Whoever comes back is no newcomer.
-  if (offer.ok() && !worker.network.empty() && !absences.Knows(offer->device_id) &&
+  if (offer.ok() && !worker.network.empty() && !placements.Expects(offer->device_id) &&
       !joins.TryJoin(worker.network, now))
     offer = Error(ErrorCode::kUnavailable,
                   "More than " + std::to_string(options.joins_at_once) +
@@ -376,9 +378,8 @@ void State::OnConnect(Worker& worker, const wire::pb::Connect& connect) {
   worker.memory.limit = worker.offer.memory_bytes;
   for (const uint32_t layer : worker.offer.cached_layers)
     worker.layers.NoteCached({layer, layer + 1});
-  Resume(worker, connect);
+  placements.OnConnect(worker, connect, now);
   planning.lifetimes().NoteJoined(worker.probation_key, now);
-  NoteReturn(worker.offer.device_id);
   health.Ping(worker, now);
   const bool is_waited_for = sessions.active_count() > 0 && !lifecycle.serves();
   const Duration debounce =
@@ -400,84 +401,6 @@ void State::OnLeaving(Worker& worker, const wire::pb::Leaving& leaving) {
   // Who stands by with its layers takes over at once; else they are loaded elsewhere while it goes
   // on.
   if (!lifecycle.Relieve(worker.id)) changes.Note({.plan_at = now});
-}
-
-void State::Resume(Worker& worker, const wire::pb::Connect& connect) {
-  auto absence = absences.Take(worker.offer.device_id);
-  if (!absence) {
-    if (connect.held_size() > 0) outbox.Control(worker.id).mutable_release();
-    return;
-  }
-  const double weight_factor = worker.memory.weight_factor;
-  worker.times = absence->times;
-  worker.times.latency_us.Clear();
-  worker.times.pong_us.Clear();
-  worker.measure.tried = absence->measured;
-  if (absence->check == CheckState::kPassed && !worker.trusted)
-    worker.check.state = CheckState::kPassed;
-  std::vector<Binding> held;
-  for (const wire::pb::HeldBinding& claim : connect.held()) {
-    const auto known = std::find_if(
-        absence->bindings.begin(), absence->bindings.end(), [&](const Binding& binding) {
-          return binding.id == claim.epoch() && binding.stage == claim.stage() &&
-                 binding.layers ==
-                     LayerSpan{claim.layers().first(), claim.layers().end(), binding.layers.form};
-        });
-    if (known == absence->bindings.end() || claim.sessions_size() != claim.positions_size())
-      continue;
-    held.push_back(*known);
-    // Of what it says that it holds, only what it has answered is known to be of these tokens: a
-    // frame that went back and was lost with the line has left older ones behind it.
-    for (const auto& session : sessions.sessions()) {
-      StageProgress* progress = session->Find(known->id);
-      if (progress == nullptr) continue;
-      uint32_t positions = 0;
-      for (int i = 0; i < claim.sessions_size(); ++i)
-        if (claim.sessions(i) == session->id) positions = claim.positions(i);
-      progress->worker = worker.id;
-      progress->held = std::min(positions, progress->held);
-      progress->sent = positions;  // it may have gone beyond what it has answered
-      session->RewindStage(*progress, progress->held);
-    }
-  }
-  if (!held.empty()) {
-    worker.memory.weight_factor = absence->memory.weight_factor;
-    worker.memory.reported_bytes = absence->memory.reported_bytes;
-    lifecycle.Resume(worker, held, now);
-  } else {
-    worker.memory.weight_factor = weight_factor;
-  }
-  EndSessions(worker, connect, held);
-  if (held.size() == static_cast<size_t>(connect.held_size())) return;
-  // The rest means nothing any more.
-  auto& message = outbox.Control(worker.id);
-  if (held.empty()) {
-    message.mutable_release();
-    return;
-  }
-  for (const Binding& binding : held) {
-    auto& range = *message.mutable_retire()->add_keep();
-    range.set_first(binding.layers.first);
-    range.set_end(binding.layers.end);
-    message.mutable_retire()->add_epochs(binding.id);
-  }
-}
-
-void State::EndSessions(Worker& worker, const wire::pb::Connect& connect,
-                        const std::vector<Binding>& held) {
-  const auto is_ours = [&](uint32_t id) {
-    Session* session = sessions.Find(id);
-    return session != nullptr && std::any_of(held.begin(), held.end(), [&](const Binding& binding) {
-             return session->Find(binding.id) != nullptr;
-           });
-  };
-  std::set<uint32_t> ended;
-  for (const wire::pb::HeldBinding& claim : connect.held())
-    for (const uint32_t session : claim.sessions())
-      if (!is_ours(session)) ended.insert(session);
-  if (ended.empty()) return;
-  auto& message = *outbox.Control(worker.id).mutable_invalidate_sessions();
-  for (const uint32_t session : ended) message.add_sessions(session);
 }
 
 Status State::OnDownloadProgress(Worker& worker, const wire::pb::DownloadProgress& progress) {
@@ -670,7 +593,7 @@ void State::Forget(WorkerId id, bool returns) {
     planning.lifetimes().NoteLeft(worker.probation_key, now);
   else if (worker.ready)
     planning.lifetimes().NoteLost(worker.probation_key, now);
-  if (returns) absences.Note(worker, now + options.timeouts.resume_limit);
+  if (returns) placements.NoteGone(worker, now);
   roster.Remove(id);
   hub_reports.ForgetTimesOf(id);
   lifecycle.OnWorkerGone(id, now);

@@ -2,10 +2,10 @@
 // its own header.
 #pragma once
 
-#include <set>
 #include <string>
 
 #include "swarm/changes.h"
+#include "swarm/core/placement_book.h"
 #include "swarm/events.h"
 #include "swarm/experts/experts.h"
 #include "swarm/experts/hub_reports.h"
@@ -18,7 +18,6 @@
 #include "swarm/plan/whole_wishes.h"
 #include "swarm/snapshot.h"
 #include "swarm/view/swarm_view.h"
-#include "swarm/workers/absences.h"
 #include "swarm/workers/checks.h"
 #include "swarm/workers/costs.h"
 #include "swarm/workers/health.h"
@@ -78,14 +77,8 @@ struct State {
   std::optional<Instant> next_timer() const { return timer; }
   std::optional<Instant> FindTimer() const;
   Snapshot MakeSnapshot(Instant at) const {
-    return view.Take({package_problem, awaited.size()}, at);
+    return view.Take({package_problem, placements.awaited_count()}, at);
   }
-
-  // What a restart needs, and what came of it (CoreOptions::restored).
-  Placement MakePlacement() const;
-  uint64_t placement_version() const;
-  void Restore();
-  void NoteReturn(const std::string& device);
 
   // Messages of a worker that has connected properly; an error closes the connection.
   Status OnControl(Worker& worker, const wire::pb::WorkerMessage& message);
@@ -93,13 +86,6 @@ struct State {
   void Refuse(WorkerId id, const Error& why);
   void OnConnect(Worker& worker, const wire::pb::Connect& connect);
   void OnLeaving(Worker& worker, const wire::pb::Leaving& leaving);
-  // What the worker has kept of an earlier connection, by `held`, is used again.
-  void Resume(Worker& worker, const wire::pb::Connect& connect);
-  // Of what it has kept: sessions that ended while it was away, and those that another start of the
-  // server gave the same number, where the record of that start was lost. None of the bindings that
-  // are used again has rows of them.
-  void EndSessions(Worker& worker, const wire::pb::Connect& connect,
-                   const std::vector<Binding>& held);
   Status OnDownloadProgress(Worker& worker, const wire::pb::DownloadProgress& progress);
   Status OnLayerDownloaded(Worker& worker, const wire::pb::LayerDownloaded& downloaded);
   Status OnFailed(Worker& worker, const wire::pb::Failed& failed);
@@ -141,7 +127,6 @@ struct State {
   Outbox outbox;
   Roster roster;
   Probation probation;
-  Absences absences;
   Joins joins;
   Checks checks;
   SessionTable sessions;
@@ -156,6 +141,7 @@ struct State {
   Health health;
   Requests requests;
   SwarmView view;
+  PlacementBook placements;
   std::optional<Instant> timer;
   // Devices that say that the server's layers are damaged, until it is known whether they are.
   struct Accusation {
@@ -166,8 +152,6 @@ struct State {
   std::vector<Accusation> accusations;
   std::optional<LayerSpan> checking;  // CheckLayers is under way
   std::string package_problem;        // what is known to be damaged, for people
-  bool is_restored = false;           // Restore was called: with the first event
-  std::set<std::string> awaited;      // devices of before a restart that held layers
   uint64_t pipeline_version = 0;      // of the lifecycle, when the pipeline was told of it last
   uint64_t settled_requests = 0;      // that had ended when everything was looked at last
   Instant now;

@@ -57,6 +57,8 @@ class Checks {
   // Who vouches for itself: see above.
   void Trust(Worker& worker);
   void OnConnect(Worker& worker);
+  // The device is back, as it was judged before.
+  void Resume(Worker& worker, CheckState before) const;
 
   // Whether plans that serve may be given to it: it is trusted or has passed, or there is nobody
   // who could check it.

@@ -471,7 +471,10 @@ void Lifecycle::TakeBack(const Worker& worker, Instant now) {
   }
 }
 
-void Lifecycle::Resume(Worker& worker, const std::vector<Binding>& held, Instant now) {
+void Lifecycle::Resume(Worker& worker, const std::vector<Binding>& held, const WorkerMemory& before,
+                       Instant now) {
+  worker.memory.weight_factor = before.weight_factor;
+  worker.memory.reported_bytes = before.reported_bytes;
   for (const Binding& binding : held) {
     worker.bindings.push_back(binding);
     worker.bindings.back().standby = true;

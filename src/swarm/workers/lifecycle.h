@@ -78,8 +78,9 @@ class Lifecycle {
   // `plan`: of the core before this one, by the numbers of its bindings, without workers. Its
   // stages are put in as they come back (Resume), until another plan is staged.
   void Restore(SwarmPlan plan, BindingId last_binding);
-  // A worker that came back holds these bindings still.
-  void Resume(Worker& worker, const std::vector<Binding>& held, Instant now);
+  // A worker that came back holds these bindings still, and its memory is used as it was.
+  void Resume(Worker& worker, const std::vector<Binding>& held, const WorkerMemory& before,
+              Instant now);
 
   // Every layer has its worker: answers flow.
   bool serves() const { return active_ && !active_->HasHole(); }

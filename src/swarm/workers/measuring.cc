@@ -119,6 +119,13 @@ bool Measuring::Settle(bool calm, bool idle, uint64_t requests, Instant now) {
   return gave_up;
 }
 
+void Measuring::Resume(Worker& worker, const WorkerTimes& times, bool was_tried) const {
+  worker.times = times;
+  worker.times.latency_us.Clear();
+  worker.times.pong_us.Clear();
+  worker.measure.tried = was_tried;
+}
+
 // Devices get hot, or are used for other things: what was measured is measured again, while nobody
 // waits and with layers that are there.
 bool Measuring::MayMeasure(const Worker& worker, bool idle, Instant now) const {

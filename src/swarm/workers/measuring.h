@@ -27,6 +27,8 @@ class Measuring {
   // way; `idle`: besides, no request is active; `requests`: that have ended. True: somebody turned
   // out to hold too little.
   bool Settle(bool calm, bool idle, uint64_t requests, Instant now);
+  // The device is back: what was measured of it counts, but for its line.
+  void Resume(Worker& worker, const WorkerTimes& times, bool was_tried) const;
   // Whether anything came of it that others should know; an error: nothing was asked, or the answer
   // is malformed.
   Result<bool> OnMeasured(Worker& worker, const wire::pb::Measured& measured, Instant now);
