@@ -21,13 +21,17 @@
 #include "swarm/workers/checks.h"
 #include "swarm/workers/costs.h"
 #include "swarm/workers/health.h"
-#include "swarm/workers/joins.h"
 #include "swarm/workers/lifecycle.h"
 #include "swarm/workers/measuring.h"
+#include "swarm/workers/members.h"
+#include "swarm/workers/package_doubts.h"
 #include "swarm/workers/probation.h"
 #include "swarm/workers/worker.h"
 
 namespace weft::swarm {
+
+// What a worker hears that says something else before Connect.
+inline constexpr const char* kConnectFirst = "The first message was not Connect.";
 
 struct State {
   explicit State(CoreOptions core_options);
@@ -77,17 +81,13 @@ struct State {
   std::optional<Instant> next_timer() const { return timer; }
   std::optional<Instant> FindTimer() const;
   Snapshot MakeSnapshot(Instant at) const {
-    return view.Take({package_problem, placements.awaited_count()}, at);
+    return view.Take({doubts.problem(), placements.awaited_count()}, at);
   }
 
   // Messages of a worker that has connected properly; an error closes the connection.
   Status OnControl(Worker& worker, const wire::pb::WorkerMessage& message);
-  Error NoRoom() const;
-  void Refuse(WorkerId id, const Error& why);
   void OnConnect(Worker& worker, const wire::pb::Connect& connect);
   void OnLeaving(Worker& worker, const wire::pb::Leaving& leaving);
-  Status OnDownloadProgress(Worker& worker, const wire::pb::DownloadProgress& progress);
-  Status OnLayerDownloaded(Worker& worker, const wire::pb::LayerDownloaded& downloaded);
   Status OnFailed(Worker& worker, const wire::pb::Failed& failed);
   Status OnGroupsLost(Worker& worker, const wire::pb::GroupsLost& lost);
   Status OnResult(Worker& worker, const Slice& frame);
@@ -97,14 +97,8 @@ struct State {
   // Layers that did not get onto a device (state_loading.cc).
   void OnLoadFault(Worker& worker, const std::string& code, const std::string& problem,
                    LayerSpan layers);
-  void PauseLoading(Worker& worker, const std::string& problem, bool is_slow);
   void EndSlowRepair();
-  bool ResumeLoading();
   LayerSpan LayersOf(const Worker& worker, BindingId epoch) const;
-
-  // What nobody asked for (state_unasked.cc). An error: it is too much.
-  bool IsAnswer(const Worker& worker, const wire::pb::WorkerMessage& message) const;
-  Status CountUnasked(Worker& worker);
 
   // Closes its connection and goes on without it. `blamed`: it did wrong or refused what it was
   // asked for, which counts against the device; going away, however suddenly, does not.
@@ -114,11 +108,9 @@ struct State {
   // Requests whose steps it was computing when it went.
   void BlameRequests(const Worker& worker);
   void BlameRequests(const Worker& worker, const SentFrame& computing);
-  // It could not hold so much.
-  void LowerMemory(Worker& worker, uint64_t bytes);
-  bool RestoreMemory();
   void NoteFailure(Worker& worker, const std::string& problem);
-  void NoteSuccess(Worker& worker);
+  // No plan counts on it any more, nor on what it holds.
+  void TakeOut(WorkerId id);
   void CheckSlowdown(Worker& worker);
 
   const CoreOptions options;
@@ -127,7 +119,8 @@ struct State {
   Outbox outbox;
   Roster roster;
   Probation probation;
-  Joins joins;
+  Members members;
+  PackageDoubts doubts;
   Checks checks;
   SessionTable sessions;
   Lifecycle lifecycle;
@@ -143,17 +136,8 @@ struct State {
   SwarmView view;
   PlacementBook placements;
   std::optional<Instant> timer;
-  // Devices that say that the server's layers are damaged, until it is known whether they are.
-  struct Accusation {
-    WorkerId worker = 0;
-    LayerSpan layers;
-    std::string problem;
-  };
-  std::vector<Accusation> accusations;
-  std::optional<LayerSpan> checking;  // CheckLayers is under way
-  std::string package_problem;        // what is known to be damaged, for people
-  uint64_t pipeline_version = 0;      // of the lifecycle, when the pipeline was told of it last
-  uint64_t settled_requests = 0;      // that had ended when everything was looked at last
+  uint64_t pipeline_version = 0;  // of the lifecycle, when the pipeline was told of it last
+  uint64_t settled_requests = 0;  // that had ended when everything was looked at last
   Instant now;
   Instant last_change;  // when SwarmChanged was last caused by mere progress
   Instant last_busy;    // when a request was last active

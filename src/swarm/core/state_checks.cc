@@ -9,14 +9,13 @@ void State::OnVerdicts() {
     Worker& worker = *roster.Find(verdict.worker);
     changes.Note({.view = true, .standbys = true, .plan_at = now});
     if (verdict.passed) continue;
-    worker.record.problem = verdict.problem;
+    members.NoteProblem(worker, verdict.problem);
     const std::string named = "worker " + std::to_string(worker.id) + " (" + worker.offer.name +
                               ", " + worker.address + "): " + verdict.problem;
     outbox.Add(Warn{named});
     probation.PutAside(worker.probation_key, now);
     changes.Note({.experts = true});
-    lifecycle.OnWorkerGone(worker.id, now);
-    planning.OnWorkerGone(worker.id, now);
+    TakeOut(worker.id);
     if (verdict.doubted_since)
       requests.Doubt(*verdict.doubted_since, verdict.is_proven ? verdict.problem : "", now);
   }

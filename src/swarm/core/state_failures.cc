@@ -77,7 +77,7 @@ bool State::AskAnother(const Worker& worker, Session& session, const LayerSpan& 
   for (const auto& [id, other] : roster)
     if (other.ready && !other.leaves_at && other.probation_key != worker.probation_key &&
         !probation.IsAside(other.probation_key, now) && CanCompute(other.offer, options.model))
-      offered_bytes += other.memory.limit;
+      offered_bytes += other.limit.bytes;
   denials.push_back({worker.probation_key, layers, problem, counts});
   const LayerSpan all = {0, costs.layer_count(), layers.form};
   return !is_second && offered_bytes >= static_cast<uint64_t>(costs.WeightBytes(all));
@@ -117,14 +117,9 @@ void State::EndDenied() {
   }
 }
 
-// Its layers are a hole from now on, whatever it goes on to say.
 void State::PutAside(Worker& worker, const std::string& problem) {
-  worker.record.problem = problem;
-  worker.record.successes = 0;
-  if (worker.ready) probation.PutAside(worker.probation_key, now);
-  changes.Note({.view = true, .experts = true});
-  lifecycle.OnWorkerGone(worker.id, now);
-  planning.OnWorkerGone(worker.id, now);
+  members.PutAside(worker, problem, now);
+  TakeOut(worker.id);
 }
 
 }  // namespace weft::swarm

@@ -85,7 +85,7 @@ uint64_t Experts::RoomFor(const Worker& worker) const {
   if (worker.measure.phase == MeasureJob::Phase::kRunning)
     held.AddRange(worker.measure.first, worker.measure.end);
   const uint64_t bytes = costs_.MemoryBytes(worker.memory.weight_factor, held, hubs);
-  return worker.memory.limit - std::min(bytes, worker.memory.limit);
+  return worker.limit.bytes - std::min(bytes, worker.limit.bytes);
 }
 
 bool Experts::MayHold(const Worker& worker, Instant now) const {

@@ -48,13 +48,14 @@ StartPlanning PlanningJob(const Costs& costs, std::vector<planner::WorkerMetrics
 
 Planning::Planning(const CoreOptions& options, const Costs& costs, Roster& roster,
                    Lifecycle& lifecycle, const Probation& probation, const Checks& checks,
-                   Changes& changes, Outbox& outbox)
+                   Members& members, Changes& changes, Outbox& outbox)
     : options_(options),
       costs_(costs),
       roster_(roster),
       lifecycle_(lifecycle),
       probation_(probation),
       checks_(checks),
+      members_(members),
       changes_(changes),
       outbox_(outbox) {}
 
@@ -158,7 +159,7 @@ std::vector<ExpertLender> Planning::Lenders(const std::vector<PlanStage>& stages
         taken += costs_.MemoryBytes(worker.memory.weight_factor, stage.layers());
     ids.push_back(id);
     lenders.push_back(
-        {costs_.NumbersOf(worker), worker.memory.limit - std::min(taken, worker.memory.limit)});
+        {costs_.NumbersOf(worker), worker.limit.bytes - std::min(taken, worker.limit.bytes)});
   }
   return lenders;
 }
@@ -266,9 +267,9 @@ std::vector<WorkerId> Planning::Steadiest(std::vector<WorkerId> workers, Instant
   double missing = 1;  // of the model
   size_t count = 0;
   for (; count < workers.size() && missing > 0; ++count) {
-    const WorkerMemory& memory = roster_.Find(workers[count])->memory;
-    missing -= static_cast<double>(memory.limit) /
-               static_cast<double>(costs_.MemoryBytes(memory.weight_factor, all));
+    const Worker& worker = *roster_.Find(workers[count]);
+    missing -= static_cast<double>(worker.limit.bytes) /
+               static_cast<double>(costs_.MemoryBytes(worker.memory.weight_factor, all));
   }
   workers.resize(std::min(workers.size(), count + steady_more_));
   std::sort(workers.begin(), workers.end());
@@ -374,9 +375,8 @@ void Planning::NoteDoubt(const planner::Plan& plan, const Job& job) {
     Worker& worker = *roster_.Find(job.workers[static_cast<size_t>(stage.worker)]);
     const uint64_t reported_bytes =
         costs_.MemoryBytes(worker.memory.weight_factor, SpanOf(stage, job.form));
-    if (!MayDoubt(worker) || reported_bytes <= worker.memory.limit) continue;
-    worker.memory.doubt = Doubt::kDoubted;
-    worker.memory.weight_factor = worker.offer.weight_factor;
+    if (!MayDoubt(worker) || reported_bytes <= worker.limit.bytes) continue;
+    lifecycle_.Doubt(worker);
   }
 }
 
@@ -453,12 +453,12 @@ void Planning::StartRepair(LayerSpan hole, std::vector<PlanStage> filling, Insta
       if (hole.is_hub()) hubs.Add(layer);
     }
     uint64_t held_bytes = costs_.MemoryBytes(worker.memory.weight_factor, held, hubs);
-    const bool stays = held_bytes <= worker.memory.limit;
+    const bool stays = held_bytes <= worker.limit.bytes;
     if (!stays) held_bytes = without_bytes;
     candidate.loaded_layers.assign(costs_.layer_count(), false);
     for (uint32_t layer = 0; stays && layer < costs_.layer_count(); ++layer)
       candidate.loaded_layers[layer] = loaded.Has(layer);
-    candidate.free_bytes = worker.memory.limit - std::min(held_bytes, worker.memory.limit);
+    candidate.free_bytes = worker.limit.bytes - std::min(held_bytes, worker.limit.bytes);
     problem.candidates.push_back(std::move(candidate));
     metrics.push_back(MetricsOf(worker, job.form, now));
     job.workers.push_back(id);
@@ -663,7 +663,7 @@ bool Planning::FitsWhole(const Worker& worker, Instant now) const {
          !worker.loading.paused_until && !probation_.IsAside(worker.probation_key, now) &&
          checks_.MayCompute(worker) &&
          costs_.MemoryBytes(worker.memory.weight_factor, {0, costs_.layer_count()}) <=
-             worker.memory.limit;
+             worker.limit.bytes;
 }
 
 bool Planning::IsChosen(const SwarmPlan* plan) const {

@@ -13,6 +13,7 @@
 #include "swarm/workers/checks.h"
 #include "swarm/workers/lifecycle.h"
 #include "swarm/workers/lifetimes.h"
+#include "swarm/workers/members.h"
 #include "swarm/workers/probation.h"
 
 namespace weft::swarm {
@@ -26,7 +27,8 @@ class Planning {
  public:
   // Keeps references; all outlive it.
   Planning(const CoreOptions& options, const Costs& costs, Roster& roster, Lifecycle& lifecycle,
-           const Probation& probation, const Checks& checks, Changes& changes, Outbox& outbox);
+           const Probation& probation, const Checks& checks, Members& members, Changes& changes,
+           Outbox& outbox);
 
   // Positions that a new plan would have to compute again, of sessions that somebody waits for.
   void SetLiveRows(uint64_t rows) { live_rows_ = rows; }
@@ -160,6 +162,7 @@ class Planning {
   Lifecycle& lifecycle_;
   const Probation& probation_;
   const Checks& checks_;
+  Members& members_;
   Changes& changes_;
   Outbox& outbox_;
   std::optional<Job> job_;

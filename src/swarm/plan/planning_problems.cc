@@ -8,12 +8,7 @@ namespace weft::swarm {
 
 // Whoever was only slow is better than nobody.
 bool Planning::AskTheSlow(Instant now) {
-  bool any = false;
-  for (auto& [id, worker] : roster_)
-    if (worker.loading.paused_until && worker.loading.is_slow) {
-      worker.loading.paused_until.reset();
-      any = true;
-    }
+  const bool any = members_.ResumeSlow();
   if (any) Want(now);
   return any;
 }

@@ -46,7 +46,7 @@ void WholeWishes::OnWish(Worker& worker, const wire::RunHere& wish, Instant now)
   if (asked_.contains(worker.id) || planning_.whole_on() == worker.id)
     return planning_.TellWhole(worker, "", now);
   if (HasRight(wish.api_key)) {
-    worker.trusted = true;
+    members_.Trust(worker);
     checks_.Trust(worker);
   }
   if (const std::string why = Obstacle(worker, now); !why.empty())

@@ -19,10 +19,11 @@ namespace weft::swarm {
 
 class WholeWishes {
  public:
-  WholeWishes(const CoreOptions& options, Roster& roster, Checks& checks, Planning& planning,
-              Changes& changes, Outbox& outbox)
+  WholeWishes(const CoreOptions& options, Roster& roster, Members& members, Checks& checks,
+              Planning& planning, Changes& changes, Outbox& outbox)
       : options_(options),
         roster_(roster),
+        members_(members),
         checks_(checks),
         planning_(planning),
         changes_(changes),
@@ -46,6 +47,7 @@ class WholeWishes {
 
   const CoreOptions& options_;
   Roster& roster_;
+  Members& members_;
   Checks& checks_;
   Planning& planning_;
   Changes& changes_;

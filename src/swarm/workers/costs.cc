@@ -127,7 +127,7 @@ DeviceNumbers Costs::NumbersOf(const Worker& worker) const {
   DeviceNumbers device;
   device.native = worker.offer.kind == "native";
   device.needs_onnx = worker.offer.needs_onnx;
-  device.memory_bytes = worker.memory.limit;
+  device.memory_bytes = worker.limit.bytes;
   device.weight_factor = worker.memory.weight_factor;
   const LineRates rates = worker.Rates();
   device.download_bytes_per_s = rates.down * 1e6;

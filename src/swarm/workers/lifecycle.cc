@@ -39,7 +39,7 @@ bool Lifecycle::FitsBeside(const Worker& worker, LayerSpan layers,
   add(layers);
   return !both_forms && costs_.MemoryBytes(worker.memory.weight_factor, held, hubs) +
                                 worker.experts.memory_bytes <=
-                            worker.memory.limit;
+                            worker.limit.bytes;
 }
 
 bool Lifecycle::FitsBesidePlans(const Worker& worker, LayerSpan layers) const {
@@ -225,6 +225,27 @@ void Lifecycle::KeepStandbys(Worker& worker, const std::function<bool(LayerSpan)
   DropBindings(worker, [&](const Binding& binding) {
     return binding.standby && !IsPlanned(binding.id) && !is_wanted(binding.layers);
   });
+}
+
+void Lifecycle::OnConnected(Worker& worker) const {
+  const LayerSet none(costs_.layer_count());
+  worker.layers.cached = worker.layers.cached_hubs = worker.layers.requested =
+      worker.layers.loaded = worker.layers.loaded_hubs = none;
+}
+
+void Lifecycle::OnConnect(Worker& worker) const {
+  worker.memory.weight_factor = worker.offer.weight_factor;
+  for (const uint32_t layer : worker.offer.cached_layers)
+    worker.layers.NoteCached({layer, layer + 1});
+}
+
+void Lifecycle::NoteLoaded(Worker& worker, const LayerSpan& layers) const {
+  worker.layers.NoteLoaded(layers);
+}
+
+void Lifecycle::Doubt(Worker& worker) const {
+  worker.memory.doubt = Doubt::kDoubted;
+  worker.memory.weight_factor = worker.offer.weight_factor;
 }
 
 // The answer to a binding that it was asked for, once, or that it has been told to drop since.

@@ -42,6 +42,22 @@ class Lifecycle {
   // Drops the standbys of this worker whose layers `is_wanted` does not want.
   void KeepStandbys(Worker& worker, const std::function<bool(LayerSpan)>& is_wanted);
 
+  // A worker that has connected, and that has said Connect.
+  void OnConnected(Worker& worker) const;
+  void OnConnect(Worker& worker) const;
+
+  // What workers say of downloads. An error: it cannot be.
+  Status OnDownloadProgress(Worker& worker, const wire::pb::DownloadProgress& progress,
+                            Instant now);
+  Status OnLayerDownloaded(Worker& worker, const wire::pb::LayerDownloaded& downloaded,
+                           Instant now);
+  // It has failed at something, so that nothing is on its way; `is_all`: nor asked for any more.
+  void EndDownload(Worker& worker, bool is_all) const;
+  // It was told to load the layers for a while, beside its bindings.
+  void NoteLoaded(Worker& worker, const LayerSpan& layers) const;
+  // Its reports are not believed from now on: its claim counts again (WorkerMemory).
+  void Doubt(Worker& worker) const;
+
   // Answers of workers. An error: the message is not legal now, the worker breaks the protocol.
   // OnPrepared drops the staged plan when the layers take more memory than it counted with.
   Status OnPrepared(Worker& worker, const wire::pb::Prepared& prepared, Instant now);

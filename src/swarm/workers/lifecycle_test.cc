@@ -24,7 +24,7 @@ class LifecycleTest : public testing::Test {
     worker.id = id;
     worker.ready = true;
     worker.offer.download_bytes_per_s = 1e9;
-    worker.memory.limit = worker.offer.memory_bytes = layers * kTestLayerBytes + 500'000;
+    worker.limit.bytes = worker.offer.memory_bytes = layers * kTestLayerBytes + 500'000;
     worker.layers.cached = worker.layers.requested = worker.layers.loaded = LayerSet(6);
     return worker;
   }

@@ -82,7 +82,7 @@ bool Measuring::Fits(const Worker& worker, uint32_t first, uint32_t end) const {
   held.AddRange(first, end);
   return costs_.MemoryBytes(worker.memory.weight_factor, held, worker.layers.loaded_hubs) +
              worker.experts.memory_bytes <=
-         worker.memory.limit;
+         worker.limit.bytes;
 }
 
 bool Measuring::Settle(bool calm, bool idle, uint64_t requests, Instant now) {
@@ -168,7 +168,7 @@ std::optional<Probe> Measuring::MakeRoomForProbe(Worker& worker) {
   if (lifecycle_.IsUsed(worker.id) || worker.IsLoading() || worker.experts.memory_bytes > 0)
     return std::nullopt;
   const auto probe = checks_.ProbeForOthers(worker, [&](LayerSpan layers) {
-    return costs_.MemoryBytes(worker.memory.weight_factor, layers) <= worker.memory.limit;
+    return costs_.MemoryBytes(worker.memory.weight_factor, layers) <= worker.limit.bytes;
   });
   if (!probe) return std::nullopt;
   for (const auto& each : roster_) {
@@ -211,7 +211,7 @@ void Measuring::Ask(Worker& worker, Instant now) {
   job.deadline = now + options_.timeouts.measure_limit;
   job.asked_at = now;
   job.was_loaded = worker.layers.loaded.HasAll(job.first, job.end);
-  worker.layers.loaded.AddRange(job.first, job.end);
+  lifecycle_.NoteLoaded(worker, {job.first, job.end});
   if (!job.only_probes) job.probe = checks_.ProbeOf(worker, {job.first, job.end});
   worker.check.asked = worker.check.asked || job.probe;
   auto& message = *outbox_.Control(worker.id).mutable_measure_speed();

@@ -107,8 +107,7 @@ struct MeasureJob {
   Instant again_at;         // measured: when it may be measured again
 };
 
-// What its engine takes of what it offers. Lifecycle writes what Prepared reports, Planning the
-// doubt, Core::State the limit.
+// What its engine takes of what it offers. Lifecycle's.
 //
 // What a worker reports after a load holds for that load. An engine that asks for room in large
 // pieces, or kept some that an earlier load took, reports more for a byte of weights than the next
@@ -118,24 +117,27 @@ struct MeasureJob {
 enum class Doubt { kNone, kDoubted, kRefuted };
 
 struct WorkerMemory {
-  double weight_factor = 1;            // that plans count with: latest report, in doubt the claim
-  Doubt doubt = Doubt::kNone;          // of reports above the claim
-  uint64_t reported_bytes = 0;         // used_bytes of the last Prepared
-  uint64_t limit = 0;                  // the offer, or less for a while after it ran out of memory
-  std::optional<Instant> limit_until;  // then the whole offer is tried again
+  double weight_factor = 1;     // that plans count with: latest report, in doubt the claim
+  Doubt doubt = Doubt::kNone;   // of reports above the claim
+  uint64_t reported_bytes = 0;  // used_bytes of the last Prepared
+};
+
+// How much of its memory plans may use. Members'.
+struct WorkerLimit {
+  uint64_t bytes = 0;            // the offer, or less for a while after it ran out of memory
+  std::optional<Instant> until;  // then the whole offer is tried again
   uint32_t failures = 0;
 };
 
 // Whether it may be asked to get layers that it has not. Its disk may be full, or what it is sent
-// damaged: asking again at once would change nothing of it, and what it runs goes on. State's.
+// damaged: asking again at once would change nothing of it, and what it runs goes on. Members'.
 struct WorkerLoading {
   std::optional<Instant> paused_until;
   uint32_t pauses = 0;   // since it got something
   bool is_slow = false;  // paused since a repair took too long: asked again where nobody else can
 };
 
-// Where the model's layers are on the device. Lifecycle and Measuring write it, and Core::State
-// what the worker says of downloads.
+// Where the model's layers are on the device. Lifecycle's.
 struct WorkerLayers {
   LayerSet cached;       // blobs on the device
   LayerSet cached_hubs;  // at least those of their hub form
@@ -182,7 +184,7 @@ struct WorkerSteps {
   std::deque<SentFrame> generating;  // Generates, of which each is answered for itself
   Instant oldest_since;  // when in_flight.front() became the oldest, or Tokens came after that
   Instant answered_at;   // a step frame was answered
-  Instant last_at;       // anything was sent or answered
+  Instant last_at{INT64_MIN};  // anything was sent or answered
   bool idle() const { return in_flight.empty() && generating.empty(); }
   BindingId answered_epoch = 0;  // last binding of which it answered a step
   MetSizes met;                  // of that binding
@@ -205,11 +207,13 @@ struct WorkerPings {
   Instant probe_due;
 };
 
-// How it has done so far, in this connection. State's.
+// How it has done so far, in this connection. Members'.
 struct WorkerRecord {
   std::string problem;           // its last failure, for people
   uint32_t successes = 0;        // steps since the last failure
   double slow_reference_us = 0;  // stage time at the last replanning because of slowness; 0: none
+  uint32_t wrong_messages = 0;   // shard messages that nobody waits for, since that was put down
+  std::optional<TokenBucket> unasked;  // messages of it that answer nothing
 };
 
 // Its part in plans of hubs. Experts' and, where layers need the room, Lifecycle's.
@@ -223,19 +227,18 @@ struct WorkerExperts {
   bool answered = true;
   Instant answer_deadline;
   bool was_holder = false;
-  HolderCounts counts;                    // State's: as hubs tell it
-  std::map<WorkerId, HolderTimes> times;  // State's: the same of now, by hub
+  HolderCounts counts;                    // HubReports': as hubs tell it
+  std::map<WorkerId, HolderTimes> times;  // HubReports': the same of now, by hub
   // As a hub.
   bool is_hub = false, was_hub = false;
   double model_exchange_us = 0;                // expected wait at a layer by exchange_costs.h
   double exchange_us = 0;                      // the same by how long hubs turned out to wait
   std::string told_holders;                    // the last ExpertHolders, without its epoch
   bool waits = false;                          // some of its experts are held by nobody
-  std::optional<wire::pb::LossReport> losses;  // State's: the last one of this hub
+  std::optional<wire::pb::LossReport> losses;  // HubReports': the last one of this hub
   // Shard messages.
   uint64_t longest_message = 0;  // 0: it has no business with them
   uint64_t messages_sent = 0, messages_received = 0;
-  uint32_t bad_messages = 0;
 };
 
 // What was said last, so that it is said again only when it changes.
@@ -246,7 +249,7 @@ struct WorkerTold {
 };
 
 // Every part has one owner who changes it, named above; everyone may read. The fields of Worker
-// itself are State's, and those of `times` belong to whoever takes the measurement.
+// itself are Members', and those of `times` belong to whoever takes the measurement.
 struct Worker {
   WorkerId id = 0;
   std::string address, network;
@@ -263,6 +266,7 @@ struct Worker {
 
   WorkerTimes times;
   WorkerMemory memory;
+  WorkerLimit limit;
   WorkerLayers layers;
   WorkerLoading loading;
   std::vector<Binding> bindings;  // that it was asked for and not told to drop; Lifecycle's
@@ -274,7 +278,6 @@ struct Worker {
   WorkerRecord record;
   WorkerExperts experts;
   WorkerTold told;
-  std::optional<TokenBucket> unasked;  // messages of it that answer nothing; State's
 
   // True while long silences are normal: loading layers, measuring, first steps of a binding.
   bool Busy() const {

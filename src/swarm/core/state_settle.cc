@@ -1,0 +1,131 @@
+// What follows from an event, whatever it was: leavers go, plans are looked for, layers placed,
+// steps sent.
+#include <algorithm>
+
+#include "swarm/core/state.h"
+
+namespace weft::swarm {
+namespace {
+
+// Idle for so long before active workers are timed, so that a chat's pauses are left alone.
+constexpr Duration kIdleBeforeMeasuring = Seconds(2);
+
+}  // namespace
+
+void State::Settle(bool after_frame) {
+  if (sessions.active_count() > 0) last_busy = now;
+  if (!after_frame) LetLeaversGo();  // before planning, which looks for who replaces them
+  planning.SetLiveRows(sessions.CountLiveRows());
+  planning.SetRunningError(pipeline.errors().running.value());
+  planning.SetSteady(requests.has_last_try(), now);
+  planning.Settle(now);
+  experts.Settle(now);
+  // What a frame changed of the lifecycle (its worker was dropped, say) is no small matter, nor is
+  // the end of a request: those that computed it may have to be checked.
+  const bool small = after_frame && lifecycle.version() == pipeline_version &&
+                     settled_requests == requests.ended_count();
+  settled_requests = requests.ended_count();
+  if (!small) SettlePlans();
+  if (lifecycle.version() != pipeline_version) UpdatePipeline();
+  if (lifecycle.CanSwap() && experts.Covers(*lifecycle.staged()) &&
+      (!lifecycle.serves() || pipeline.HasCaughtUp(*lifecycle.staged()))) {
+    lifecycle.Swap(now);
+    LetLeaversGo();
+    changes.Note({.standbys = true});
+    experts.Settle(now);
+    UpdatePipeline();
+  }
+  // Hosts know what workers may answer before these are asked.
+  if (!small)
+    for (auto& [id, worker] : roster) pipeline.LimitMessages(worker);
+  const bool steady = planning.IsSteady(lifecycle.active());
+  if (requests.has_last_try() && !steady) requests.HoldLastTries(now);
+  if (lifecycle.active()) {
+    requests.Admit(now, steady);
+    pipeline.Pump(now);
+  }
+  SettleTouched();
+  if (!small) timer = FindTimer();
+}
+
+std::vector<Action> State::TakeActions() {
+  if (changes.TakeView()) outbox.Add(SwarmChanged{});
+  return outbox.Take();
+}
+
+// Those whose layers are elsewhere, and those that have no more time. One after the other: who
+// stays may take over from who goes.
+void State::LetLeaversGo() {
+  const auto may_go = [this](const auto& each) {
+    const auto& [id, worker] = each;
+    return worker.leaves_at && (!lifecycle.IsUsed(id) || now >= *worker.leaves_at);
+  };
+  for (auto leaver = std::find_if(roster.begin(), roster.end(), may_go); leaver != roster.end();
+       leaver = std::find_if(roster.begin(), roster.end(), may_go)) {
+    const WorkerId id = leaver->first;
+    outbox.Add(CloseWorker{id, "it left"});
+    Forget(id);
+  }
+}
+
+void State::SettlePlans() {
+  EndDenied();
+  planning.TellWhole(now);
+  // Ten minutes without a device are for swarms that have others.
+  if (!lifecycle.serves() && !planning.problem().empty())
+    probation.Hasten(options.timeouts.aside_alone);
+  const bool preparing = lifecycle.staged() || planning.under_way();
+  const bool idle = lifecycle.serves() && now - last_busy >= kIdleBeforeMeasuring;
+  if (measuring.Settle(!preparing, idle, requests.ended_count(), now))
+    changes.Note({.standbys = true});
+}
+
+void State::SettleTouched() {
+  for (const WorkerId id : pipeline.TakeTouched()) {
+    Worker* worker = roster.Find(id);
+    if (worker == nullptr) continue;
+    pipeline.LimitMessages(*worker);
+    const Instant due = health.NextOf(*worker);
+    if (due != Instant{INT64_MAX} && (!timer || due < *timer)) timer = due;
+  }
+}
+
+// Frames follow the plan that is active now. What a binding that is gone held is forgotten.
+void State::UpdatePipeline() {
+  pipeline_version = lifecycle.version();
+  pipeline.SetPlan(lifecycle.active(), lifecycle.Followers());
+  for (const auto& session : sessions.sessions()) {
+    // A worker that goes on with some of its layers still holds what it has computed in them.
+    if (const SwarmPlan* active = lifecycle.active())
+      for (const PlanStage& stage : active->stages)
+        if (!stage.IsHole()) session->Track(stage.bound());
+    session->Forget([this](const StageProgress& stage) {
+      const Worker* worker = roster.Find(stage.worker);
+      if (placements.Holds(stage.binding)) return false;
+      return worker == nullptr || worker->Find(stage.binding) == nullptr;
+    });
+  }
+}
+
+std::optional<Instant> State::FindTimer() const {
+  std::optional<Instant> next;
+  const auto consider = [&next](std::optional<Instant> at) {
+    if (at && (!next || *at < *next)) next = at;
+  };
+  consider(health.next_timer());
+  consider(planning.next_timer());
+  consider(measuring.next_timer());
+  consider(lifecycle.next_timer());
+  consider(probation.next_return());
+  consider(placements.next_timer());
+  consider(requests.next_timer());
+  consider(wishes.next_timer());
+  for (const auto& [id, worker] : roster) {
+    consider(worker.limit.until);
+    consider(worker.loading.paused_until);
+    consider(worker.leaves_at);
+  }
+  return next;
+}
+
+}  // namespace weft::swarm

@@ -1,0 +1,169 @@
+#include "swarm/workers/members.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace weft::swarm {
+namespace {
+
+// A worker that answered so many steps has made up for its failures.
+constexpr uint32_t kRedeemingSteps = 16;
+// One message that nobody asked it for may be a mistake; three are put down to the device.
+constexpr uint32_t kMostWrong = 3;
+// More than any worker has to say at once, beside one message for each layer: and then again. A hub
+// that loses sums reports with every pong, up to ten times a second.
+constexpr double kUnaskedAtOnce = 256, kUnaskedPerS = 64;
+
+// `first`, and twice as long with every time before, up to `most`.
+Duration Doubled(Duration first, uint32_t times, Duration most) {
+  return std::min(most, first * (int64_t{1} << static_cast<int>(std::min(times, 20u))));
+}
+
+}  // namespace
+
+Worker& Members::Add(const WorkerConnected& event, const std::string& network, Instant now) {
+  Worker& worker = roster_.Add(event.worker);
+  worker.id = event.worker;
+  worker.address = event.address;
+  worker.network = event.network;
+  worker.stranger_network = network;
+  worker.trusted = event.trusted;
+  worker.connected_at = worker.last_heard = now;
+  *outbox_.Control(event.worker).mutable_init() = MakeInit(options_);
+  changes_.Note({.view = true});
+  return worker;
+}
+
+Error Members::NoRoom() const {
+  return Error(ErrorCode::kUnavailable, "This swarm has " + std::to_string(roster_.ready_count()) +
+                                            " workers already, its limit: try again later.");
+}
+
+void Members::Refuse(WorkerId id, const Error& why) {
+  auto& refused = *outbox_.Control(id).mutable_refused();
+  refused.set_code(std::string(ErrorCodeName(why.code())));
+  refused.set_message(why.message());
+  outbox_.Add(CloseWorker{id, why.message()});
+}
+
+Status Members::Admit(Worker& worker, const wire::pb::Connect& connect,
+                      const std::function<bool(const std::string&)>& is_back, Instant now) {
+  ASSIGN_OR_RETURN(Offer offer, CheckConnect(connect, options_));
+  if (IsFull()) return NoRoom();
+  if (!is_back(offer.device_id) && !worker.network.empty() && !joins_.TryJoin(worker.network, now))
+    return Error(ErrorCode::kUnavailable,
+                 "More than " + std::to_string(options_.joins_at_once) +
+                     " devices have joined from this address in a short time: try again in a few "
+                     "seconds.");
+  worker.ready = true;
+  worker.offer = std::move(offer);
+  worker.probation_key = worker.offer.device_id.empty() ? worker.address + "/" + worker.offer.name
+                                                        : worker.offer.device_id;
+  worker.limit.bytes = worker.offer.memory_bytes;
+  return OkStatus();
+}
+
+void Members::NoteHeldBack(Worker& worker, bool held, Instant now) const {
+  // What it has said meanwhile comes now.
+  if (!held) worker.last_heard = now;
+  worker.held_back_at = held ? std::optional(now) : std::nullopt;
+}
+
+void Members::NoteLeaving(Worker& worker, Instant latest) {
+  worker.leaves_at = latest;
+  changes_.Note({.view = true, .experts = true});
+}
+
+void Members::NoteProblem(Worker& worker, const std::string& problem) {
+  worker.record.problem = problem;
+  changes_.Note({.view = true});
+}
+
+bool Members::NoteFailure(Worker& worker, const std::string& problem, Instant now) {
+  NoteProblem(worker, problem);
+  worker.record.successes = 0;
+  return probation_.NoteFailure(worker.probation_key, now);
+}
+
+void Members::PutAside(Worker& worker, const std::string& problem, Instant now) {
+  NoteProblem(worker, problem);
+  worker.record.successes = 0;
+  if (worker.ready) probation_.PutAside(worker.probation_key, now);
+  changes_.Note({.experts = true});
+}
+
+void Members::NoteSuccess(Worker& worker) {
+  if (++worker.record.successes != kRedeemingSteps) return;
+  worker.record.problem.clear();
+  probation_.NoteSuccess(worker.probation_key);
+}
+
+void Members::NoteSlow(Worker& worker, double stage_us, Instant now) {
+  worker.record.slow_reference_us = stage_us;
+  changes_.Note({.plan_at = now});
+}
+
+bool Members::NoteWrongMessage(Worker& worker) {
+  NoteProblem(worker, "It sent an expert message that nobody waits for.");
+  if (++worker.record.wrong_messages != kMostWrong) return false;
+  worker.record.wrong_messages = 0;
+  return true;
+}
+
+Status Members::CountUnasked(Worker& worker, Instant now) const {
+  if (!worker.record.unasked)
+    worker.record.unasked.emplace(kUnaskedAtOnce + 2 * costs_.layer_count(), kUnaskedPerS, now);
+  if (worker.record.unasked->Take(now)) return OkStatus();
+  return Error(ErrorCode::kInvalidData,
+               "It sent too many messages that nobody had asked it for: expected " +
+                   std::to_string(static_cast<int>(kUnaskedPerS)) + " a second at most.");
+}
+
+void Members::LowerMemory(Worker& worker, uint64_t bytes, Instant now) const {
+  worker.limit.bytes = std::min(worker.limit.bytes, bytes * 9 / 10);
+  worker.limit.until = now + Doubled(options_.timeouts.aside_first, worker.limit.failures++,
+                                     options_.timeouts.aside_max);
+}
+
+bool Members::RestoreMemory(Instant now) {
+  bool restored = false;
+  for (auto& [id, worker] : roster_) {
+    if (!worker.limit.until || now < *worker.limit.until) continue;
+    worker.limit.bytes = worker.offer.memory_bytes;
+    worker.limit.until.reset();
+    restored = true;
+  }
+  if (restored) changes_.Note({.experts = true, .plan_at = now});
+  return restored;
+}
+
+void Members::PauseLoading(Worker& worker, const std::string& problem, bool is_slow, Instant now) {
+  NoteProblem(worker, problem);
+  worker.loading.paused_until = now + Doubled(options_.timeouts.load_pause, worker.loading.pauses++,
+                                              options_.timeouts.aside_max);
+  worker.loading.is_slow = is_slow;
+  changes_.Note({.standbys = true, .experts = true, .plan_at = now});
+}
+
+bool Members::ResumeLoading(Instant now) {
+  bool resumed = false;
+  for (auto& [id, worker] : roster_) {
+    if (!worker.loading.paused_until || now < *worker.loading.paused_until) continue;
+    worker.loading.paused_until.reset();
+    resumed = true;
+  }
+  if (resumed) changes_.Note({.experts = true, .plan_at = now});
+  return resumed;
+}
+
+bool Members::ResumeSlow() {
+  bool any = false;
+  for (auto& [id, worker] : roster_)
+    if (worker.loading.paused_until && worker.loading.is_slow) {
+      worker.loading.paused_until.reset();
+      any = true;
+    }
+  return any;
+}
+
+}  // namespace weft::swarm
