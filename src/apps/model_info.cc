@@ -79,7 +79,8 @@ swarm::ModelInfo ModelInfoOf(const package::Package& package) {
   model.lowered = manifest.lowered;
   model.has_onnx = manifest.has_onnx;
   model.program_version = program::kProgramVersion;
-  model.package_format = package::kPackageFormat;
+  model.package_format = manifest.format();
+  model.embeds = manifest.embedding.has_value();
   for (const package::LayerInfo& layer : manifest.layers) {
     swarm::ModelLayer costs;
     costs.weight_bytes = layer.weight_bytes;

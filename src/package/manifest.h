@@ -9,18 +9,23 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/layer_range.h"
 #include "base/result.h"
 #include "package/digest.h"
+#include "package/embedding.h"
 #include "tensor/dtype.h"
 
 namespace weft::package {
 
-// A manifest with another format is refused with both numbers.
-inline constexpr uint32_t kPackageFormat = 1;
+// A manifest with another format is refused with both numbers. Packages that make embeddings have
+// the newest one, so that a weft from before them, which takes their rows for logits, refuses them;
+// all others still have the oldest, whose readers are older.
+inline constexpr uint32_t kPackageFormat = 2;
+inline constexpr uint32_t kOldestPackageFormat = 1;
 inline constexpr uint64_t kChunkBytes = 1 << 20;
 
 // The length of a blob and the SHA-256 of each of its 1 MiB chunks (the last may be shorter), so
@@ -47,7 +52,6 @@ struct LayerInfo {
 };
 
 struct Manifest {
-  uint32_t format = kPackageFormat;
   std::string name;
   std::string architecture;            // "qwen3", "llama", ...
   std::string quantisation;            // "f32", "f16", "q8", "q4"
@@ -57,12 +61,19 @@ struct Manifest {
   uint32_t context_length = 0;  // positions the model was made for
   bool lowered = true;          // false: no programs, only onnxruntime-web workers can serve it
   bool has_onnx = true;  // false: the graph has operators of our own, which onnxruntime cannot run
+  // Set: the package makes embeddings and writes no text.
+  std::optional<Embedding> embedding;
   std::vector<LayerInfo> layers;
   // Ranges of two layers or more that run on one device, since more than the residual stream goes
   // from layer to layer in them; ascending, apart from each other.
   std::vector<LayerRange> keep_together;
   std::map<Digest, BlobInfo> blobs;
   std::map<std::string, Digest> files;  // "model.onnx", "tokenizer.json", ...: SHA-256 of each
+
+  // What it is written in, and what a worker has to know to compute it.
+  uint32_t format() const { return embedding ? kPackageFormat : kOldestPackageFormat; }
+  // Columns of what the last layer gives: logits, or the rows that become an embedding.
+  uint32_t head_columns() const { return embedding ? hidden_columns : vocabulary; }
 };
 
 // True for the names that `files` may hold: no separators, no leading dot, not weft.json itself.

@@ -281,9 +281,18 @@ Status ParseHeader(const json::object& root, Manifest* manifest) {
 
 Status CheckFormat(const json::object& root) {
   ASSIGN_OR_RETURN(const uint64_t format, Number(root, "format", "it", 0, UINT32_MAX));
-  if (format == kPackageFormat) return OkStatus();
+  if (format >= kOldestPackageFormat && format <= kPackageFormat) {
+    const bool embeds = root.contains("embedding");
+    if (embeds == (format == kPackageFormat)) return OkStatus();
+    return Invalid("it has format " + std::to_string(format) +
+                   (embeds ? " and 'embedding', which has format "
+                           : " without 'embedding'; only "
+                             "embeddings have format ") +
+                   std::to_string(kPackageFormat) + ".");
+  }
   const std::string both = "This package has format " + std::to_string(format) +
-                           "; this weft reads format " + std::to_string(kPackageFormat) + ". ";
+                           "; this weft reads formats up to " + std::to_string(kPackageFormat) +
+                           ". ";
   return Error(ErrorCode::kUnsupported,
                both + (format > kPackageFormat ? "Update weft."
                                                : "Make the package again with `weft convert`."));
@@ -295,6 +304,9 @@ Result<Manifest> ParseRoot(const json::value& value) {
   TRY(CheckFormat(root));
   Manifest manifest;
   TRY(ParseHeader(root, &manifest));
+  if (const json::value* embedding = root.if_contains("embedding")) {
+    ASSIGN_OR_RETURN(manifest.embedding, ParseEmbedding(*embedding, manifest.hidden_columns));
+  }
   ASSIGN_OR_RETURN(const json::object* blobs, Object(root, "blobs", kMaxBlobs));
   TRY(ParseBlobs(*blobs, &manifest));
   ASSIGN_OR_RETURN(const json::value* layers, Member(root, "layers", "it"));
@@ -337,7 +349,7 @@ std::string ToJson(const Manifest& manifest) {
     files.push_back(Key(name, json::value(digest.ToHex())));
   }
   std::vector<std::string> members = {
-      Key("format", manifest.format),
+      Key("format", manifest.format()),
       Key("name", json::value(manifest.name)),
       Key("architecture", json::value(manifest.architecture)),
       Key("quantisation", json::value(manifest.quantisation)),
@@ -348,6 +360,7 @@ std::string ToJson(const Manifest& manifest) {
       Key("lowered", manifest.lowered),
   };
   if (!manifest.has_onnx) members.push_back(Key("has_onnx", false));
+  if (manifest.embedding) members.push_back(Key("embedding", ToJson(*manifest.embedding)));
   if (!manifest.keep_together.empty()) {
     json::array ranges;
     for (const LayerRange& range : manifest.keep_together) {

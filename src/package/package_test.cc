@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <boost/json/parse.hpp>
 #include <fstream>
 #include <thread>
 
@@ -230,10 +231,65 @@ TEST(Manifest, RefusesAnotherFormatWithBothNumbers) {
   const std::string text = ToJson(Sample().manifest);
   const auto newer = ParseManifest(AsBytes(Replaced(text, "\"format\": 1", "\"format\": 7")));
   EXPECT_EQ(newer.error().code(), ErrorCode::kUnsupported);
-  EXPECT_THAT(newer.error().message(), HasSubstr("has format 7; this weft reads format 1"));
+  EXPECT_THAT(newer.error().message(), HasSubstr("has format 7; this weft reads formats up to 2"));
   EXPECT_THAT(newer.error().message(), HasSubstr("Update weft"));
   const auto older = ParseManifest(AsBytes(Replaced(text, "\"format\": 1", "\"format\": 0")));
   EXPECT_THAT(older.error().message(), HasSubstr("weft convert"));
+}
+
+Embedding SomeEmbedding() {
+  Embedding embedding;
+  embedding.pooling = Pooling::kLast;
+  embedding.matryoshka = true;
+  embedding.dimensions = {16, 32};
+  embedding.prompts = {{"query", "Instruct: find\nQuery:"}, {"document", ""}};
+  embedding.default_prompt = "query";
+  return embedding;
+}
+
+TEST(Manifest, WhatMakesEmbeddingsSaysSoAndHasANewerFormat) {
+  Manifest manifest = Sample().manifest;
+  EXPECT_EQ(ToJson(manifest).find("embedding\":"), std::string::npos);
+  EXPECT_EQ(manifest.head_columns(), 512u);
+  manifest.embedding = SomeEmbedding();
+  EXPECT_EQ(manifest.head_columns(), 64u);
+  const std::string text = ToJson(manifest);
+  EXPECT_THAT(text, HasSubstr("\"format\": 2"));
+  const auto read = ParseManifest(AsBytes(text));
+  ASSERT_TRUE(read.ok()) << read.error().ToString();
+  EXPECT_EQ(read->embedding, manifest.embedding);
+  EXPECT_EQ(ToJson(*read), text);
+  const std::string old_format = Replaced(text, "\"format\": 2", "\"format\": 1");
+  EXPECT_THAT(ParseManifest(AsBytes(old_format)).error().message(),
+              HasSubstr("format 1 and 'embedding', which has format 2"));
+  const std::string plain = Replaced(ToJson(Sample().manifest), "\"format\": 1", "\"format\": 2");
+  EXPECT_THAT(ParseManifest(AsBytes(plain)).error().message(),
+              HasSubstr("format 2 without 'embedding'"));
+}
+
+TEST(Manifest, AnEmbeddingThatCannotBeFollowedIsRefusedByName) {
+  const auto refusal = [](const char* text) {
+    const auto read = ParseEmbedding(boost::json::parse(text), 64);
+    return read.ok() ? "accepted" : read.error().message();
+  };
+  EXPECT_EQ(refusal(R"({"pooling": "mean"})"), "accepted");
+  EXPECT_THAT(refusal("[]"), HasSubstr("'embedding' is not an object"));
+  EXPECT_THAT(refusal("{}"), HasSubstr("'pooling' of 'embedding' is null; expected \"mean\""));
+  EXPECT_THAT(refusal(R"({"pooling": "cls"})"), HasSubstr("'pooling' of 'embedding' is \"cls\""));
+  EXPECT_THAT(refusal(R"({"pooling": "mean", "normalize": 1})"), HasSubstr("'normalize'"));
+  EXPECT_THAT(refusal(R"({"pooling": "mean", "matryoshka": "x"})"), HasSubstr("'matryoshka'"));
+  for (const char* dimensions : {"1", "[0]", "[2, 2]", "[3, 2]", "[65]", "[1.5]", "[\"1\"]"})
+    EXPECT_THAT(
+        refusal((std::string(R"({"pooling": "mean", "dimensions": )") + dimensions + "}").c_str()),
+        HasSubstr("'dimensions' of 'embedding' is"))
+        << dimensions;
+  for (const char* prompts : {"1", R"({"": "a"})", R"({"a": 1})"})
+    EXPECT_THAT(
+        refusal((std::string(R"({"pooling": "mean", "prompts": )") + prompts + "}").c_str()),
+        HasSubstr("'prompts' of 'embedding' is"))
+        << prompts;
+  EXPECT_THAT(refusal(R"({"pooling": "mean", "default_prompt": "query"})"),
+              HasSubstr("expected the name of one of 'prompts'"));
 }
 
 TEST(Manifest, BoundaryDtypesAreThePlainFloats) {

@@ -51,9 +51,17 @@ void SwarmRun::MakeKept(swarm::Request& request) {
                    });
 }
 
+// Of others what the head gives for their last row is wanted, and nothing else.
+void SwarmRun::MakeOfLastRow(swarm::Request& request) {
+  if (request.want_logits || !request.keep.empty() || row_random_.Uniform() >= 0.05) return;
+  request.want_last_row = true;
+  request.max_tokens = 0;
+}
+
 void SwarmRun::Submit() {
   swarm::Request request = MakeRequest();
   MakeKept(request);
+  MakeOfLastRow(request);
   const RequestId id = request.id;
   Submit(std::move(request));
   if (random_.Uniform() < scenario_.cancel_probability)

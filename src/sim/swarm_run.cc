@@ -23,6 +23,7 @@ SwarmRun::SwarmRun(uint64_t seed, const Scenario& scenario)
       line_random_(seed ^ 0x11ae5ull),
       keep_random_(seed ^ 0x6ee9ull),
       hostile_random_(seed ^ 0x0b5712eull),
+      row_random_(seed ^ 0x70a5ull),
       costs_(scenario_.options),
       core_(scenario_.options) {
   model_ = HashModel::Of(scenario_.options.model);
@@ -187,7 +188,10 @@ void SwarmRun::Carry(const swarm::EmitToken& action) {
 void SwarmRun::Carry(const swarm::EmitLogits& action) {
   Tracked& tracked = requests_.at(action.request);
   const size_t row_bytes = model_.vocabulary * sizeof(float);
-  if (action.first_position != tracked.logit_rows ||
+  // Of the last row alone nothing comes before it.
+  const auto& prompt = tracked.request.prompt_ids;
+  const size_t next = tracked.request.want_last_row ? prompt.size() - 1 : tracked.logit_rows;
+  if (action.first_position != next || next + action.rows > prompt.size() ||
       action.logits.byte_count() != action.rows * row_bytes)
     return Violate("logits of request " + std::to_string(action.request) +
                    " do not follow each other");
@@ -246,8 +250,10 @@ void SwarmRun::Carry(const swarm::FinishRequest& action) {
     if (tracked.tokens != tracked.expected.tokens) Violate(name + " lacks tokens");
     if (action.reason != tracked.expected.reason) Violate(name + " ended for the wrong reason");
     if (!tracked.request.keep.empty()) ++outcome_.kept;
-    if (tracked.request.want_logits && tracked.logit_rows != tracked.request.prompt_ids.size())
-      Violate(name + " lacks logits");
+    const size_t wanted = tracked.request.want_last_row ? 1
+                          : tracked.request.want_logits ? tracked.request.prompt_ids.size()
+                                                        : 0;
+    if (tracked.logit_rows != wanted) Violate(name + " lacks logits");
   }
   CheckCounts(tracked, action);
 }

@@ -120,6 +120,7 @@ class SwarmRun {
   void ScheduleRequest();
   swarm::Request MakeRequest();
   void MakeKept(swarm::Request& request);
+  void MakeOfLastRow(swarm::Request& request);
   void Submit();
   Tracked& Submit(swarm::Request request);
   // A crowd comes, and somebody who asks for little.
@@ -137,7 +138,7 @@ class SwarmRun {
   void Log(const std::string& text);
 
   Scenario scenario_;
-  SeededRandom random_, restart_random_, line_random_, keep_random_, hostile_random_;
+  SeededRandom random_, restart_random_, line_random_, keep_random_, hostile_random_, row_random_;
   Scheduler scheduler_;
   HashModel model_;
   swarm::Costs costs_;

@@ -50,7 +50,12 @@ struct Request {
   std::shared_ptr<const sampling::Constraint> constraint;
   uint32_t top_logprobs = 0;  // candidates to report with each token, 0..20
   bool want_logprobs = false;
-  bool want_logits = false;  // evaluation only: every prompt row's logits come with EmitLogits
+  // What the head gives for rows of the prompt comes with EmitLogits: logits for evaluation, and
+  // what becomes an embedding.
+  bool want_logits = false;    // for every row
+  bool want_last_row = false;  // for the last one alone
+
+  bool wants_rows() const { return want_logits || want_last_row; }
 };
 
 // ---- events ----
@@ -144,7 +149,10 @@ struct EmitToken {
   float margin = 0;               // best minus second logit of the step, greedy requests
   std::vector<TokenLogprob> top;  // when asked for
 };
-struct EmitLogits {  // [rows, vocabulary] f32 for prompt positions first_position...
+// [rows, ModelInfo::head_columns()] f32 for prompt positions first_position... Of a model that
+// makes embeddings they may begin once more with the first, in place of all that came: a device
+// that computed some of them turned out to be wrong.
+struct EmitLogits {
   RequestId request = 0;
   uint32_t first_position = 0;
   uint32_t rows = 0;

@@ -47,6 +47,9 @@ struct ModelInfo {
   DType boundary_dtype = DType::kF16;
   bool lowered = true;   // false: only workers that run ONNX stages can serve it
   bool has_onnx = true;  // false: workers that run ONNX stages cannot serve it
+  bool embeds = false;   // it writes no text: its head gives rows that become embeddings
+  // Of what the head gives: logits, or such rows.
+  uint32_t head_columns() const { return embeds ? hidden_columns : vocabulary; }
   // Whether sessions have recurrent state, which knows few positions of its past.
   bool is_recurrent() const {
     return std::ranges::any_of(layers, [](const ModelLayer& l) { return l.state_bytes > 0; });
@@ -54,8 +57,8 @@ struct ModelInfo {
   bool is_in_groups() const {
     return std::ranges::any_of(layers, [](const ModelLayer& l) { return l.groups; });
   }
-  uint32_t program_version = 1;  // program::kProgramVersion and package::kPackageFormat, which
-  uint32_t package_format = 1;   // this module may not include
+  uint32_t program_version = 1;  // program::kProgramVersion and package::Manifest::format(),
+  uint32_t package_format = 1;   // which this module may not include
 };
 
 // What plans are looked for: ranges of whole layers, or hubs whose experts, or neuron groups, are

@@ -94,9 +94,10 @@ void Joining::SayConnect(std::vector<pb::HeldBinding> held) {
   is_member_ = true;
   const uint32_t places = TokenBatch(offer_, *init_);
   queue_.Begin(loads_.layer_count(), places);
-  init_.reset();
   pb::WorkerMessage message;
   *message.mutable_connect() = MakeConnect(offer_, *package_);
+  message.mutable_connect()->set_package_format(init_->package_format());  // that of its package
+  init_.reset();
   message.mutable_connect()->set_makes_tokens(places);
   message.mutable_connect()->mutable_held()->Assign(held.begin(), held.end());
   out_.Send(std::move(message));

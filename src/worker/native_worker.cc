@@ -43,6 +43,7 @@ ModelShape ShapeOf(const package::Manifest& manifest) {
   model.vocabulary = manifest.vocabulary;
   model.hidden_columns = manifest.hidden_columns;
   model.boundary_dtype = manifest.boundary_dtype;
+  model.embeds = manifest.embedding.has_value();
   return model;
 }
 

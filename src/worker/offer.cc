@@ -31,7 +31,10 @@ Status CheckVersion(const char* what, uint32_t server, uint32_t worker) {
 Status CheckInit(const wire::pb::Init& init) {
   TRY(CheckVersion("protocol", init.protocol_version(), wire::kProtocolVersion));
   TRY(CheckVersion("program", init.program_version(), program::kProgramVersion));
-  TRY(CheckVersion("package format", init.package_format(), package::kPackageFormat));
+  // Older packages are read, too.
+  if (init.package_format() < package::kOldestPackageFormat ||
+      init.package_format() > package::kPackageFormat)
+    TRY(CheckVersion("package format", init.package_format(), package::kPackageFormat));
   if (init.package_digest().size() == Sha256Digest{}.size()) return OkStatus();
   return Error(ErrorCode::kInvalidData, "The server's package digest has " +
                                             std::to_string(init.package_digest().size()) +
@@ -46,7 +49,6 @@ wire::pb::Connect MakeConnect(const Offer& offer, const JoinedPackage& package) 
   wire::pb::Connect connect;
   connect.set_protocol_version(wire::kProtocolVersion);
   connect.set_program_version(program::kProgramVersion);
-  connect.set_package_format(package::kPackageFormat);
   connect.set_kind(offer.kind);
   connect.set_engine(offer.engine);
   connect.set_name(offer.name);

@@ -189,7 +189,7 @@ Result<std::vector<Slice>> EncodeResult(const wire::Frame& frame, const ModelSha
       }
       wire::AppendDraw(result, payload);
     } else if (run.output == wire::OutputKind::kLogits) {
-      const size_t count = size_t{run.count} * model.vocabulary;
+      const size_t count = size_t{run.count} * model.head_columns();
       const ByteSpan bytes =
           AsBytes(std::span<const float>(output.logits).subspan(next_logit, count));
       payload.insert(payload.end(), bytes.begin(), bytes.end());

@@ -19,7 +19,10 @@ struct ModelShape {
   uint32_t vocabulary = 0;
   uint32_t hidden_columns = 0;
   DType boundary_dtype = DType::kF16;
+  bool embeds = false;  // the last layer gives rows that become embeddings, not logits
 
+  // Of what the last layer gives.
+  uint32_t head_columns() const { return embeds ? hidden_columns : vocabulary; }
   uint32_t layer_count() const { return static_cast<uint32_t>(layer_weight_bytes.size()); }
 };
 

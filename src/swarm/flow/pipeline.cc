@@ -392,7 +392,7 @@ void Pipeline::AddRun(Session& session, StageProgress& progress, const Stage& st
     if (session.active && session.active->request.want_logits)
       limit = std::min<uint64_t>(
           limit,
-          std::max<uint64_t>(1, kLogitFrameBytes / (uint64_t{options_.model.vocabulary} * 4)));
+          std::max<uint64_t>(1, kLogitFrameBytes / (uint64_t{options_.model.head_columns()} * 4)));
     limit = session.RunLimit(progress.sent, limit);
     run.output = session.FinalOutput(progress.sent, limit);
   } else if (!stage.follows) {
@@ -557,7 +557,7 @@ void Pipeline::Send(Stage& stage, Worker& worker, Batch batch, Instant now) {
   sent.answer_bytes =
       wire::kHeaderBytes + sent.runs.size() * wire::kRunBytes +
       wire::ResultPayloadBytes(sent.runs, sent.columns, options_.model.boundary_dtype,
-                               options_.model.vocabulary);
+                               options_.model.head_columns());
   sent.sent_at = now;
   sent.step_bytes = step_bytes;
   // What is assumed of a kind of device before anything is measured of this one is no prediction.
@@ -671,7 +671,7 @@ Result<Pipeline::StepResult> Pipeline::OnResult(Worker& worker, Slice message, I
   const SentFrame& expected = worker.steps.in_flight.front();
   TRY(wire::CheckFrame(frame, {wire::FrameType::kResult, expected.sequence, expected.epoch,
                                expected.stage, expected.runs, expected.columns,
-                               options_.model.boundary_dtype, options_.model.vocabulary}));
+                               options_.model.boundary_dtype, options_.model.head_columns()}));
   const SentFrame sent = std::move(worker.steps.in_flight.front());
   RecordTimes(worker, sent, frame.header, now);
   PopOldest(worker, now);
@@ -690,7 +690,7 @@ Result<Pipeline::StepResult> Pipeline::OnResult(Worker& worker, Slice message, I
   size_t at = 0;
   for (const wire::Run& run : frame.runs) {
     const size_t byte_count = wire::ResultPayloadBytes(
-        {&run, 1}, sent.columns, options_.model.boundary_dtype, options_.model.vocabulary);
+        {&run, 1}, sent.columns, options_.model.boundary_dtype, options_.model.head_columns());
     Slice payload = frame.payload.Sub(at, byte_count);
     at += byte_count;
     StageProgress* progress = LiveProgress(run, sent.epoch);

@@ -37,7 +37,7 @@ bool Pipeline::Generates(const Session& session) const {
       !session.active->victims.empty())
     return false;
   const Request& request = session.active->request;
-  return !request.want_logits && !request.want_logprobs && request.top_logprobs == 0 &&
+  return !request.wants_rows() && !request.want_logprobs && request.top_logprobs == 0 &&
          request.keep.empty() && request.constraint == nullptr;
 }
 

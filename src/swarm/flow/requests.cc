@@ -121,12 +121,18 @@ Status Requests::Check(const Request& request) const {
       if (id < 0 || static_cast<uint32_t>(id) >= options_.model.vocabulary)
         return Invalid("The prompt holds token " + std::to_string(id) + ", expected 0 to " +
                        std::to_string(options_.model.vocabulary - 1) + ".");
-  if (request.constraint != nullptr && (request.want_logits || !request.answer_ids.empty()))
+  if (request.want_last_row && request.max_tokens > 0)
+    return Invalid(
+        "The row of the prompt's last token is wanted, and tokens behind it; expected "
+        "one of the two.");
+  if (options_.model.embeds && (!request.wants_rows() || request.max_tokens > 0))
+    return Invalid("The model '" + options_.model.name + "' makes embeddings and writes no text.");
+  if (request.constraint != nullptr && (request.wants_rows() || !request.answer_ids.empty()))
     return Invalid("A constraint is for answers that have not begun, without the prompt's logits.");
-  if (!request.answer_ids.empty() && (request.want_logits || request.want_logprobs))
+  if (!request.answer_ids.empty() && (request.wants_rows() || request.want_logprobs))
     return Invalid("Logits and logprobs of an answer that has begun are not known any more.");
   if (!request.keep.empty()) return CheckKeep(request);
-  if (request.max_tokens == 0 && !request.want_logits)
+  if (request.max_tokens == 0 && !request.wants_rows())
     return Invalid("max_tokens is 0, expected at least 1.");
   if (request.top_logprobs > sampling::kMaxTopLogprobs)
     return Invalid("top_logprobs is " + std::to_string(request.top_logprobs) +
@@ -135,7 +141,7 @@ Status Requests::Check(const Request& request) const {
 }
 
 Status Requests::CheckKeep(const Request& request) const {
-  if (!request.answer_ids.empty() || request.want_logits)
+  if (!request.answer_ids.empty() || request.wants_rows())
     return Invalid("A prefix that is to be kept has no answer and no logits.");
   using Named = std::pair<std::string_view, std::string_view>;
   const Named name(request.salt, request.keep);
@@ -188,6 +194,7 @@ void Requests::Submit(Request request, Instant now) {
   active.max_tokens = std::min(active.request.max_tokens, room);
   active.candidate_count = CandidateCount(active.request, options_);
   active.stage_draws = active.request.constraint == nullptr && MustDraw(active.request, options_);
+  active.wants_row = active.request.want_last_row;
   if (active.request.constraint != nullptr) {
     active.answer = active.request.constraint->Begin();
     active.wants_row = MustSeeLogits(active.request, options_);
@@ -346,7 +353,7 @@ void Requests::Doubt(Instant since, const std::string& problem, Instant now) {
   // Of a request that is accepted `last_token_at` is when.
   const auto was_told = [&](const ActiveRequest& active) {
     return !problem.empty() && active.last_token_at >= since &&
-           (active.logits_emitted > 0 || active.was_told());
+           ((active.logits_emitted > 0 && !options_.model.embeds) || active.was_told());
   };
   for (size_t i = 0; i < queue_.waiting().size();) {
     if (was_told(queue_.waiting()[i]))
@@ -362,12 +369,18 @@ void Requests::Doubt(Instant since, const std::string& problem, Instant now) {
     else if (was_told(*session->active))
       failed.push_back(session->active->request.id);
     else
-      session->Doubt();
+      Recompute(*session);
   }
   for (const uint32_t id : removed) sessions_.Remove(id);
   InvalidateSessions(removed);
   for (const RequestId id : failed) Fail(*sessions_.FindRequest(id), error, now);
   changes_.Note({.view = true});
+}
+
+// Of an embedding nobody has been told anything before all of its rows are there: they come again.
+void Requests::Recompute(Session& session) {
+  session.Doubt();
+  if (options_.model.embeds) session.active->logits_emitted = 0;
 }
 
 void Requests::Finish(const ActiveRequest& active, FinishReason reason, std::optional<Error> error,
@@ -391,8 +404,10 @@ void Requests::Finish(const ActiveRequest& active, FinishReason reason, std::opt
 void Requests::EndSession(Session& session, FinishReason reason, std::optional<Error> error,
                           Instant now) {
   Finish(*session.active, reason, std::move(error));
-  // A failed session's state is not worth trusting, one without positions not worth keeping.
-  if (reason == FinishReason::kError || session.completed == 0) {
+  // A failed session's state is not worth trusting, one without positions not worth keeping, and
+  // with what only rows were wanted of nobody goes on.
+  const bool leads_on = !session.active->request.wants_rows() || session.active->max_tokens > 0;
+  if (reason == FinishReason::kError || session.completed == 0 || !leads_on) {
     const uint32_t id = session.id;
     sessions_.Remove(id);
     InvalidateSessions({id});
@@ -533,10 +548,10 @@ Status Requests::OnDraw(Session& session, const wire::DrawResult& result, Instan
 Status Requests::OnLogits(Session& session, const StageOutput& output, Instant now) {
   ActiveRequest& active = *session.active;
   const uint32_t first = output.run.first_position, end = first + output.run.count;
-  const size_t row_bytes = size_t{options_.model.vocabulary} * sizeof(float);
+  const size_t row_bytes = size_t{options_.model.head_columns()} * sizeof(float);
   const uint32_t fresh = std::max(first, active.logits_emitted);
   // Rows that the client has already (the context was recomputed) are not sent twice.
-  if (active.request.want_logits && fresh < end) {
+  if (active.request.wants_rows() && fresh < end) {
     outbox_.Add(
         EmitLogits{active.request.id, fresh, end - fresh,
                    output.payload.Sub((fresh - first) * row_bytes, (end - fresh) * row_bytes)});

@@ -100,6 +100,7 @@ class Requests {
   Status OnCandidates(Session& session, const wire::CandidatesResult& result, Instant now);
   Status OnDraw(Session& session, const wire::DrawResult& result, Instant now);
   Status OnLogits(Session& session, const StageOutput& output, Instant now);
+  void Recompute(Session& session);
   void Emit(Session& session, EmitToken token, Instant now);
   void Append(Session& session, EmitToken token, Instant now);
   void AppendForced(Session& session, Instant now);

@@ -127,6 +127,39 @@ TEST(CheckAgain, WhoWasToldSomethingIsToldSoAndOthersAreAnsweredOnceMore) {
   EXPECT_FALSE(swarm.Ends(untold)[0].error.has_value());
 }
 
+// Nobody was told a part of an embedding: its rows come once more, from the first.
+TEST(CheckAgain, RowsOfAnEmbeddingComeOnceMore) {
+  CoreOptions options = TestOptions();
+  options.model.embeds = true;
+  options.timeouts.check_again = Milliseconds(500);
+  options.prefill_chunk_rows = 4;
+  Serving serving(options);
+  TestSwarm& swarm = serving.swarm;
+  const auto ask = [&](RequestId id, std::vector<int32_t> prompt) {
+    Request request;
+    request.id = id;
+    request.prompt_ids = std::move(prompt);
+    request.sampling.temperature = 0;
+    request.want_logits = true;
+    swarm.Submit(request);
+  };
+  ask(1, {1, 2});
+  ASSERT_EQ(serving.Check(), "passed");
+  swarm.worker(serving.id).answer_steps = false;
+  ask(2, Counting(100, 12));
+  swarm.AnswerStep(serving.id);
+  swarm.worker(serving.id).wrong_rows = true;
+  swarm.Advance(Milliseconds(1500));
+  ASSERT_EQ(serving.Check(), "failed");
+  std::vector<uint32_t> first;
+  for (const Action& action : swarm.log())
+    if (const auto* rows = std::get_if<EmitLogits>(&action); rows && rows->request == 2)
+      first.push_back(rows->first_position);
+  EXPECT_EQ(std::ranges::count(first, 0u), 2) << "all of them came again";
+  ASSERT_THAT(swarm.Ends(2), SizeIs(1));
+  EXPECT_FALSE(swarm.Ends(2)[0].error.has_value());
+}
+
 // It was busy: the answer that comes at last is no offence.
 TEST(CheckAgain, ALateAnswerIsNoFailure) {
   Serving serving;

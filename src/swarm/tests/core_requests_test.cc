@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 
 #include "swarm/tests/core_testing.h"
 
@@ -568,6 +569,90 @@ TEST(Logits, OnlyLogitsAndNoTokens) {
   EXPECT_THAT(swarm.Tokens(1), IsEmpty());
   ASSERT_THAT(swarm.Ends(1), SizeIs(1));
   EXPECT_EQ(swarm.Ends(1)[0].reason, FinishReason::kLength);
+}
+
+// ---- embeddings ----
+
+CoreOptions EmbeddingOptions() {
+  CoreOptions options = TestOptions();
+  options.model.embeds = true;
+  options.model.hidden_columns = 4;
+  return options;
+}
+
+Request RowsOf(RequestId id, std::vector<int32_t> prompt, bool last_alone) {
+  Request request = Greedy(id, std::move(prompt), 0);
+  (last_alone ? request.want_last_row : request.want_logits) = true;
+  return request;
+}
+
+// First values of the rows that came, by position.
+std::map<uint32_t, float> RowsFor(const TestSwarm& swarm, RequestId id) {
+  std::map<uint32_t, float> rows;
+  for (const Action& action : swarm.log())
+    if (const auto* came = std::get_if<EmitLogits>(&action); came && came->request == id) {
+      EXPECT_EQ(came->logits.byte_count(), came->rows * 4u * sizeof(float));
+      for (uint32_t i = 0; i < came->rows; ++i)
+        rows[came->first_position + i] =
+            LoadLe<float>(came->logits.bytes().data() + i * 4u * sizeof(float));
+    }
+  return rows;
+}
+
+TEST(EmbeddingRows, AllOrTheLastOneComeAndNothingIsKept) {
+  TestSwarm swarm(EmbeddingOptions());
+  swarm.BringUp(2, Half());
+  swarm.Submit(RowsOf(1, Counting(100, 40), false));
+  const auto all = RowsFor(swarm, 1);
+  ASSERT_THAT(all, SizeIs(40));
+  for (const auto& [position, value] : all) EXPECT_EQ(value, 100.0f + static_cast<float>(position));
+  ASSERT_THAT(swarm.Ends(1), SizeIs(1));
+  EXPECT_EQ(swarm.Ends(1)[0].reason, FinishReason::kLength);
+  EXPECT_EQ(swarm.Ends(1)[0].prompt_tokens, 40u);
+  EXPECT_EQ(swarm.Held(1, {0, 3}), 0u) << "the session is gone";
+  swarm.Submit(RowsOf(2, Counting(100, 41), true));
+  EXPECT_THAT(RowsFor(swarm, 2), ElementsAre(std::pair(40u, 140.0f)));
+  EXPECT_EQ(swarm.Ends(2)[0].cached_prompt_tokens, 0u);
+  swarm.Submit(RowsOf(3, {7}, true));
+  EXPECT_THAT(RowsFor(swarm, 3), ElementsAre(std::pair(0u, 7.0f)));
+}
+
+TEST(EmbeddingRows, EveryRowComesOnceWhateverDeviceGoes) {
+  for (const bool last_alone : {false, true})
+    for (int lost_after = 0; lost_after < 4; ++lost_after) {
+      CoreOptions options = EmbeddingOptions();
+      options.prefill_chunk_rows = 8;
+      TestSwarm swarm(options);
+      TestWorker half = Half();
+      half.answer_steps = false;
+      swarm.BringUp(2, half);
+      swarm.Submit(RowsOf(1, Counting(100, 30), last_alone));
+      for (int i = 0; i < lost_after; ++i)
+        for (const WorkerId id : {1, 2})
+          if (swarm.unanswered_steps(id) > 0) swarm.AnswerStep(id);
+      swarm.Lose(2);
+      swarm.Join(Half());
+      swarm.AnswerSteps(1);
+      swarm.Advance(Seconds(5));
+      const auto rows = RowsFor(swarm, 1);
+      ASSERT_EQ(rows.size(), last_alone ? 1u : 30u) << lost_after;
+      for (const auto& [position, value] : rows)
+        EXPECT_EQ(value, 100.0f + static_cast<float>(position));
+      EXPECT_EQ(rows.rbegin()->first, 29u);
+      ASSERT_THAT(swarm.Ends(1), SizeIs(1));
+    }
+}
+
+TEST(EmbeddingRows, TextIsRefusedByName) {
+  TestSwarm swarm(EmbeddingOptions());
+  swarm.BringUp(1);
+  swarm.Submit(Greedy(1, {1, 2}, 5));
+  ASSERT_THAT(swarm.Ends(1), SizeIs(1));
+  EXPECT_THAT(swarm.Ends(1)[0].error->message(), HasSubstr("makes embeddings and writes no text"));
+  Request both = RowsOf(2, {1, 2}, true);
+  both.max_tokens = 3;
+  swarm.Submit(both);
+  EXPECT_THAT(swarm.Ends(2)[0].error->message(), HasSubstr("expected one of the two"));
 }
 
 // ---- no token for too long ----

@@ -579,8 +579,11 @@ Slice TestSwarm::ResultOf(WorkerId id) const {
       wire::AppendDraw(result, payload);
     } else if (run.output == wire::OutputKind::kLogits) {
       for (uint32_t i = 0; i < run.count; ++i)
-        for (uint32_t id_at = 0; id_at < options_.model.vocabulary; ++id_at) {
-          const float logit = static_cast<int32_t>(id_at) == row_value(row + i) + 1 ? 1.0f : 0.0f;
+        for (uint32_t id_at = 0; id_at < options_.model.head_columns(); ++id_at) {
+          // A row that becomes an embedding is the token everywhere.
+          const float logit = options_.model.embeds ? static_cast<float>(row_value(row + i))
+                              : static_cast<int32_t>(id_at) == row_value(row + i) + 1 ? 1.0f
+                                                                                      : 0.0f;
           uint8_t bytes[4];
           StoreLe(bytes, logit);
           payload.insert(payload.end(), bytes, bytes + 4);

@@ -65,7 +65,7 @@ void Costs::AddLayer(const CoreOptions& options, const ModelLayer& layer, Form& 
   const SessionMemory sessions = MemoryOfSessions(options, layer);
   cost.kv_bytes = sessions.kv_bytes + sessions.state_bytes;
   cost.scratch_bytes = options.prefill_chunk_rows * scratch_row_bytes_;
-  if (last) cost.scratch_bytes += uint64_t{model.vocabulary} * sizeof(float);
+  if (last) cost.scratch_bytes += uint64_t{model.head_columns()} * sizeof(float);
   cost.input_bytes = frame_bytes + (first ? sizeof(int32_t) : boundary_row_bytes_);
   cost.output_bytes = frame_bytes + (last ? 12 : boundary_row_bytes_);
   if (&form == &forms_[1] && layer.expert_count > 0) cost.exchanges = 1;

@@ -3,7 +3,8 @@
 
 export const kProtocolVersion = 5;
 export const kProgramVersion = 1;
-export const kPackageFormat = 1;
+export const kPackageFormat = 2;
+export const kOldestPackageFormat = 1; // that is read, too
 
 // First byte of a WebSocket message that holds a control message; data frames begin with 'W'.
 export const kControlByte = 0x01;

@@ -55,7 +55,9 @@ describe("refuses", () => {
   const layer = (json: Json): Json => (json["layers"] as Json[])[0]!;
   const blob = (json: Json): Json => (json["blobs"] as Record<string, Json>)[digest]!;
   it.each<[string, (json: Json) => void]>([
-    ["format 2, this worker reads format 1", (json) => (json["format"] = 2)],
+    ["format 3, this worker reads formats up to 2", (json) => (json["format"] = 3)],
+    ["has format 2 without 'embedding'", (json) => (json["format"] = 2)],
+    ["has format 1 and 'embedding'", (json) => (json["embedding"] = {})],
     ["format is missing", (json) => delete json["format"]],
     ["neither f16, bf16 nor f32", (json) => (json["boundary_dtype"] = "i32")],
     ["hidden_columns is 0", (json) => (json["hidden_columns"] = 0)],

@@ -1,7 +1,7 @@
 // weft.json: what a package holds (src/package/manifest.h). Read from a server that may not be
 // ours, so that every number has a range and every digest an alphabet.
 import { EngineError } from "@weft/engine";
-import { DType, dtypeFromName, kPackageFormat } from "@weft/wire";
+import { DType, dtypeFromName, kOldestPackageFormat, kPackageFormat } from "@weft/wire";
 
 export const kChunkBytes = 1 << 20;
 const kMaxBytes = 2 ** 50;
@@ -28,6 +28,8 @@ export interface Manifest {
   readonly boundaryDtype: DType;
   readonly hiddenColumns: number;
   readonly vocabulary: number;
+  // Of what the last layer gives: logits, or rows that become embeddings.
+  readonly headColumns: number;
   readonly lowered: boolean;
   readonly layers: readonly LayerInfo[];
   readonly blobs: ReadonlyMap<string, BlobInfo>;
@@ -130,12 +132,16 @@ export function parseManifest(bytes: Uint8Array): Manifest {
   }
   const json = object(parsed, "it");
   const format = number(json["format"], "format", 0, 1e9);
-  if (format !== kPackageFormat) {
+  if (format < kOldestPackageFormat || format > kPackageFormat) {
     throw new EngineError(
       "unsupported",
-      `The package has format ${format}, this worker reads format ${kPackageFormat}: reload ` +
-        `the page, update weft on this device, or convert the model again.`,
+      `The package has format ${format}, this worker reads formats up to ${kPackageFormat}: ` +
+        `reload the page, update weft on this device, or convert the model again.`,
     );
+  }
+  const embeds = json["embedding"] !== undefined;
+  if (embeds !== (format === kPackageFormat)) {
+    throw invalid(`it has format ${format} ${embeds ? "and" : "without"} 'embedding'.`);
   }
   const boundaryDtype = dtypeFromName(text(json["boundary_dtype"], "boundary_dtype"));
   if (
@@ -149,12 +155,15 @@ export function parseManifest(bytes: Uint8Array): Manifest {
   const blobs = parseBlobs(object(json["blobs"], "blobs"));
   const layers = array(json["layers"], "layers");
   number(layers.length, "the number of layers", 1, kMaxLayers);
+  const hiddenColumns = number(json["hidden_columns"], "hidden_columns", 1, kMaxColumns);
+  const vocabulary = number(json["vocabulary"], "vocabulary", 1, kMaxVocabulary);
   return {
     name: text(json["name"], "name"),
     quantisation: text(json["quantisation"], "quantisation"),
     boundaryDtype,
-    hiddenColumns: number(json["hidden_columns"], "hidden_columns", 1, kMaxColumns),
-    vocabulary: number(json["vocabulary"], "vocabulary", 1, kMaxVocabulary),
+    hiddenColumns,
+    vocabulary,
+    headColumns: embeds ? hiddenColumns : vocabulary,
     lowered,
     layers: layers.map((layer, index) => {
       const info = parseLayer(layer, index, lowered, blobs);

@@ -1,7 +1,7 @@
 // What happens from Init to Connect: whether both sides speak the same versions, the manifest, the
 // speed of the link, and what this device offers. Has no socket and no queue.
 import { EngineError } from "@weft/engine";
-import { kPackageFormat, kProgramVersion, kProtocolVersion } from "@weft/wire";
+import { kProgramVersion, kProtocolVersion } from "@weft/wire";
 import type { Init } from "@weft/wire";
 
 import type { Manifest } from "../download/manifest.ts";
@@ -81,7 +81,7 @@ function connectMessage(
     value: {
       protocolVersion: kProtocolVersion,
       programVersion: kProgramVersion,
-      packageFormat: kPackageFormat,
+      packageFormat: init.packageFormat, // that of its package
       kind: offer.kind,
       engine: offer.engineName,
       name: offer.name,

@@ -1,5 +1,7 @@
 // What an Init must say before anything else is done about it.
-import { kPackageFormat, kProgramVersion, kProtocolVersion } from "@weft/wire";
+import {
+  kOldestPackageFormat, kPackageFormat, kProgramVersion, kProtocolVersion,
+} from "@weft/wire";
 import type { Init } from "@weft/wire";
 
 import type { Ending } from "./events.ts";
@@ -8,10 +10,13 @@ const kDigestBytes = 32;
 
 // Null when both sides speak the same versions, and the package has a name.
 export function problemOf(init: Init): Ending | null {
+  const { packageFormat } = init;
+  // Older packages are read, too.
+  const reads = packageFormat >= kOldestPackageFormat && packageFormat <= kPackageFormat;
   const pairs: [string, number, number][] = [
     ["protocol", init.protocolVersion, kProtocolVersion],
     ["program", init.programVersion, kProgramVersion],
-    ["package format", init.packageFormat, kPackageFormat],
+    ["package format", packageFormat, reads ? packageFormat : kPackageFormat],
   ];
   for (const [what, theirs, ours] of pairs) {
     if (theirs === ours) continue;

@@ -171,12 +171,12 @@ export function encodeResult(
   };
   const payload = hidden
     ? (output.packed ?? packHidden(output.hidden, manifest.boundaryDtype, layers))
-    : packSelections(frame.runs, output, manifest.vocabulary);
+    : packSelections(frame.runs, output, manifest.headColumns);
   const expected = resultPayloadBytes(
     frame.runs,
     header.columns,
     header.dtype,
-    manifest.vocabulary,
+    manifest.headColumns,
   );
   if (payload.length !== expected) {
     throw new EngineError(
@@ -210,9 +210,9 @@ export function packHidden(rows: Float32Array, dtype: DType, layers: LayerRange)
 function packSelections(
   runs: readonly FrameRun[],
   output: StepOutput,
-  vocabulary: number,
+  headColumns: number,
 ): Uint8Array {
-  const bytes = new Uint8Array(resultPayloadBytes(runs, 0, DType.f32, vocabulary));
+  const bytes = new Uint8Array(resultPayloadBytes(runs, 0, DType.f32, headColumns));
   const view = new DataView(bytes.buffer);
   let at = 0;
   let nextSelection = 0;
@@ -225,7 +225,7 @@ function packSelections(
     } else if (run.output === OutputKind.draw) {
       at = packDraw(view, at, output.selections[nextSelection++]!);
     } else if (run.output === OutputKind.logits) {
-      for (const end = nextLogit + run.count * vocabulary; nextLogit < end; ++nextLogit) {
+      for (const end = nextLogit + run.count * headColumns; nextLogit < end; ++nextLogit) {
         view.setFloat32(at, output.logits[nextLogit]!, true);
         at += 4;
       }
