@@ -21,6 +21,8 @@ struct Arguments {
   std::string quantisation = "keep";
   std::string boundary;
   std::string name;
+  std::string embedding;
+  bool matryoshka = false;
   uint32_t context_length = 0;
   bool force = false;
   bool without_tokenizer = false;
@@ -41,6 +43,7 @@ void PrintReport(const convert::ConvertReport& report, const Arguments& argument
                                      {"architecture", report.architecture},
                                      {"quantisation", report.quantisation},
                                      {"transformer_layers", report.transformer_layers},
+                                     {"pooling", report.pooling},
                                      {"source_bytes", report.source_bytes},
                                      {"kept_bytes", report.kept_bytes},
                                      {"package_bytes", report.package_bytes},
@@ -57,6 +60,11 @@ void PrintReport(const convert::ConvertReport& report, const Arguments& argument
               HumanBytes(static_cast<uint64_t>(static_cast<double>(report.source_bytes) /
                                                std::max(seconds, 1e-3)))
                   .c_str());
+  if (!report.pooling.empty()) {
+    std::printf("It makes embeddings (%s row%s) and writes no text.\n",
+                report.pooling == "mean" ? "the mean of all" : "the last",
+                report.pooling == "mean" ? "s" : "");
+  }
   if (!report.lowered) {
     std::printf("It can only be served by browsers with onnxruntime-web: %s\n",
                 report.why_not_lowered.c_str());
@@ -73,6 +81,9 @@ int Run(const Arguments& arguments) {
   options.boundary_dtype = DTypeFromName(arguments.boundary);  // nullopt when not given
   options.name = arguments.name;
   if (arguments.context_length > 0) options.context_length = arguments.context_length;
+  options.embedding.pooling = package::PoolingFromName(arguments.embedding);
+  options.embedding.none = arguments.embedding == "none";
+  options.embedding.matryoshka = arguments.matryoshka;
   options.force = arguments.force;
   options.without_tokenizer = arguments.without_tokenizer;
 
@@ -127,6 +138,14 @@ void AddConvertCommand(CLI::App& app, int* exit_code) {
                    "Positions that a checkpoint is made for (default: all, but with longrope those "
                    "of its short table)")
       ->check(CLI::Range(1, 1 << 28));
+  command
+      ->add_option("--embedding", arguments->embedding,
+                   "Make a package that makes embeddings, of the mean of a text's rows or of its "
+                   "last row, or none (default: what the checkpoint says)")
+      ->check(CLI::IsMember({"mean", "last", "none"}));
+  command->add_flag("--matryoshka", arguments->matryoshka,
+                    "The first columns of its embeddings are embeddings, too, as the model's card "
+                    "says");
   command->add_flag("--force", arguments->force, "Replace an existing package");
   command->add_flag("--no-tokenizer", arguments->without_tokenizer,
                     "Do not look at tokenizer.json, nor warn when there is none (for packages "

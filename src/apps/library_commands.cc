@@ -42,22 +42,39 @@ uint64_t WeightBytes(const package::Manifest& manifest) {
   return package::DownloadBytes(manifest, 0, static_cast<uint32_t>(manifest.layers.size()));
 }
 
+// "the last row, of length 1; shorter ones: 256, 512; prompts: document, query"
+std::string ShownEmbedding(const package::Embedding& embedding) {
+  std::string text =
+      embedding.pooling == package::Pooling::kMean ? "the mean of all rows" : "the last row";
+  if (embedding.normalize) text += ", of length 1";
+  if (embedding.matryoshka) text += "; shorter ones: ";
+  if (embedding.matryoshka && embedding.dimensions.empty()) text += "any";
+  for (const uint32_t& columns : embedding.dimensions)
+    text += (&columns == embedding.dimensions.data() ? "" : ", ") + std::to_string(columns);
+  for (const auto& [name, prompt] : embedding.prompts)
+    text += (name == embedding.prompts.begin()->first ? "; prompts: " : ", ") + name +
+            (name == embedding.default_prompt ? " (unasked)" : "");
+  return text;
+}
+
 json::object EntryJson(const hub::LibraryEntry& entry) {
   const package::Manifest& manifest = entry.manifest;
-  json::object object{{"name", entry.name},
-                      {"model", manifest.name},
-                      {"architecture", manifest.architecture},
-                      {"quantisation", manifest.quantisation},
-                      {"layers", manifest.layers.size()},
-                      {"bytes", entry.byte_count},
-                      {"weight_bytes", WeightBytes(manifest)},
-                      {"kv_bytes_per_token", KvBytesPerToken(manifest)},
-                      {"context_length", manifest.context_length},
-                      {"vocabulary", manifest.vocabulary},
-                      {"lowered", manifest.lowered},
-                      {"predictor_bytes", package::PredictorBytes(manifest)},
-                      {"made_at", entry.made_at_seconds},
-                      {"folder", entry.folder.string()}};
+  json::object object{
+      {"name", entry.name},
+      {"model", manifest.name},
+      {"architecture", manifest.architecture},
+      {"quantisation", manifest.quantisation},
+      {"layers", manifest.layers.size()},
+      {"bytes", entry.byte_count},
+      {"weight_bytes", WeightBytes(manifest)},
+      {"kv_bytes_per_token", KvBytesPerToken(manifest)},
+      {"context_length", manifest.context_length},
+      {"vocabulary", manifest.vocabulary},
+      {"embedding", manifest.embedding ? package::ToJson(*manifest.embedding) : json::value()},
+      {"lowered", manifest.lowered},
+      {"predictor_bytes", package::PredictorBytes(manifest)},
+      {"made_at", entry.made_at_seconds},
+      {"folder", entry.folder.string()}};
   if (entry.source) {
     object["source"] = json::object{{"endpoint", entry.source->endpoint},
                                     {"repository", entry.source->repository},
@@ -205,6 +222,8 @@ Status Show(const ShowOptions& options) {
                                       : "native workers and browsers with WebGPU"},
       {"on disk", HumanBytes(entry.byte_count) + " in " + entry.folder.string()},
       {"made", DateText(entry.made_at_seconds)}};
+  if (manifest.embedding)
+    rows.insert(rows.begin() + 3, {"embeddings", ShownEmbedding(*manifest.embedding)});
   if (const uint64_t bytes = package::PredictorBytes(manifest); bytes > 0)
     rows.push_back({"predictors", HumanBytes(bytes) + ", which neuron groups matter for a token"});
   if (entry.source) {

@@ -11,6 +11,7 @@
 #include "convert/package/layer_info.h"
 #include "convert/package/package_files.h"
 #include "convert/package/package_folder.h"
+#include "convert/source/embedding_source.h"
 #include "convert/source/open_source.h"
 #include "convert/source/tensor_names.h"
 #include "convert/weights/weight_specs.h"
@@ -88,9 +89,12 @@ class Converter {
   Result<ConvertReport> Run() {
     ASSIGN_OR_RETURN(source_, OpenSource(options_.source));
     TextFiles& files = source_.files;
-    ASSIGN_OR_RETURN(config_, ParseModelConfig(files.at("config.json"), options_.context_length));
+    ASSIGN_OR_RETURN(embedding_, FindEmbedding(source_, options_.embedding));
+    ASSIGN_OR_RETURN(config_, ParseModelConfig(files.at("config.json"), options_.context_length,
+                                               embedding_.has_value()));
     warnings_ = source_.warnings;
     if (config_.wrapped) UnwrapTensors();
+    if (AreHeadless(source_.tensors)) TRY(NameHeadless());
     RenameTensors(config_.architecture, &source_.tensors);
     if (!options_.without_tokenizer) {
       ASSIGN_OR_RETURN(const auto found, CheckTokenizer(files, config_.vocabulary));
@@ -152,6 +156,15 @@ class Converter {
                           " tensors of its towers for pictures or sound are left out.");
     }
     source_.tensors = std::move(kept);
+  }
+
+  Status NameHeadless() {
+    if (!embedding_)
+      return Error(ErrorCode::kUnsupported,
+                   "The checkpoint has no output head and writes no text. To make embeddings with "
+                   "it, say how its rows become one: --embedding mean or --embedding last.");
+    NameAsWithHead(&source_.tensors);
+    return OkStatus();
   }
 
   // transformers multiplies in the dtype of the table: Gemma was trained with the rounded factor.
@@ -267,6 +280,11 @@ class Converter {
     manifest.hidden_columns = config_.hidden_columns;
     manifest.vocabulary = config_.vocabulary;
     manifest.context_length = config_.context_length;
+    if (embedding_) {
+      manifest.embedding = embedding_->embedding;
+      manifest.context_length =
+          std::min(config_.context_length, embedding_->token_limit.value_or(UINT32_MAX));
+    }
     manifest.lowered = described.lowered;
     manifest.has_onnx = !HasOwnOperators(config_);
     manifest.layers = described.layers;
@@ -281,6 +299,7 @@ class Converter {
     report.name = manifest.name;
     report.architecture = manifest.architecture;
     report.quantisation = manifest.quantisation;
+    if (manifest.embedding) report.pooling = package::PoolingName(manifest.embedding->pooling);
     report.transformer_layers = config_.layer_count();
     report.source_bytes = done_.total_bytes;
     report.kept_bytes = done_.kept_bytes;
@@ -294,6 +313,7 @@ class Converter {
   const ConvertOptions& options_;
   const std::function<void(const ConvertProgress&)> progress_;
   Source source_;
+  std::optional<FoundEmbedding> embedding_;
   ModelConfig config_;
   ConvertProgress done_;
   std::vector<std::string> warnings_;

@@ -31,14 +31,24 @@ bool Has(const std::vector<std::string>& names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
+// Of a module of sentence-transformers: "1_Pooling/config.json".
+bool IsModuleConfig(std::string_view name) {
+  const size_t slash = name.find('/');
+  const std::string_view folder = name.substr(0, slash);
+  const size_t line = folder.find_first_not_of("0123456789");
+  return line != std::string_view::npos && line > 0 && folder[line] == '_' &&
+         name.substr(slash + 1) == "config.json";
+}
+
 // Configuration, tokenizer and template: at the root of the repository, or in `folder` of it.
 bool IsTextFile(std::string_view name, std::string_view folder = "") {
   if (!name.starts_with(folder)) return false;
   name.remove_prefix(folder.size());
   if (name.starts_with("additional_chat_templates/")) return name.ends_with(".jinja");
-  if (name.find('/') != std::string_view::npos) return false;
+  if (name.find('/') != std::string_view::npos) return IsModuleConfig(name);
   return name == "genai_config.json" || name == "config.json" || name == "generation_config.json" ||
-         (name.starts_with("tokenizer") && name.ends_with(".json")) ||
+         (name.starts_with("tokenizer") && name.ends_with(".json")) || name == "modules.json" ||
+         name == "config_sentence_transformers.json" || name == "sentence_bert_config.json" ||
          name == "special_tokens_map.json" || name.starts_with("chat_template");
 }
 

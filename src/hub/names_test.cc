@@ -199,6 +199,18 @@ TEST(Proxies, AreThoseOfTheEnvironment) {
   }
 }
 
+TEST(SelectFiles, TakesWhatSaysHowEmbeddingsAreMade) {
+  const auto selection =
+      SelectFiles({"1_Pooling/config.json", "2_Normalize/README.md", "config.json",
+                   "config_sentence_transformers.json", "model.safetensors", "modules.json",
+                   "onnx/config.json", "sentence_bert_config.json", "x_Pooling/config.json"},
+                  "", "org/name");
+  ASSERT_TRUE(selection.ok());
+  EXPECT_THAT(selection->files, ElementsAre("1_Pooling/config.json", "config.json",
+                                            "config_sentence_transformers.json", "modules.json",
+                                            "sentence_bert_config.json", "model.safetensors"));
+}
+
 TEST(SelectFiles, TakesSafetensorsAndText) {
   const std::vector<std::string> names = {
       "README.md",         "config.json",         "tokenizer.json",  "tokenizer_config.json",

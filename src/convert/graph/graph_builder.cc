@@ -68,7 +68,8 @@ class DecoderBuilder {
                    {Dim::Of(1), Dim::Of("total_sequence_length")});
     graph.AddInput("position_ids", ElementType::kInt64, {Dim::Of(1), Dim::Of("sequence_length")});
     graph.AddOutput("logits", ElementType::kFloat,
-                    {Dim::Of(1), Dim::Of("sequence_length"), Dim::Of(config_.vocabulary)});
+                    {Dim::Of(1), Dim::Of("sequence_length"),
+                     Dim::Of(config_.embeds ? config_.hidden_columns : config_.vocabulary)});
     for (uint32_t i = 0; i < config_.layer_count(); ++i) {
       const LayerConfig& layer = config_.layers[i];
       if (layer.mixer != Mixer::kAttention) {
@@ -403,8 +404,13 @@ class DecoderBuilder {
                 {attended, Times(node + "/mlp/scaled", mlp, config_.residual_scale)});
   }
 
+  // Of a model that makes embeddings "logits" are the normed rows themselves.
   void Head(const std::string& hidden) {
     const std::string normed = Norm("/model/norm/LayerNorm", hidden, "model.norm.weight");
+    if (config_.embeds) {
+      nodes_.graph().nodes.back().outputs = {"logits"};
+      return;
+    }
     const std::string logits =
         Times("/lm_head/scaled", nodes_.Linear("/lm_head", normed, "lm_head", false),
               config_.logits_scale);

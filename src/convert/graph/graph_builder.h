@@ -4,8 +4,8 @@
 //
 //   inputs   input_ids i64 [1, S], attention_mask i64 [1, T], position_ids i64 [1, S],
 //            past_key_values.<i>.key/.value f32 [1, kv_heads, P, head_columns]      T = P + S
-//   outputs  logits f32 [1, S, vocabulary], present.<i>.key/.value f32 [1, kv_heads, T,
-//   head_columns]
+//   outputs  logits f32 [1, S, vocabulary, or hidden columns of a model that makes embeddings],
+//            present.<i>.key/.value f32 [1, kv_heads, T, head_columns]
 //
 // Rotation tables are computed from position_ids for the rows of the step (a table for the whole
 // context would be tens of megabytes in every part). Weights are external data: location = blob

@@ -206,6 +206,7 @@ struct ModelConfig {
   LayerInputConfig layer_inputs;
   // Each layer ends with a product with one number of the checkpoint, "layer_scalar".
   bool layer_scalars = false;
+  bool embeds = false;   // it makes embeddings: what follows the last layer is a norm alone
   bool wrapped = false;  // the tensors have the names of a model with a tower for pictures
   std::vector<std::string> notes;  // sentences that a user should read
 

@@ -29,11 +29,27 @@ struct Decoder {
   bool wrapped = false;
 };
 
-Status CheckArchitecture(const JsonReader& config, std::string_view expected) {
+// "Qwen3Model" of "Qwen3ForCausalLM": the class without an output head.
+std::string HeadlessName(std::string_view architecture) {
+  constexpr std::string_view kEnd = "ForCausalLM";
+  if (!architecture.ends_with(kEnd)) return "";
+  architecture.remove_suffix(kEnd.size());
+  return std::string(architecture) + "Model";
+}
+
+Status CheckArchitecture(const JsonReader& config, std::string_view expected, bool embeds) {
   ASSIGN_OR_RETURN(const json::array* names, config.Array("architectures"));
   if (names == nullptr || names->empty()) return OkStatus();
+  const std::string headless = HeadlessName(expected);
   for (const json::value& name : *names) {
-    if (name.is_string() && std::string_view(name.get_string()) == expected) return OkStatus();
+    if (!name.is_string()) continue;
+    if (std::string_view(name.get_string()) == expected) return OkStatus();
+    if (headless.empty() || std::string_view(name.get_string()) != headless) continue;
+    if (embeds) return OkStatus();
+    return Error(ErrorCode::kUnsupported,
+                 "config.json names '" + headless +
+                     "', a model without an output head, which writes no text. To make embeddings "
+                     "with it, say how its rows become one: --embedding mean or --embedding last.");
   }
   const json::value& first = names->front();
   return UnsupportedArchitecture(first.is_string() ? std::string(first.get_string())
@@ -55,14 +71,14 @@ Status AddDefaults(std::string_view defaults, json::object* object) {
 }
 
 // The decoder that a model with towers for pictures holds; `config` itself when it is none.
-Result<json::object> Unwrap(const JsonReader& config, bool* wrapped) {
+Result<json::object> Unwrap(const JsonReader& config, bool embeds, bool* wrapped) {
   ASSIGN_OR_RETURN(const std::string model_type, config.Text("model_type"));
   const std::span<const Wrapper> wrappers = Wrappers();
   const auto wrapper = std::find_if(wrappers.begin(), wrappers.end(),
                                     [&](const Wrapper& w) { return w.model_type == model_type; });
   *wrapped = wrapper != wrappers.end();
   if (!*wrapped) return config.object();
-  TRY(CheckArchitecture(config, wrapper->architecture));
+  TRY(CheckArchitecture(config, wrapper->architecture, embeds));
   ASSIGN_OR_RETURN(const json::object* text, config.Object("text_config"));
   if (text == nullptr) {
     return Error(ErrorCode::kInvalidData, "config.json of a '" + model_type +
@@ -78,9 +94,9 @@ Result<json::object> Unwrap(const JsonReader& config, bool* wrapped) {
   return decoder;
 }
 
-Result<Decoder> FindDecoder(const JsonReader& config) {
+Result<Decoder> FindDecoder(const JsonReader& config, bool embeds) {
   Decoder decoder;
-  ASSIGN_OR_RETURN(decoder.config, Unwrap(config, &decoder.wrapped));
+  ASSIGN_OR_RETURN(decoder.config, Unwrap(config, embeds, &decoder.wrapped));
   const JsonReader reader(decoder.config,
                           decoder.wrapped ? "'text_config' in config.json" : config.what());
   ASSIGN_OR_RETURN(const std::string model_type, reader.Text("model_type"));
@@ -88,7 +104,7 @@ Result<Decoder> FindDecoder(const JsonReader& config) {
   const auto family = std::find_if(families.begin(), families.end(),
                                    [&](const Family& f) { return f.model_type == model_type; });
   if (family == families.end()) return UnsupportedArchitecture(model_type);
-  TRY(CheckArchitecture(reader, family->architecture));
+  TRY(CheckArchitecture(reader, family->architecture, embeds));
   decoder.family = &*family;
   if (family->rename != nullptr) TRY(family->rename(&decoder.config));
   TRY(AddDefaults(family->defaults, &decoder.config));
@@ -158,15 +174,16 @@ std::string SupportedArchitectures() {
 }
 
 Result<ModelConfig> ParseModelConfig(std::string_view config_json,
-                                     std::optional<uint32_t> context_length) {
+                                     std::optional<uint32_t> context_length, bool embeds) {
   ASSIGN_OR_RETURN(const json::value value, ParseJson(config_json, "config.json"));
   if (!value.is_object()) return Error(ErrorCode::kInvalidData, "config.json is not an object.");
   const JsonReader whole(value.get_object(), "config.json");
-  ASSIGN_OR_RETURN(const Decoder decoder, FindDecoder(whole));
+  ASSIGN_OR_RETURN(const Decoder decoder, FindDecoder(whole, embeds));
   const JsonReader config(decoder.config, "config.json");
   ModelConfig model;
   model.architecture = decoder.family->model_type;
   model.wrapped = decoder.wrapped;
+  model.embeds = embeds;
   TRY(ReadSizes(config, &model));
   ASSIGN_OR_RETURN(const double epsilon, config.Real("rms_norm_eps", 0, 0.1, 1e-6));
   model.rms_epsilon = static_cast<float>(epsilon);

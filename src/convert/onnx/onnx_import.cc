@@ -69,6 +69,11 @@ class Importer {
                    "--quant is for checkpoints; the weights of an ONNX model are taken as they "
                    "are (--quant keep).");
     }
+    if (options_.embedding.pooling) {
+      return Error(ErrorCode::kUnsupported,
+                   "--embedding is for checkpoints and GGUF files; an ONNX decoder is taken as it "
+                   "is, with its head.");
+    }
     TRY(ReadFolder());
     TRY(ReadGraph());
     TRY(Lower());

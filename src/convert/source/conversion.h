@@ -8,9 +8,17 @@
 #include <string>
 #include <vector>
 
+#include "package/embedding.h"
 #include "tensor/dtype.h"
 
 namespace weft::convert {
+
+// Whether the package is to make embeddings, where the checkpoint does not say or says otherwise.
+struct EmbeddingOptions {
+  std::optional<package::Pooling> pooling;
+  bool matryoshka = false;  // the first columns of a vector are an embedding, too
+  bool none = false;        // it writes text, whatever the checkpoint says
+};
 
 struct ConvertOptions {
   // Folder with config.json, *.safetensors and, to chat, tokenizer.json; or a GGUF file.
@@ -27,8 +35,9 @@ struct ConvertOptions {
   // Positions to make the package for, at most the model's; nullopt: all of them, but for longrope,
   // whose shorter table is for its original context. Checkpoints and GGUF files only.
   std::optional<uint32_t> context_length;
-  std::string name;                // of the model; empty: the source's name
-  bool force = false;              // replace an existing package
+  std::string name;    // of the model; empty: the source's name
+  bool force = false;  // replace an existing package
+  EmbeddingOptions embedding;
   bool without_tokenizer = false;  // neither look at tokenizer.json nor warn when there is none
 };
 
@@ -46,6 +55,7 @@ struct ConvertReport {
   uint64_t source_bytes = 0;   // of the checkpoint's tensors that are used
   uint64_t kept_bytes = 0;     // of them: taken over from an interrupted run
   uint64_t package_bytes = 0;  // of all blobs
+  std::string pooling;         // of a package that makes embeddings; "": it writes text
   bool lowered = false;
   std::string why_not_lowered;
   std::vector<std::string> warnings;  // sentences

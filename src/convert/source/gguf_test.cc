@@ -1,6 +1,7 @@
 // GGUF files: what is read, and every way in which a file can be wrong. Models and types are
 // compared with other readings of them in tests/conformance/gguf.mjs.
 #include "convert/source/gguf.h"
+#include "convert/source/embedding_source.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -237,6 +238,26 @@ TEST_F(GgufSource, BecomesACheckpoint) {
   testing::Write(folder_.path() / "other.gguf", "");
   EXPECT_THAT(Open(folder_.path()),
               HasSubstr("has 2 GGUF models, 'other.gguf' and 'tiny-F16.gguf'"));
+}
+
+// llama.cpp's numbers: 1 the mean, 2 a first token, 3 the last one, 4 a ranking.
+TEST_F(GgufSource, SaysHowRowsBecomeAnEmbedding) {
+  const auto pooling_of = [&](std::optional<uint32_t> type) -> std::string {
+    Llama model;
+    if (type) model.builder.Whole("llama.pooling_type", *type);
+    testing::Write(folder_.path() / "m.gguf", model.builder.File());
+    const auto source = OpenSource(folder_.path() / "m.gguf");
+    if (!source.ok()) return source.error().message();
+    const auto found = FindEmbedding(*source, {});
+    if (!found.ok()) return found.error().message();
+    return *found ? std::string(package::PoolingName((*found)->embedding.pooling)) : "none";
+  };
+  EXPECT_EQ(pooling_of(std::nullopt), "none");
+  EXPECT_EQ(pooling_of(0), "none");
+  EXPECT_EQ(pooling_of(1), "mean");
+  EXPECT_EQ(pooling_of(3), "last");
+  EXPECT_THAT(pooling_of(2), HasSubstr("pooling type is 2 (the row of a first token)"));
+  EXPECT_THAT(pooling_of(4), HasSubstr("pooling type is 4 (a ranking of texts)"));
 }
 
 TEST_F(GgufSource, NamesWhatItCannotConvert) {

@@ -1,6 +1,7 @@
 #include "convert/source/open_source.h"
 
 #include "base/file.h"
+#include "convert/source/embedding_source.h"
 #include "convert/source/gguf.h"
 #include "convert/source/gguf_source.h"
 #include "convert/source/json_reader.h"
@@ -40,6 +41,7 @@ Result<Source> OpenFolder(const fs::path& folder) {
   source.name =
       (absolute.has_filename() ? absolute.filename() : absolute.parent_path().filename()).string();
   ASSIGN_OR_RETURN(source.files, ReadTextFiles(folder));
+  ASSIGN_OR_RETURN(source.embedding_files, ReadEmbeddingFiles(folder));
   ASSIGN_OR_RETURN(source.tensors, OpenSafetensors(folder));
   TRY(PresentQuantised(source.files.at("config.json"), &source.tensors));
   return source;

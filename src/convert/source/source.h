@@ -11,9 +11,10 @@
 namespace weft::convert {
 
 struct Source {
-  std::string name;   // of the model, unless the user gives another
-  TextFiles files;    // config.json, and what there is of tokenizer.json and the like
-  TensorMap tensors;  // under the names of Hugging Face
+  std::string name;           // of the model, unless the user gives another
+  TextFiles files;            // config.json, and what there is of tokenizer.json and the like
+  TensorMap tensors;          // under the names of Hugging Face
+  TextFiles embedding_files;  // of sentence-transformers (embedding_source.h)
   std::vector<std::string> warnings;  // sentences
 };
 

@@ -77,6 +77,23 @@ std::string Renamed(std::string name, size_t first, std::span<const Name> names)
 
 }  // namespace
 
+bool AreHeadless(const TensorMap& tensors) {
+  const auto begins = [&](std::string_view with) {
+    return std::ranges::any_of(tensors,
+                               [&](const auto& tensor) { return tensor.first.starts_with(with); });
+  };
+  return begins("layers.0.") && !begins("model.");
+}
+
+void NameAsWithHead(TensorMap* tensors) {
+  TensorMap renamed;
+  for (auto& [own, tensor] : *tensors) {
+    if (tensor.own_name.empty()) tensor.own_name = own;
+    renamed.emplace("model." + own, std::move(tensor));
+  }
+  *tensors = std::move(renamed);
+}
+
 void RenameTensors(std::string_view architecture, TensorMap* tensors) {
   const Names names = NamesOf(architecture, *tensors);
   if (names.outside.empty() && names.of_layers.empty()) return;

@@ -302,9 +302,12 @@ std::vector<std::vector<WeightSpec>> SpecifyWeights(const ModelConfig& config,
   }
   LayerSpecs head(config, "");
   head.Norm("model.norm.weight", config.hidden_columns);
-  head.Matrix("lm_head.weight", config.vocabulary, config.hidden_columns, WeightRole::kVocabulary);
+  if (!config.embeds)
+    head.Matrix("lm_head.weight", config.vocabulary, config.hidden_columns,
+                WeightRole::kVocabulary);
   layers.push_back(std::move(head.weights()));
-  if (config.tied_embeddings) layers.back().back().pieces = layers.front().front().pieces;
+  if (config.tied_embeddings && !config.embeds)
+    layers.back().back().pieces = layers.front().front().pieces;
   return layers;
 }
 
