@@ -1,5 +1,6 @@
 #include "api/openai_response.h"
 
+#include <algorithm>
 #include <boost/json/serialize.hpp>
 #include <boost/json/value_from.hpp>
 
@@ -16,13 +17,16 @@ json::value OrNull(const std::string& text) {
 
 json::object ModelObject(const ServedModel& model) {
   const json::array text = {"text"};
+  const bool embeds =
+      std::ranges::find(model.capabilities, "embedding") != model.capabilities.end();
+  const json::array given = {embeds ? "embeddings" : "text"};
   return {{"id", model.name},
           {"object", "model"},
           {"created", model.created},
           {"owned_by", "weft"},
           {"max_model_len", model.context_length},
           {"context_length", model.context_length},
-          {"architecture", {{"input_modalities", text}, {"output_modalities", text}}},
+          {"architecture", {{"input_modalities", text}, {"output_modalities", given}}},
           {"capabilities", json::value_from(model.capabilities)}};
 }
 

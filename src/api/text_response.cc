@@ -37,7 +37,7 @@ json::array ChoicesOf(const std::string& text, const std::string& finish_reason,
       {"text", text}, {"index", 0}, {"logprobs", std::move(logprobs)}, {"finish_reason", reason}}};
 }
 
-std::string Event(const json::object& object) {
+std::string EventOf(const json::object& object) {
   return "data: " + json::serialize(object) + "\n\n";
 }
 
@@ -64,14 +64,14 @@ std::string TextEvent(const CompletionHead& head, const std::string& text,
                       const std::string& finish_reason, json::value logprobs) {
   json::object event = HeadJson(head, kObject);
   event["choices"] = ChoicesOf(text, finish_reason, std::move(logprobs));
-  return Event(event);
+  return EventOf(event);
 }
 
 std::string TextUsageEvent(const CompletionHead& head, const Usage& usage) {
   json::object event = HeadJson(head, kObject);
   event["choices"] = json::array();
   event["usage"] = UsageObject(usage);
-  return Event(event);
+  return EventOf(event);
 }
 
 std::string TextJson(const CompletionHead& head, const std::string& text,

@@ -12,18 +12,11 @@
 #include "base/random.h"
 #include "server/completion.h"
 #include "server/responses.h"
-#include "swarm/flow/fair_queue.h"
 
 namespace weft::server {
 namespace json = boost::json;
 
 namespace {
-
-// A long conversation takes one of them for a second or so; two, so that a short one goes past it.
-constexpr unsigned kPromptThreads = 2;
-// Bodies that wait for them, and their bytes in all but the one that goes beyond.
-constexpr size_t kMaxWaitingPrompts = 64;
-constexpr size_t kMaxWaitingBytes = 256 << 20;
 
 uint64_t RandomSeed() {
   uint64_t seed = 0;
@@ -57,12 +50,14 @@ ChatRoutes::ChatRoutes(Options options, std::shared_ptr<const api::ModelText> te
       reader_({options_.model_name, options_.recurrent, options_.vocabulary}, text_),
       generations_(host, std::move(ledger), options_.note_prompts),
       kept_(host, loop, std::move(note_kept)),
-      prompt_threads_(kPromptThreads) {
+      reading_(loop) {
   kept_.set_most_cached(options_.cached_prefixes);
 }
 
 api::ServedModel ChatRoutes::Served() const {
-  return {options_.model_name, options_.created, options_.context_length, text_->Capabilities()};
+  std::vector<std::string> capabilities = {"embedding"};
+  if (!options_.embeds) capabilities = text_->Capabilities();
+  return {options_.model_name, options_.created, options_.context_length, capabilities};
 }
 
 void ChatRoutes::ListModels(net::Responder& responder) const {
@@ -119,46 +114,26 @@ void ChatRoutes::ForgetPrefix(const net::HttpRequest& request, net::Responder& r
 }
 
 void ChatRoutes::Read(Asked asked, std::string body, std::shared_ptr<net::Responder> responder) {
-  const std::string client = asked.client;
-  if (const auto refusal = FindNoRoom(client))
+  if (const auto refusal = FindRefusal(asked.client))
     return responder->Send(asked.dialect->Error(*refusal));
-  ++waiting_prompts_;
-  ++waiting_by_client_[client];
+  const std::string client = asked.client;
   const size_t byte_count = body.size();
-  waiting_bytes_ += byte_count;
-  prompt_threads_.Push(
-      client, [this, byte_count, asked = std::move(asked), responder = std::move(responder),
-               body = std::move(body)]() mutable {
-        auto prompt = std::make_shared<Prompt>(reader_.Read(std::move(asked), body));
-        // The thread keeps no reference to the responder: connections end on the loop alone.
-        loop_.Post([this, byte_count, responder = std::move(responder), prompt] {
-          --waiting_prompts_;
-          waiting_bytes_ -= byte_count;
-          const auto own = waiting_by_client_.find(prompt->asked.client);
-          if (--own->second == 0) waiting_by_client_.erase(own);
-          Start(std::move(*prompt), responder);
-        });
-      });
+  reading_.Push(client, byte_count,
+                [this, asked = std::move(asked), responder = std::move(responder),
+                 body = std::move(body)]() mutable -> std::function<void()> {
+                  auto prompt = std::make_shared<Prompt>(reader_.Read(std::move(asked), body));
+                  return [this, responder = std::move(responder), prompt] {
+                    Start(std::move(*prompt), responder);
+                  };
+                });
 }
 
-std::optional<api::ApiError> ChatRoutes::FindNoRoom(const std::string& client) const {
-  if (waiting_bytes_ >= kMaxWaitingBytes) {
-    return Overloaded(std::to_string(waiting_bytes_) +
-                      " bytes of requests wait to be read already, the limit. Try again later.");
-  }
-  const auto found = waiting_by_client_.find(client);
-  const size_t own = found == waiting_by_client_.end() ? 0 : found->second;
-  switch (swarm::RoomFor(waiting_prompts_, own, kMaxWaitingPrompts)) {
-    case swarm::Room::kFree:
-      return std::nullopt;
-    case swarm::Room::kOverShare:
-      return OverShare("You have " + std::to_string(own) +
-                       " requests that wait to be read already, the limit for one client.");
-    case swarm::Room::kFull:
-      break;
-  }
-  return Overloaded(std::to_string(waiting_prompts_) +
-                    " requests wait to be read already, the limit. Try again later.");
+std::optional<api::ApiError> ChatRoutes::FindRefusal(const std::string& client) const {
+  if (options_.embeds)
+    return api::RefuseField("model", "'" + options_.model_name +
+                                         "' makes embeddings and writes no text: ask POST "
+                                         "/v1/embeddings, or serve a package that writes text.");
+  return reading_.FindNoRoom(client);
 }
 
 // Why the chat that asks for it is not begun.

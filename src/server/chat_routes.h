@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,10 +14,10 @@
 #include "net/http.h"
 #include "net/loop.h"
 #include "server/chat_answers.h"
-#include "server/fair_tasks.h"
 #include "server/generations.h"
 #include "server/kept_prefixes.h"
 #include "server/prompt_reader.h"
+#include "server/reading_queue.h"
 #include "server/swarm_host.h"
 #include "server/text_answers.h"
 
@@ -35,6 +34,7 @@ class ChatRoutes {
     uint32_t vocabulary = 0;       // tokens that the model has; 0: not known
     uint32_t context_length = 0;   // positions of the longest conversation
     uint32_t cached_prefixes = 0;  // that are kept by `prompt_cache_key`
+    bool embeds = false;           // the model writes no text: all of it is refused
   };
 
   // `loop` and `host` outlive this.
@@ -72,7 +72,7 @@ class ChatRoutes {
  private:
   void Read(Asked asked, std::string body, std::shared_ptr<net::Responder> responder);
   std::optional<api::ApiError> KeepOpening(const Prompt& prompt);
-  std::optional<api::ApiError> FindNoRoom(const std::string& client) const;
+  std::optional<api::ApiError> FindRefusal(const std::string& client) const;
   void Start(Prompt prompt, std::shared_ptr<net::Responder> responder);
   void StartKeeping(const Prompt& prompt, std::shared_ptr<net::Responder> responder);
   void Begin(const Prompt& prompt, const swarm::Request& request, const Generations::Key& key,
@@ -88,12 +88,8 @@ class ChatRoutes {
   const PromptReader reader_;
   Generations generations_;
   KeptPrefixes kept_;
-  // Texts that are not tokens yet, in all and by client.
-  size_t waiting_prompts_ = 0;
-  size_t waiting_bytes_ = 0;
-  std::map<std::string, size_t> waiting_by_client_;
   // Last: its threads use what stands above.
-  FairTasks prompt_threads_;
+  ReadingQueue reading_;
 };
 
 }  // namespace weft::server

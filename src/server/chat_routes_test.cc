@@ -81,6 +81,26 @@ TEST_F(ChatRoutesTest, AFullQueueIsARealStatusAlsoOfAStream) {
   }
 }
 
+TEST_F(ChatRoutesTest, AModelThatMakesEmbeddingsWritesNoText) {
+  Serve(8, Seconds(600));
+  chat_ = std::make_unique<ChatRoutes>(ChatRoutes::Options{.model_name = "tiny", .embeds = true},
+                                       TinyText(), *host_, loop_);
+  const Client client = Ask("");
+  ASSERT_EQ(client->answers, 1);
+  EXPECT_EQ(client->status, 400);
+  EXPECT_THAT(client->body, HasSubstr("'tiny' makes embeddings and writes no text: ask POST "
+                                      "/v1/embeddings"));
+  RecordingResponder models;
+  chat_->ListModels(models);
+  EXPECT_THAT(models.body, HasSubstr(R"("capabilities":["embedding"])"));
+  EXPECT_THAT(models.body, HasSubstr(R"("output_modalities":["embeddings"])"));
+  net::HttpRequest request;
+  request.path = "/v1/prefixes/fox";
+  auto keeps = std::make_shared<RecordingResponder>();
+  chat_->KeepPrefix(std::move(request), keeps);
+  EXPECT_EQ(keeps->status, 400);
+}
+
 TEST_F(ChatRoutesTest, PrefixesAreKeptListedAndForgotten) {
   Serve(8, Seconds(600));
   const auto ask = [&](const char* name, const char* body, const char* salt) {

@@ -105,7 +105,6 @@ std::vector<Route> ModelRoutes(ChatRoutes* chat) {
 
 std::vector<Route> OllamaRoutes(ChatRoutes* chat, size_t body_bytes) {
   using Kind = OllamaDialect::Kind;
-  const std::string no_vectors = "this model writes text and makes no embeddings.";
   const std::string one_model =
       "a server has the one model that it was started with; 'weft pull', 'weft list' and 'weft rm' "
       "look after models.";
@@ -119,8 +118,6 @@ std::vector<Route> OllamaRoutes(ChatRoutes* chat, size_t body_bytes) {
                         200, json::serialize(json::object{{"version", kOllamaVersion},
                                                           {"weft", wire::kServerVersion}})));
                   }),
-          NotDone("POST", "/api/embed", no_vectors),
-          NotDone("POST", "/api/embeddings", no_vectors),
           NotDone("POST", "/api/pull", one_model),
           NotDone("POST", "/api/push", one_model),
           NotDone("POST", "/api/create", one_model),

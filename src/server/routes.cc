@@ -160,8 +160,8 @@ std::vector<Route> PrefixRoutes(ChatRoutes* chat, size_t body_bytes) {
 }  // namespace
 
 std::vector<Route> MakeRoutes(const RouteParts& parts) {
-  const auto [host, feed, chat, package, files, links, tls, keys, ollama_model, chat_body_bytes] =
-      parts;
+  const auto [host, feed, chat, embeddings, package, files, links, tls, keys, ollama_model,
+              chat_body_bytes] = parts;
   std::vector<Route> routes = {
       // OpenAI's API.
       Ask("/v1/chat/completions", *chat, &ChatRoutes::Complete, chat_body_bytes),
@@ -208,10 +208,11 @@ std::vector<Route> MakeRoutes(const RouteParts& parts) {
          return AttachWorkerSocket(*host, request.remote_address, is_owner, socket);
        }},
   };
-  for (auto& more : {ModelRoutes(chat), PrefixRoutes(chat, chat_body_bytes),
-                     AnthropicRoutes(chat, chat_body_bytes), OllamaRoutes(chat, chat_body_bytes),
-                     OllamaModelRoutes(ollama_model, host), ResponsesRoutes(chat, chat_body_bytes),
-                     KeyRoutes(keys)})
+  for (auto& more :
+       {ModelRoutes(chat), PrefixRoutes(chat, chat_body_bytes),
+        MakeEmbeddingRoutes(embeddings, chat_body_bytes), AnthropicRoutes(chat, chat_body_bytes),
+        OllamaRoutes(chat, chat_body_bytes), OllamaModelRoutes(ollama_model, host),
+        ResponsesRoutes(chat, chat_body_bytes), KeyRoutes(keys)})
     routes.insert(routes.end(), more.begin(), more.end());
   if (files == nullptr) return routes;
   for (const std::string& path : files->Paths()) {

@@ -5,6 +5,7 @@
 
 #include "api/ollama_models.h"
 #include "server/chat_routes.h"
+#include "server/embedding_routes.h"
 #include "server/key_keeper.h"
 #include "server/package_routes.h"
 #include "server/router.h"
@@ -20,6 +21,7 @@ struct RouteParts {
   SwarmHost* host = nullptr;
   SwarmFeed* feed = nullptr;
   ChatRoutes* chat = nullptr;
+  EmbeddingRoutes* embeddings = nullptr;
   PackageRoutes* package = nullptr;
   const StaticFiles* files = nullptr;
   const SharedLinks* links = nullptr;

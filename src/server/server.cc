@@ -47,7 +47,8 @@ api::OllamaModel DescribeForOllama(const ServedModel& model, uint32_t context_le
   out.quantisation = manifest.quantisation;
   if (const ChatTemplate* chat = model.text->chat_templates().Choose(/*has_tools=*/false))
     out.chat_template = chat->source();
-  out.capabilities = model.text->Capabilities();
+  out.capabilities = {"embedding"};
+  if (!manifest.embedding) out.capabilities = model.text->Capabilities();
   std::error_code unknown;
   const auto changed =
       std::filesystem::last_write_time(model.package.folder / "weft.json", unknown);
@@ -177,9 +178,11 @@ void Server::MakeHost(ServedModel& model) {
   swarm::CoreOptions core =
       swarm::OptionsFor(std::move(model.info), options_.context_length, options_.sessions);
   const uint32_t context = core.context_length;
-  body_limit_bytes_ = options_.body_limit_bytes > 0
-                          ? options_.body_limit_bytes
-                          : std::max(kLeastBodyLimitBytes, kBodyBytesPerPosition * context);
+  body_limit_bytes_ =
+      options_.body_limit_bytes > 0
+          ? options_.body_limit_bytes
+          : std::max(manifest.embedding ? kLeastEmbeddingBodyBytes : kLeastBodyLimitBytes,
+                     kBodyBytesPerPosition * context);
   if (context < options_.context_length) {
     LogInfo("the model was made for {} positions: the context is {}", context, context);
   }
@@ -222,8 +225,13 @@ void Server::MakeHost(ServedModel& model) {
   chat_ = std::make_unique<ChatRoutes>(
       ChatRoutes::Options{manifest.name, std::time(nullptr), options_.wait,
                           core.model.is_recurrent(), recovery_ && recovery_->keeps_prompts(),
-                          core.model.vocabulary, context, core.session_count / 4},
-      std::move(model.text), *host_, loop_, MakeLedger(), MakeNote());
+                          core.model.vocabulary, context, core.session_count / 4,
+                          core.model.embeds},
+      model.text, *host_, loop_, MakeLedger(), MakeNote());
+  embeddings_ = std::make_unique<EmbeddingRoutes>(
+      EmbeddingRoutes::Options{manifest.name, manifest.embedding, manifest.hidden_columns,
+                               manifest.vocabulary, context, options_.wait, core.session_count},
+      std::move(model.text), *host_, loop_);
   if (recovery_) {
     loop_.Post([this] { chat_->Resume(recovery_->found(), Salts()); });
   }
@@ -238,6 +246,7 @@ void Server::MakeRouter() {
   parts.host = host_.get();
   parts.feed = feed_.get();
   parts.chat = chat_.get();
+  parts.embeddings = embeddings_.get();
   parts.package = package_routes_.get();
   parts.files = files_ ? &*files_ : nullptr;
   parts.links = &links_;

@@ -17,6 +17,7 @@
 #include "net/server.h"
 #include "package/package.h"
 #include "server/chat_routes.h"
+#include "server/embedding_routes.h"
 #include "server/key_keeper.h"
 #include "server/package_routes.h"
 #include "server/recovery.h"
@@ -34,6 +35,8 @@ namespace weft::server {
 constexpr size_t kBodyBytesPerPosition = 16;
 // And in any case: a text that is too long for the context is told so, escaped or not.
 constexpr size_t kLeastBodyLimitBytes = 2 << 20;
+// The same where a request may have many texts.
+constexpr size_t kLeastEmbeddingBodyBytes = 16 << 20;
 
 struct ServerOptions {
   std::string address = "127.0.0.1";
@@ -136,6 +139,7 @@ class Server {
   std::unique_ptr<SwarmHost> host_;
   std::unique_ptr<SwarmFeed> feed_;
   std::unique_ptr<ChatRoutes> chat_;
+  std::unique_ptr<EmbeddingRoutes> embeddings_;
   std::unique_ptr<PackageRoutes> package_routes_;
   std::optional<StaticFiles> files_;
   api::OllamaModel ollama_model_;
