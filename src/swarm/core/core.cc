@@ -55,8 +55,8 @@ CoreSizes Core::sizes() const {
   for (const auto& session : state_->sessions.sessions())
     sizes.session_tokens += session->tokens.size();
   for (const auto& [id, worker] : state_->roster) {
-    sizes.frames_in_flight += worker.steps.in_flight.size() + worker.steps.generating.size();
-    sizes.open_pings += worker.pings.open.size();
+    sizes.frames_in_flight += worker.steps->in_flight.size() + worker.steps->generating.size();
+    sizes.open_pings += worker.pings->open.size();
   }
   return sizes;
 }

@@ -72,7 +72,7 @@ Placement PlacementBook::Take(Instant now) const {
   for (const bool used : {true, false})
     for (const auto& [id, worker] : parts_.roster)
       if (worker.ready && parts_.lifecycle.IsUsed(id) == used)
-        add(DeviceOf(worker.offer.device_id, worker.bindings, worker.memory, worker.times));
+        add(DeviceOf(worker.offer.device_id, *worker.bindings, *worker.memory, worker.times));
   for (const Absence& absence : absences_.all())
     add(DeviceOf(absence.device, absence.bindings, absence.memory, absence.times));
   placement.lifetimes = parts_.planning.lifetimes().Placed(now);

@@ -122,12 +122,14 @@ void State::On(const TimerFired&) {
     Drop(casualty.worker, casualty.reason, casualty.refuses);
   for (auto& [id, worker] : roster)
     if (measuring.IsOverdue(worker, now)) {
-      const bool serves = worker.measure.again;
+      const bool serves = worker.measure->again;
       measuring.EndOverdue(worker, now);
       if (!serves) NoteFailure(worker, "It did not measure its speed in time.");
     }
   OnVerdicts();
-  for (const WorkerId late : health.TakeLate(now)) lifecycle.Relieve(late);
+  const std::vector<WorkerId> late = health.TakeLate(now);
+  for (const WorkerId id : late) pipeline.NoteLate(*roster.Find(id));
+  for (const WorkerId id : late) lifecycle.Relieve(id);
   if (placements.Expire(now)) UpdatePipeline();
   requests.EndOverdue(now);
   wishes.EndOverdue(now);

@@ -23,8 +23,8 @@ void State::Drop(WorkerId id, const std::string& reason, bool blamed) {
 // A request that takes device after device down, at the same place, is the likely reason itself.
 void State::BlameRequests(const Worker& worker) {
   if (worker.leaves_at) return;
-  if (!worker.steps.in_flight.empty()) BlameRequests(worker, worker.steps.in_flight.front());
-  for (const SentFrame& sent : worker.steps.generating) BlameRequests(worker, sent);
+  if (!worker.steps->in_flight.empty()) BlameRequests(worker, worker.steps->in_flight.front());
+  for (const SentFrame& sent : worker.steps->generating) BlameRequests(worker, sent);
 }
 
 void State::BlameRequests(const Worker& worker, const SentFrame& computing) {
@@ -35,7 +35,7 @@ void State::BlameRequests(const Worker& worker, const SentFrame& computing) {
     const uint32_t position = run.first_position + computing.tokens_made;
     // One that has never served may come and go as it likes, under a new name each time: it says
     // nothing of the request, unless it goes over the same one again.
-    if (!worker.steps.has_served && session->active->strangers.insert(worker.probation_key).second)
+    if (!worker.steps->has_served && session->active->strangers.insert(worker.probation_key).second)
       continue;
     auto& victims = session->active->victims;
     if (session->active->victims_at != position) victims.clear();
@@ -85,14 +85,14 @@ void State::TakeOut(WorkerId id) {
 }
 
 void State::OnWrongShards(Worker& worker) {
-  if (members.NoteWrongMessage(worker)) PutAside(worker, worker.record.problem);
+  if (members.NoteWrongMessage(worker)) PutAside(worker, worker.record->problem);
 }
 
 void State::CheckSlowdown(Worker& worker) {
   const SwarmPlan* active = lifecycle.active();
   const PlanStage* stage = active ? active->StageOf(worker.id) : nullptr;
   if (!stage || worker.times.stage_us.count() < 8) return;
-  const double reference_us = std::max(stage->predicted_us, worker.record.slow_reference_us);
+  const double reference_us = std::max(stage->predicted_us, worker.record->slow_reference_us);
   const double median_us = *worker.times.stage_us.Median();
   if (median_us < kSlowdownFactor * reference_us || median_us < reference_us + kSlowdownLeastUs)
     return;

@@ -77,7 +77,7 @@ bool State::AskAnother(const Worker& worker, Session& session, const LayerSpan& 
   for (const auto& [id, other] : roster)
     if (other.ready && !other.leaves_at && other.probation_key != worker.probation_key &&
         !probation.IsAside(other.probation_key, now) && CanCompute(other.offer, options.model))
-      offered_bytes += other.limit.bytes;
+      offered_bytes += other.limit->bytes;
   denials.push_back({worker.probation_key, layers, problem, counts});
   const LayerSpan all = {0, costs.layer_count(), layers.form};
   return !is_second && offered_bytes >= static_cast<uint64_t>(costs.WeightBytes(all));

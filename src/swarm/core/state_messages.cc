@@ -55,7 +55,7 @@ Status State::OnControl(Worker& worker, const wire::pb::WorkerMessage& message) 
     case Kind::kFailed:
       // Of what was dropped, or of nothing: no failure of anything.
       if (!is_answer && worker.Find(message.failed().epoch()) == nullptr &&
-          message.failed().epoch() <= worker.newest_binding)
+          message.failed().epoch() <= *worker.newest_binding)
         return OkStatus();
       return OnFailed(worker, message.failed());
     case Kind::kStepFailed:
@@ -106,20 +106,20 @@ Status State::OnFailed(Worker& worker, const wire::pb::Failed& failed) {
   lifecycle.EndDownload(worker, false);
   if (failed.epoch() == 0) {
     // A check of one that serves is asked again; what is late was put down to it already.
-    const bool is_done = worker.measure.again || worker.measure.late_answers > 0;
+    const bool is_done = worker.measure->again || worker.measure->late_answers > 0;
     measuring.OnFailed(worker, now);
     OnVerdicts();
     if (is_done) return OkStatus();
     lifecycle.EndDownload(worker, true);
   } else {
     const bool no_memory = failed.code() == ErrorCodeName(ErrorCode::kOutOfMemory);
-    const double factor = worker.memory.weight_factor;
-    const uint64_t expert_bytes = worker.experts.memory_bytes;
+    const double factor = worker.memory->weight_factor;
+    const uint64_t expert_bytes = worker.holding->memory_bytes;
     if (experts.OnFailed(worker, failed)) {
       if (no_memory)
         members.LowerMemory(worker,
-                            expert_bytes + costs.MemoryBytes(factor, worker.layers.loaded,
-                                                             worker.layers.loaded_hubs),
+                            expert_bytes + costs.MemoryBytes(factor, worker.layers->loaded,
+                                                             worker.layers->loaded_hubs),
                             now);
     } else {
       const Binding* binding = worker.Find(failed.epoch());
@@ -150,6 +150,7 @@ Status State::OnGeneration(Worker& worker, const Slice& message) {
   const auto* tokens = std::get_if<wire::Tokens>(&frame);
   if (!tokens) return Error(ErrorCode::kInvalidData, "A frame came that only the server sends.");
   ASSIGN_OR_RETURN(const GeneratedTokens generated, pipeline.OnTokens(worker, *tokens, now));
+  checks.NoteServed(worker);
   if (!generated.token_ids.empty()) {
     members.NoteSuccess(worker);
     CheckSlowdown(worker);
@@ -164,6 +165,7 @@ Status State::OnGeneration(Worker& worker, const Slice& message) {
 
 Status State::OnResult(Worker& worker, const Slice& frame) {
   ASSIGN_OR_RETURN(const Pipeline::StepResult result, pipeline.OnResult(worker, frame, now));
+  if (result.serves) checks.NoteServed(worker);
   if (result.not_finite > 0) {
     OnFailedRuns(worker, result.failed,
                  "It gave " + std::to_string(result.not_finite) + " values behind layer " +

@@ -121,8 +121,8 @@ std::optional<Instant> State::FindTimer() const {
   consider(requests.next_timer());
   consider(wishes.next_timer());
   for (const auto& [id, worker] : roster) {
-    consider(worker.limit.until);
-    consider(worker.loading.paused_until);
+    consider(worker.limit->until);
+    consider(worker.loading->paused_until);
     consider(worker.leaves_at);
   }
   return next;

@@ -64,7 +64,7 @@ uint64_t Experts::BytesOf(const Set& set) const {
 
 // As the worker has reported of experts, before that as of its layers.
 double Experts::WeightFactor(const Worker& worker) const {
-  return worker.experts.weight_factor.value_or(worker.memory.weight_factor);
+  return worker.holding->weight_factor.value_or(worker.memory->weight_factor);
 }
 
 // What these weights take, and working rows as a layer has them.
@@ -78,21 +78,21 @@ uint64_t Experts::MemoryBytes(const Worker& worker, uint64_t weight_bytes) const
 // What its layers, and those that it measures, leave of its offer.
 uint64_t Experts::RoomFor(const Worker& worker) const {
   LayerSet held(costs_.layer_count()), hubs(costs_.layer_count());
-  for (const Binding& binding : worker.bindings) {
+  for (const Binding& binding : *worker.bindings) {
     held.Add(binding.layers);
     if (binding.layers.is_hub()) hubs.Add(binding.layers);
   }
-  if (worker.measure.phase == MeasureJob::Phase::kRunning)
-    held.AddRange(worker.measure.first, worker.measure.end);
-  const uint64_t bytes = costs_.MemoryBytes(worker.memory.weight_factor, held, hubs);
-  return worker.limit.bytes - std::min(bytes, worker.limit.bytes);
+  if (worker.measure->phase == MeasureJob::Phase::kRunning)
+    held.AddRange(worker.measure->first, worker.measure->end);
+  const uint64_t bytes = costs_.MemoryBytes(worker.memory->weight_factor, held, hubs);
+  return worker.limit->bytes - std::min(bytes, worker.limit->bytes);
 }
 
 bool Experts::MayHold(const Worker& worker, Instant now) const {
   return worker.ready && CanHoldExperts(worker.offer, options_.model) && !worker.leaves_at &&
-         worker.check.state != CheckState::kFailed &&
+         worker.check->state != CheckState::kFailed &&
          !probation_.IsAside(worker.probation_key, now) &&
-         (!worker.loading.paused_until || !worker.experts.held.empty());
+         (!worker.loading->paused_until || !worker.holding->held.empty());
 }
 
 // A device has its places whatever connection it comes with.
@@ -112,14 +112,14 @@ void Experts::Place(Instant now) {
     }
   std::map<uint32_t, Worker*> holders;
   for (auto& [id, worker] : roster_) {
-    worker.experts.wanted.clear();
+    worker.experts.edit().wanted.clear();
     uint64_t room = MayHold(worker, now) ? RoomFor(worker) : 0;
     // One that cannot get more keeps what it holds.
-    if (worker.loading.paused_until)
-      room = std::min(room, MemoryBytes(worker, BytesOf(worker.experts.held)));
+    if (worker.loading->paused_until)
+      room = std::min(room, MemoryBytes(worker, BytesOf(worker.holding->held)));
     const uint64_t scratch_bytes = costs_.layers()[0].scratch_bytes;
     if (room <= scratch_bytes) continue;
-    worker.experts.wanted.assign(needed_.size(), false);
+    worker.experts.edit().wanted.assign(needed_.size(), false);
     const Sha256Digest digest = Sha256(AsBytes(worker.probation_key));
     auto number = LoadLe<uint32_t>(digest.data());
     while (!holders.emplace(number, &worker).second) ++number;
@@ -130,7 +130,8 @@ void Experts::Place(Instant now) {
   const planner::ExpertPlacement placement = planner::PlaceExperts(problem);
   for (const planner::HolderExperts& holder : placement.holders)
     for (const planner::PlacedExpert& placed : holder.experts)
-      holders.at(holder.id)->experts.wanted[first_number_[placed.layer] + placed.expert] = true;
+      holders.at(holder.id)->experts.edit().wanted[first_number_[placed.layer] + placed.expert] =
+          true;
   coverage_.missing_bytes = 0;
   for (const planner::PlacedExpert& missing : placement.unplaced)
     coverage_.missing_bytes += options_.model.layers[missing.layer].expert_bytes;
@@ -139,7 +140,8 @@ void Experts::Place(Instant now) {
 // What the worker is to hold of what it wants: first what it holds already, then, with `keeps`,
 // what nobody else holds in its place yet, and what else there is room for.
 void Experts::Target(const Worker& worker, bool keeps, Set& target) const {
-  const WorkerExperts& experts = worker.experts;
+  const Set& wanted = worker.experts->wanted;
+  const Set& held = worker.holding->held;
   const uint64_t room = RoomFor(worker);
   uint64_t bytes = 0;
   target.assign(needed_.size(), false);
@@ -153,9 +155,9 @@ void Experts::Target(const Worker& worker, bool keeps, Set& target) const {
         bytes += more;
       }
   };
-  take([&](size_t i) { return Has(experts.wanted, i) && Has(experts.held, i); });
-  if (keeps) take([&](size_t i) { return Has(experts.held, i) && settled_[i] == 0; });
-  if (!worker.loading.paused_until) take([&](size_t i) { return Has(experts.wanted, i); });
+  take([&](size_t i) { return Has(wanted, i) && Has(held, i); });
+  if (keeps) take([&](size_t i) { return Has(held, i) && settled_[i] == 0; });
+  if (!worker.loading->paused_until) take([&](size_t i) { return Has(wanted, i); });
 }
 
 // `holders_`: who can be asked. `settled_`: of them those whose place it is.
@@ -163,10 +165,10 @@ void Experts::CountHolders() {
   std::fill(holders_.begin(), holders_.end(), 0);
   std::fill(settled_.begin(), settled_.end(), 0);
   for (const auto& [id, worker] : roster_)
-    for (size_t i = 0; i < worker.experts.held.size(); ++i) {
-      if (!worker.experts.held[i]) continue;
+    for (size_t i = 0; i < worker.holding->held.size(); ++i) {
+      if (!worker.holding->held[i]) continue;
       ++holders_[i];
-      if (Has(worker.experts.wanted, i)) ++settled_[i];
+      if (Has(worker.experts->wanted, i)) ++settled_[i];
     }
 }
 
@@ -188,22 +190,18 @@ void Experts::Settle(Instant now) {
   // room.
   for (const bool keeps : {true, false}) {
     for (auto& [id, worker] : roster_) {
-      waits = waits || !worker.experts.answered;
+      waits = waits || !worker.holding->answered;
       const bool takes_part = MayHold(worker, now);
-      if (!worker.experts.answered || (!takes_part && worker.experts.told.empty())) continue;
+      if (!worker.holding->answered || (!takes_part && worker.holding->told.empty())) continue;
       if (worker.leaves_at) continue;  // it goes on until others have loaded what it holds
       Set target;
       if (takes_part) Target(worker, keeps, target);
       if (IsEmpty(target)) target.clear();
-      if (target != worker.experts.told) changes.emplace_back(&worker, std::move(target));
+      if (target != worker.holding->told) changes.emplace_back(&worker, std::move(target));
     }
     if (!changes.empty() || waits || coverage_.missing_bytes > 0) break;
   }
-  for (auto& [worker, target] : changes)
-    for (size_t i = 0; i < worker->experts.held.size(); ++i)
-      if (!Has(target, i)) worker->experts.held[i] = false;
-  for (auto& [worker, target] : changes)
-    if (IsEmpty(worker->experts.held)) worker->experts.held.clear();
+  for (auto& [worker, target] : changes) lifecycle_.KeepExperts(*worker, target);
   CountHolders();
   NoteCoverage();
   TellHubs(now);
@@ -215,7 +213,7 @@ void Experts::TellHolder(Worker& worker, Set target, Instant now) {
   uint64_t missing_bytes = 0;
   for (uint32_t layer = 0; layer < costs_.layer_count(); ++layer)
     for (uint32_t i = first_number_[layer]; i < first_number_[layer + 1]; ++i)
-      if (Has(target, i) && !Has(worker.experts.held, i))
+      if (Has(target, i) && !Has(worker.holding->held, i))
         missing_bytes += options_.model.layers[layer].expert_bytes;
   const double us =
       static_cast<double>(missing_bytes) /
@@ -266,17 +264,17 @@ uint64_t Experts::LongestMessage() const {
 // Every hub hears who can be asked for the experts of its layers, where that changed.
 void Experts::TellHubs(Instant now) {
   for (auto& [id, hub] : roster_) {
-    WorkerExperts& part = hub.experts;
+    WorkerExperts& part = hub.experts.edit();
     Set asked(needed_.size(), false);
     part.is_hub = false;
-    for (const Binding& binding : hub.bindings) {
+    for (const Binding& binding : *hub.bindings) {
       if (!binding.layers.is_hub()) continue;
       part.is_hub = true;
       std::fill(asked.begin() + first_number_[binding.layers.first],
                 asked.begin() + first_number_[binding.layers.end], true);
     }
     part.was_hub = part.was_hub || part.is_hub;
-    part.longest_message = part.is_hub || !IsEmpty(part.told) ? LongestMessage() : 0;
+    part.longest_message = part.is_hub || !IsEmpty(hub.holding->told) ? LongestMessage() : 0;
     const bool waited = std::exchange(part.waits, false);
     if (!part.is_hub) {
       part.told_holders.clear();
@@ -286,7 +284,7 @@ void Experts::TellHubs(Instant now) {
     statement.set_copies(options_.expert_copies);
     statement.set_stats_ms(static_cast<uint32_t>(options_.timeouts.holder_stats.us / 1000));
     for (const auto& [holder, worker] : roster_) {
-      const std::vector<wire::LayerExperts> layers = ByLayer(worker.experts.held, asked);
+      const std::vector<wire::LayerExperts> layers = ByLayer(worker.holding->held, asked);
       if (layers.empty()) continue;
       auto& out = *statement.add_holders();
       out.set_peer(PeerOf(holder));
@@ -297,7 +295,7 @@ void Experts::TellHubs(Instant now) {
     if (options_.loss_limit) TellLosses(asked, *statement.mutable_losses());
     for (size_t i = 0; i < asked.size(); ++i) part.waits = part.waits || (asked[i] && !holders_[i]);
     // Its step has the time that it would have had.
-    if (waited && !part.waits) hub.steps.oldest_since = now;
+    if (waited && !part.waits) part.waited_until = now;
     std::string bytes = statement.SerializeAsString();
     // Even nobody is worth a statement where somebody was.
     if (part.told_holders == bytes) continue;
@@ -328,50 +326,50 @@ bool Experts::Covers(const SwarmPlan& plan) const {
 }
 
 Status Experts::OnHeld(Worker& worker, const wire::pb::ExpertsHeld& held) {
-  WorkerExperts& experts = worker.experts;
+  const WorkerHolding& holding = *worker.holding;
   // It answered a statement before it heard of the one that has taken its place.
-  if (!experts.answered && held.epoch() != 0 && held.epoch() < experts.epoch) return OkStatus();
-  if (held.epoch() != experts.epoch || experts.answered)
+  if (!holding.answered && held.epoch() != 0 && held.epoch() < holding.binding) return OkStatus();
+  if (held.epoch() != holding.binding || holding.answered)
     return BadAnswer("ExpertsHeld names epoch " + std::to_string(held.epoch()) +
-                     (experts.answered ? ", but no answer is due."
-                                       : ", expected " + std::to_string(experts.epoch) + "."));
+                     (holding.answered ? ", but no answer is due."
+                                       : ", expected " + std::to_string(holding.binding) + "."));
   if (held.used_bytes() > (1ull << 50))
     return BadAnswer("ExpertsHeld reports " + std::to_string(held.used_bytes()) +
                      " bytes in use, expected at most 2^50.");
-  experts.answered = true;
-  experts.held = experts.told;
-  const auto weight_bytes = static_cast<double>(BytesOf(experts.told));
+  const auto weight_bytes = static_cast<double>(BytesOf(holding.told));
+  std::optional<double> factor = holding.weight_factor;
   if (weight_bytes > 0)
-    experts.weight_factor = std::clamp(static_cast<double>(held.used_bytes()) / weight_bytes,
-                                       kMinWeightFactor, kMaxWeightFactor);
-  experts.memory_bytes = MemoryBytes(worker, BytesOf(experts.told));
+    factor = std::clamp(static_cast<double>(held.used_bytes()) / weight_bytes, kMinWeightFactor,
+                        kMaxWeightFactor);
+  lifecycle_.NoteExpertsHeld(worker, factor);
+  lifecycle_.NoteExpertMemory(worker, MemoryBytes(worker, BytesOf(holding.told)));
   changes_.Note({.experts = true});
   return OkStatus();
 }
 
 bool Experts::OnFailed(Worker& worker, const wire::pb::Failed& failed) {
-  WorkerExperts& experts = worker.experts;
-  if (experts.answered || failed.epoch() != experts.epoch) return false;
-  experts.answered = true;
-  experts.told = experts.held;
-  experts.memory_bytes = MemoryBytes(worker, BytesOf(experts.told));
+  const WorkerHolding& holding = *worker.holding;
+  if (holding.answered || failed.epoch() != holding.binding) return false;
+  lifecycle_.NoteExpertsFailed(worker);
+  lifecycle_.NoteExpertMemory(worker, MemoryBytes(worker, BytesOf(holding.told)));
   changes_.Note({.experts = true});
   return true;
 }
 
 Experts::Forwarded Experts::Forward(Worker& sender, const Slice& message) {
-  WorkerExperts& from = sender.experts;
+  WorkerExperts& from = sender.experts.edit();
   const auto peer = wire::ShardPeer(message.bytes());
-  if (!peer.ok() || !(from.was_hub || from.was_holder)) return Forwarded::kWrong;
+  const bool was_holder = sender.holding->was_holder;
+  if (!peer.ok() || !(from.was_hub || was_holder)) return Forwarded::kWrong;
   Worker* receiver = roster_.Find(*peer);
   // What was on its way to one that has gone, or that has another part by now, is nobody's fault.
   if (receiver == nullptr) return Forwarded::kNowhere;
-  const WorkerExperts& to = receiver->experts;
-  if (!(from.was_hub && to.was_holder) && !(from.was_holder && to.was_hub))
+  const WorkerExperts& to = *receiver->experts;
+  if (!(from.was_hub && receiver->holding->was_holder) && !(was_holder && to.was_hub))
     return Forwarded::kWrong;
-  if (!(from.is_hub && !to.held.empty()) && !to.is_hub) return Forwarded::kNowhere;
+  if (!(from.is_hub && !receiver->holding->held.empty()) && !to.is_hub) return Forwarded::kNowhere;
   if (wire::IsChannelMessage(message.bytes())) return ForwardChannel(sender, *receiver, message);
-  ++receiver->experts.messages_received;
+  ++receiver->experts.edit().messages_received;
   ++from.messages_sent;
   outbox_.Add(SendData{receiver->id, wire::WithShardPeer(message, PeerOf(sender.id)), sender.id});
   return Forwarded::kPassed;
@@ -380,7 +378,7 @@ Experts::Forwarded Experts::Forward(Worker& sender, const Slice& message) {
 // With those addresses alone that may be the hub's; without any it goes nowhere.
 Experts::Forwarded Experts::ForwardChannel(const Worker& hub, const Worker& holder,
                                            const Slice& message) {
-  if (!hub.experts.was_hub) return Forwarded::kWrong;
+  if (!hub.experts->was_hub) return Forwarded::kWrong;
   const auto decoded = wire::DecodeShardMessage(message);
   if (!decoded.ok()) return Forwarded::kWrong;
   auto channel = wire::ReadChannel(decoded->frames.front());

@@ -71,7 +71,7 @@ Status HubReports::OnHolderStats(const Worker& hub, const wire::pb::HolderStats&
   const auto wrong = [](const std::string& what) {
     return Error(ErrorCode::kInvalidData, "HolderStats " + what + ".");
   };
-  if (!hub.experts.was_hub) return wrong("came from a worker that never was a hub");
+  if (!hub.experts->was_hub) return wrong("came from a worker that never was a hub");
   if (stats.holders_size() > static_cast<int>(options_.worker_limit))
     return wrong("names " + std::to_string(stats.holders_size()) + " holders, expected at most " +
                  std::to_string(options_.worker_limit));
@@ -90,10 +90,10 @@ Status HubReports::OnHolderStats(const Worker& hub, const wire::pb::HolderStats&
   if (popularity_.Review(now)) changes_.Note({.experts = true});
   for (const Told& told : stats.holders()) {
     Worker* holder = roster_.Find(told.peer());
-    if (holder == nullptr || !holder->experts.was_holder) continue;
-    Add(told, holder->experts.counts);
-    holder->experts.times[hub.id] = {told.p50_us() * 1e-3, told.slowest_us() * 1e-3,
-                                     told.queue_us() * 1e-3};
+    if (holder == nullptr || !holder->holding->was_holder) continue;
+    Add(told, holder->reports.edit().counts);
+    holder->reports.edit().times[hub.id] = {told.p50_us() * 1e-3, told.slowest_us() * 1e-3,
+                                            told.queue_us() * 1e-3};
   }
   changes_.Note({.view = true});
   return OkStatus();
@@ -102,18 +102,18 @@ Status HubReports::OnHolderStats(const Worker& hub, const wire::pb::HolderStats&
 Status HubReports::OnLossReport(Worker& hub, const wire::pb::LossReport& report) {
   const bool shares = std::all_of(report.lines().begin(), report.lines().end(),
                                   [](const auto& line) { return IsShare(line.loss()); });
-  if (!options_.loss_limit || !hub.experts.was_hub || !shares || !IsShare(report.share()) ||
+  if (!options_.loss_limit || !hub.experts->was_hub || !shares || !IsShare(report.share()) ||
       !IsShare(report.fell_at()) || report.lines_size() > static_cast<int>(options_.worker_limit) ||
       report.dropped_size() != static_cast<int>(wire::kDatagramFaults) ||
       report.fragments_size() != static_cast<int>(wire::kSumsOutcomes))
     return Error(ErrorCode::kInvalidData, "A LossReport came that is none.");
-  hub.experts.losses = report;
+  hub.reports.edit().losses = report;
   changes_.Note({.view = true});
   return OkStatus();
 }
 
 void HubReports::ForgetTimesOf(WorkerId hub) {
-  for (auto& [id, worker] : roster_) worker.experts.times.erase(hub);
+  for (auto& [id, worker] : roster_) worker.reports.edit().times.erase(hub);
 }
 
 }  // namespace weft::swarm

@@ -117,12 +117,16 @@ void Pipeline::LimitMessages(Worker& worker) {
   uint64_t bytes = 1 + wire::kMaxControlBytes;
   for (const Stage& stage : stages_)
     if (stage.bound.worker == worker.id) bytes = std::max(bytes, LongestAnswer(stage));
-  for (const auto* frames : {&worker.steps.in_flight, &worker.steps.generating})
+  for (const auto* frames : {&worker.steps->in_flight, &worker.steps->generating})
     for (const SentFrame& sent : *frames) bytes = std::max(bytes, sent.answer_bytes);
-  bytes = std::max(bytes, worker.experts.longest_message);
-  if (worker.told.message_limit == bytes) return;
-  worker.told.message_limit = bytes;
+  bytes = std::max(bytes, worker.experts->longest_message);
+  if (worker.steps->message_limit == bytes) return;
+  worker.steps.edit().message_limit = bytes;
   outbox_.Add(SetMessageLimit{worker.id, bytes});
+}
+
+void Pipeline::NoteLate(Worker& worker) const {
+  worker.steps.edit().in_flight.front().was_late = true;
 }
 
 const Pipeline::Stage* Pipeline::FindStage(BindingId binding) const {
@@ -185,7 +189,7 @@ bool Pipeline::HasRoomBehind(size_t stage_index, const Worker& worker, bool with
   const Stage& next = stages_[stage_index + 1];
   if (next.bound.binding == 0) return sessions_.history_bytes() < options_.history_bytes;
   uint64_t rows = WaitingRows(stage_index + 1, with_idle);
-  for (const SentFrame& sent : worker.steps.in_flight)
+  for (const SentFrame& sent : worker.steps->in_flight)
     if (sent.epoch == stages_[stage_index].bound.binding && sent.columns > 0) rows += sent.rows;
   return rows < uint64_t{kQueuedChunks} * chunk_rows_;
 }
@@ -196,7 +200,7 @@ bool Pipeline::HasRoomBehind(size_t stage_index, const Worker& worker, bool with
 // worker has one chunk at a time, so that a token waits for at most one of them at each stage.
 bool Pipeline::MaySendChunk(size_t stage_index, const Worker& worker) const {
   if (!HasRoomBehind(stage_index, worker, false)) return false;
-  const bool busy = std::any_of(worker.steps.in_flight.begin(), worker.steps.in_flight.end(),
+  const bool busy = std::any_of(worker.steps->in_flight.begin(), worker.steps->in_flight.end(),
                                 [](const SentFrame& sent) {
                                   return sent.rows > sent.runs.size();  // some run has several rows
                                 });
@@ -206,7 +210,7 @@ bool Pipeline::MaySendChunk(size_t stage_index, const Worker& worker) const {
 // Conversations that nobody waits for are computed while nobody waits for any other, a slice at a
 // time: whoever comes waits for one at most.
 bool Pipeline::MaySendIdle(size_t stage_index, const Worker& worker) const {
-  return sessions_.active_count() == 0 && worker.steps.idle() &&
+  return sessions_.active_count() == 0 && worker.steps->idle() &&
          HasRoomBehind(stage_index, worker, true);
 }
 
@@ -229,7 +233,7 @@ void Pipeline::SendWaiting(size_t stage_index, Instant now) {
   Stage& stage = stages_[stage_index];
   Worker* worker = roster_.Find(stage.bound.worker);
   CHECK(worker != nullptr);
-  const WorkerSteps& steps = worker->steps;
+  const WorkerSteps& steps = *worker->steps;
   if (!generates_ || worker->offer.makes_tokens > 1) {
     if (generates_) SendGenerates(*worker, now);
     while (steps.in_flight.size() < kFramesInFlight && SendStep(stage_index, *worker, now)) {
@@ -437,7 +441,7 @@ void Pipeline::AddRun(Session& session, StageProgress& progress, const Stage& st
 void Pipeline::Feed(Stage& follower, Instant now) {
   Worker* worker = roster_.Find(follower.bound.worker);
   CHECK(worker != nullptr);
-  if (!worker->steps.idle() || worker->offer.needs_onnx) return;
+  if (!worker->steps->idle() || worker->offer.needs_onnx) return;
   const uint32_t most =
       std::min(chunk_rows_, SliceRows(options_, costs_, *worker, follower.bound.layers));
   Batch batch;
@@ -568,31 +572,32 @@ void Pipeline::Send(Stage& stage, Worker& worker, Batch batch, Instant now) {
   }
   const double limit_us = costs_.StepUs(worker, bound.layers, sent.rows);
   Track(worker, sent, limit_us, now);
-  if (worker.steps.in_flight.empty()) worker.steps.oldest_since = now;
+  if (worker.steps->in_flight.empty()) worker.steps.edit().oldest_since = now;
   const auto longest_us = worker.times.batches.LongestUs(sent.rows);
   sent.late = longest_us ? Microseconds(static_cast<int64_t>(*longest_us * 2)) +
                                options_.timeouts.late_slack
                          : sent.limit;
-  worker.steps.in_flight.push_back(std::move(sent));
+  worker.steps.edit().in_flight.push_back(std::move(sent));
 }
 
 // When it must be answered, and that the worker has something to do.
 void Pipeline::Track(Worker& worker, SentFrame& sent, double predicted_us, Instant now) {
-  sent.alone = worker.steps.idle();
+  sent.alone = worker.steps->idle();
   const Timeouts& timeouts = options_.timeouts;
-  const Duration least = worker.steps.answered_epoch == sent.epoch ? timeouts.step_deadline_min
-                                                                   : timeouts.step_deadline_first;
+  const Duration least = worker.steps->answered_epoch == sent.epoch ? timeouts.step_deadline_min
+                                                                    : timeouts.step_deadline_first;
   sent.limit = std::max(least, Microseconds(static_cast<int64_t>(
                                    std::min(predicted_us * timeouts.step_deadline_factor, 3.6e9))));
-  worker.steps.last_at = now;
+  worker.steps.edit().last_at = now;
   touched_.push_back(worker.id);
 }
 
 void Pipeline::PopOldest(Worker& worker, Instant now) {
-  worker.steps.NoteAnswered(worker.steps.in_flight.front().epoch);
-  worker.steps.met.AddStep(worker.steps.in_flight.front().rows);
-  worker.steps.in_flight.pop_front();
-  worker.steps.oldest_since = worker.steps.answered_at = worker.steps.last_at = now;
+  worker.steps.edit().NoteAnswered(worker.steps->in_flight.front().epoch);
+  worker.steps.edit().met.AddStep(worker.steps->in_flight.front().rows);
+  worker.steps.edit().in_flight.pop_front();
+  WorkerSteps& steps = worker.steps.edit();
+  steps.oldest_since = steps.answered_at = steps.last_at = now;
   touched_.push_back(worker.id);
 }
 
@@ -603,10 +608,10 @@ double Pipeline::ComputeUs(const Worker& worker, const SentFrame& sent,
                            const wire::FrameHeader& header, Instant now) const {
   const double claimed_us = header.compute_us;
   const bool only_computes =
-      worker.steps.answered_epoch == sent.epoch && worker.steps.generating.empty() &&
+      worker.steps->answered_epoch == sent.epoch && worker.steps->generating.empty() &&
       !sent.layers.is_hub() && !worker.IsLoading() &&
-      worker.measure.phase == MeasureJob::Phase::kNone && worker.times.latency_us.count() > 0;
-  const Instant begin = sent.alone ? sent.sent_at : worker.steps.oldest_since;
+      worker.measure->phase == MeasureJob::Phase::kNone && worker.times.latency_us.count() > 0;
+  const Instant begin = sent.alone ? sent.sent_at : worker.OldestSince();
   const auto elapsed_us = static_cast<double>((now - begin).us);
   if (!only_computes) return std::min(claimed_us, static_cast<double>((now - sent.sent_at).us));
   const LineRates rates = worker.Rates();
@@ -626,7 +631,7 @@ void Pipeline::RecordTimes(Worker& worker, const SentFrame& sent, const wire::Fr
   // Another worker has been asked meanwhile. That this one takes so long must be known all the
   // same: two that are slower than they were would else be asked in turn, token after token.
   if (serves || sent.was_late)
-    worker.times.batches.Add(sent.rows, static_cast<double>((now - worker.steps.oldest_since).us));
+    worker.times.batches.Add(sent.rows, static_cast<double>((now - worker.OldestSince()).us));
   if (!serves) return;
   StepTime step;
   step.rows = sent.rows;
@@ -666,24 +671,23 @@ void Pipeline::RecordTimes(Worker& worker, const SentFrame& sent, const wire::Fr
 Result<Pipeline::StepResult> Pipeline::OnResult(Worker& worker, Slice message, Instant now) {
   traffic_.bytes_received += message.byte_count();
   ASSIGN_OR_RETURN(const wire::Frame frame, wire::DecodeFrame(std::move(message)));
-  if (worker.steps.in_flight.empty())
+  if (worker.steps->in_flight.empty())
     return Unexpected("A data frame came though no step is under way.");
-  const SentFrame& expected = worker.steps.in_flight.front();
+  const SentFrame& expected = worker.steps->in_flight.front();
   TRY(wire::CheckFrame(frame, {wire::FrameType::kResult, expected.sequence, expected.epoch,
                                expected.stage, expected.runs, expected.columns,
                                options_.model.boundary_dtype, options_.model.head_columns()}));
-  const SentFrame sent = std::move(worker.steps.in_flight.front());
+  const SentFrame sent = std::move(worker.steps.edit().in_flight.front());
   RecordTimes(worker, sent, frame.header, now);
   PopOldest(worker, now);
-  worker.steps.tokens_computed += sent.rows;
+  worker.steps.edit().tokens_computed += sent.rows;
   StepResult result;
   result.failed = {sent.epoch, 1, {}, false};
   result.last_layer = sent.layers.end - 1;
   // Whose place another one has taken, because its answer was late, may still be the first.
   const Stage* stage = FindStage(sent.epoch);
   result.serves = stage != nullptr;
-  worker.steps.has_served = worker.steps.has_served || result.serves;
-  worker.check.has_served = worker.check.has_served || result.serves;
+  if (result.serves) worker.steps.edit().has_served = true;
   const bool is_last = stage != nullptr
                            ? stage->last
                            : sent.was_late && sent.layers.end == options_.model.layers.size();
@@ -721,14 +725,14 @@ Result<Pipeline::StepResult> Pipeline::OnResult(Worker& worker, Slice message, I
 Result<Pipeline::FailedRuns> Pipeline::OnStepFailed(Worker& worker,
                                                     const wire::pb::StepFailed& failed,
                                                     Instant now) {
-  auto& generating = worker.steps.generating;
+  auto& generating = worker.steps.edit().generating;
   const auto generate = std::find_if(generating.begin(), generating.end(), [&](const auto& sent) {
     return sent.sequence == failed.sequence() && sent.epoch == failed.epoch();
   });
   if (generate != generating.end()) return FailGenerate(worker, generate, now);
-  if (worker.steps.in_flight.empty())
+  if (worker.steps->in_flight.empty())
     return Unexpected("StepFailed came though no step is under way.");
-  const SentFrame& oldest = worker.steps.in_flight.front();
+  const SentFrame& oldest = worker.steps->in_flight.front();
   if (failed.sequence() != oldest.sequence || failed.epoch() != oldest.epoch ||
       failed.stage() != oldest.stage)
     return Unexpected(

@@ -101,6 +101,10 @@ class Pipeline {
   // many.
   Result<std::vector<LostGroups>> OnGroupsLost(Worker& worker, const wire::pb::GroupsLost& lost);
 
+  // Its oldest step is late: from now on the answer of another one may come first. REQUIRES: it has
+  // one.
+  void NoteLate(Worker& worker) const;
+
   // Tells the host how long a message of a worker may be now (SetMessageLimit), where that changed.
   void LimitMessages(Worker& worker);
   // Workers that were sent something since the last call, or answered; some perhaps twice.

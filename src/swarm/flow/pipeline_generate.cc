@@ -77,7 +77,7 @@ Session* Pipeline::NextToGenerate() {
 
 // A device that takes several computes them as one batch, beside the steps.
 void Pipeline::SendGenerates(Worker& worker, Instant now) {
-  while (worker.steps.generating.size() < worker.offer.makes_tokens) {
+  while (worker.steps->generating.size() < worker.offer.makes_tokens) {
     Session* session = NextToGenerate();
     if (session == nullptr) return;
     SendGenerate(*session, worker, now);
@@ -88,7 +88,7 @@ void Pipeline::SendGenerate(Session& session, Worker& worker, Instant now) {
   const ActiveRequest& active = *session.active;
   const Request& request = active.request;
   const sampling::Parameters& params = request.sampling;
-  const size_t together = worker.steps.generating.size() + 1;
+  const size_t together = worker.steps->generating.size() + 1;
   const auto step_us = GenerateUs(worker, together);
   const uint32_t interval = Interval(step_us);
   const BoundStage& bound = stages_[0].bound;
@@ -129,7 +129,7 @@ void Pipeline::SendGenerate(Session& session, Worker& worker, Instant now) {
   const double predicted_us =
       costs_.StepUs(worker, bound.layers, static_cast<uint32_t>(together)) * 2 * interval;
   Track(worker, sent, predicted_us, now);
-  worker.steps.generating.push_back(std::move(sent));
+  worker.steps.edit().generating.push_back(std::move(sent));
   SendFrame(worker.id, frame);
 }
 
@@ -142,7 +142,7 @@ void Pipeline::SendFrame(WorkerId worker, const wire::GenerationFrame& frame) {
 void Pipeline::StopUnwanted() {
   if (!generates_) return;
   const WorkerId worker = stages_[0].bound.worker;
-  for (SentFrame& sent : roster_.Find(worker)->steps.generating) {
+  for (SentFrame& sent : roster_.Find(worker)->steps.edit().generating) {
     if (sent.stopped || LiveProgress(sent.runs[0], sent.epoch)) continue;
     sent.stopped = true;
     SendFrame(worker, wire::StopGenerating{sent.sequence, sent.epoch});
@@ -154,7 +154,7 @@ void Pipeline::StopUnwanted() {
 void Pipeline::EndGenerating(const BoundStage& bound) {
   Worker* worker = roster_.Find(bound.worker);
   if (worker == nullptr) return;
-  for (SentFrame& sent : worker->steps.generating) {
+  for (SentFrame& sent : worker->steps.edit().generating) {
     if (sent.epoch != bound.binding) continue;
     if (StageProgress* progress = LiveProgress(sent.runs[0], sent.epoch)) {
       Session& session = *sessions_.Find(sent.runs[0].session);
@@ -172,17 +172,18 @@ Pipeline::FailedRuns Pipeline::FailGenerate(Worker& worker,
   FailedRuns live{generate->epoch, 1, {}, generate->failure_counted};
   if (LiveProgress(generate->runs[0], live.binding) != nullptr)
     live.runs.push_back(generate->runs[0]);
-  worker.steps.generating.erase(generate);
-  for (SentFrame& sent : worker.steps.generating) sent.failure_counted = true;
-  worker.steps.NoteAnswered(live.binding);
-  worker.steps.oldest_since = worker.steps.last_at = now;
+  worker.steps.edit().generating.erase(generate);
+  for (SentFrame& sent : worker.steps.edit().generating) sent.failure_counted = true;
+  worker.steps.edit().NoteAnswered(live.binding);
+  WorkerSteps& steps = worker.steps.edit();
+  steps.oldest_since = steps.last_at = now;
   touched_.push_back(worker.id);
   return live;
 }
 
 Result<GeneratedTokens> Pipeline::OnTokens(Worker& worker, const wire::Tokens& tokens,
                                            Instant now) {
-  auto& generating = worker.steps.generating;
+  auto& generating = worker.steps.edit().generating;
   const auto found = std::find_if(generating.begin(), generating.end(), [&](const auto& sent) {
     return sent.sequence == tokens.sequence && sent.epoch == tokens.epoch;
   });
@@ -222,18 +223,19 @@ Result<GeneratedTokens> Pipeline::OnTokens(Worker& worker, const wire::Tokens& t
     progress->sent = progress->held + (tokens.last ? 0 : 1);
   }
   sent.tokens_made = static_cast<uint32_t>(made);
-  worker.steps.has_served = worker.check.has_served = true;
-  worker.steps.tokens_computed += tokens.token_ids.size();
+  WorkerSteps& steps = worker.steps.edit();
+  steps.has_served = true;
+  steps.tokens_computed += tokens.token_ids.size();
   if (FindStage(sent.epoch) != nullptr && !tokens.token_ids.empty())
     if (const double us = TokensUs(worker, sent, tokens, now); tokens.compute_us > 0 || us > 0)
       RecordTokens(worker, sent, us);
-  worker.steps.NoteAnswered(sent.epoch);
+  steps.NoteAnswered(sent.epoch);
   // One that has not told yet may still wait for the kernels of so large a batch.
   const auto told =
       std::ranges::count_if(generating, [](const SentFrame& each) { return each.tokens_made > 0; });
   if (static_cast<size_t>(told) >= worker.SessionsTogether())
-    worker.steps.met.AddBatch(worker.SessionsTogether());
-  worker.steps.oldest_since = worker.steps.last_at = sent.told_at = now;
+    steps.met.AddBatch(worker.SessionsTogether());
+  steps.oldest_since = steps.last_at = sent.told_at = now;
   sent.failure_counted = false;
   if (tokens.last) {
     generating.erase(found);
@@ -257,7 +259,7 @@ double Pipeline::TokensUs(const Worker& worker, const SentFrame& sent, const wir
 
 // Of a device's speed only a session that was alone tells.
 void Pipeline::RecordTokens(Worker& worker, const SentFrame& sent, double step_us) {
-  const auto sessions = static_cast<uint32_t>(worker.steps.generating.size());
+  const auto sessions = static_cast<uint32_t>(worker.steps->generating.size());
   worker.times.batches.Add(sessions, step_us);
   worker.times.computed.Add(sessions, step_us);
   if (sessions > 1) return;

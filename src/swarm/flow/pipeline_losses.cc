@@ -16,7 +16,7 @@ Error BadReport(std::string message) {
 // It comes right before the result of its step, so that the step is under way.
 Result<std::vector<LostGroups>> Pipeline::OnGroupsLost(Worker& worker,
                                                        const wire::pb::GroupsLost& lost) {
-  auto& in_flight = worker.steps.in_flight;
+  auto& in_flight = worker.steps.edit().in_flight;
   const auto sent = std::find_if(in_flight.begin(), in_flight.end(), [&](const SentFrame& frame) {
     return frame.sequence == lost.sequence() && frame.epoch == lost.epoch();
   });

@@ -425,7 +425,7 @@ void Requests::InvalidateSessions(const std::vector<uint32_t>& ids) {
   if (ids.empty()) return;
   for (const auto& [id, worker] : roster_) {
     // One that has no layers now remembers the sessions of those that it had.
-    if (!worker.ready || worker.newest_binding == 0) continue;
+    if (!worker.ready || *worker.newest_binding == 0) continue;
     auto& message = *outbox_.Control(id).mutable_invalidate_sessions();
     for (const uint32_t session : ids) message.add_sessions(session);
   }

@@ -12,10 +12,10 @@ constexpr double kStepsOfASlice = 2;
 
 // What the planner has reserved scratch for, and what the rest of the offer would hold.
 uint32_t RowsInMemory(const CoreOptions& options, const Costs& costs, const Worker& worker) {
-  const uint64_t used = worker.experts.memory_bytes + costs.MemoryBytes(worker.memory.weight_factor,
-                                                                        worker.layers.loaded,
-                                                                        worker.layers.loaded_hubs);
-  const uint64_t free_bytes = worker.limit.bytes - std::min(used, worker.limit.bytes);
+  const uint64_t used = worker.holding->memory_bytes +
+                        costs.MemoryBytes(worker.memory->weight_factor, worker.layers->loaded,
+                                          worker.layers->loaded_hubs);
+  const uint64_t free_bytes = worker.limit->bytes - std::min(used, worker.limit->bytes);
   const uint64_t more = free_bytes / std::max<uint64_t>(costs.scratch_row_bytes(), 1);
   return options.prefill_chunk_rows +
          static_cast<uint32_t>(std::min<uint64_t>(more, kMostSliceRows));

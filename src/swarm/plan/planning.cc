@@ -88,7 +88,7 @@ void Planning::OnWorkerGone(WorkerId worker, Instant now) {
 }
 
 bool Planning::MayCompute(const Worker& worker, LayerForm form, Instant now) const {
-  return worker.ready && !worker.leaves_at && !worker.loading.paused_until &&
+  return worker.ready && !worker.leaves_at && !worker.loading->paused_until &&
          !probation_.IsAside(worker.probation_key, now) && checks_.MayCompute(worker) &&
          CanCompute(worker.offer, options_.model) &&
          (form == LayerForm::kWhole || worker.offer.can_be_hub);
@@ -98,8 +98,8 @@ bool Planning::MayCompute(const Worker& worker, LayerForm form, Instant now) con
 // into the chain. One that has no room for two whole layers cannot be timed; as a hub it would have
 // room, and how far holders are away says more of its time than how fast it is.
 bool Planning::IsEligible(const Worker& worker, LayerForm form, Instant now) const {
-  const bool is_timed = worker.SpeedKnown() || (form == LayerForm::kHub && worker.measure.tried &&
-                                                worker.measure.phase == MeasureJob::Phase::kNone);
+  const bool is_timed = worker.SpeedKnown() || (form == LayerForm::kHub && worker.measure->tried &&
+                                                worker.measure->phase == MeasureJob::Phase::kNone);
   return MayCompute(worker, form, now) &&
          (!lifecycle_.serves() || lifecycle_.IsUsed(worker.id) ||
           (is_timed && !IsNewcomer(worker, now) && checks_.MayServe(worker)));
@@ -108,15 +108,15 @@ bool Planning::IsEligible(const Worker& worker, LayerForm form, Instant now) con
 // While a plan serves, whoever comes stands by first: one that goes again before it has done
 // anything takes nobody's answer with it.
 bool Planning::IsNewcomer(const Worker& worker, Instant now) const {
-  return worker.steps.tokens_computed == 0 &&
+  return worker.steps->tokens_computed == 0 &&
          now < worker.connected_at + options_.timeouts.newcomer;
 }
 
 // One that cannot be timed, because it holds a single layer, may stand by: better than nobody.
 bool Planning::MayStandBy(const Worker& worker, LayerForm form, Instant now) const {
-  return (worker.measure.phase == MeasureJob::Phase::kNone || worker.measure.again) &&
+  return (worker.measure->phase == MeasureJob::Phase::kNone || worker.measure->again) &&
          (IsEligible(worker, form, now) ||
-          (MayCompute(worker, form, now) && (worker.SpeedKnown() || worker.measure.tried) &&
+          (MayCompute(worker, form, now) && (worker.SpeedKnown() || worker.measure->tried) &&
            checks_.MayServe(worker)));
 }
 
@@ -151,15 +151,15 @@ std::vector<ExpertLender> Planning::Lenders(const std::vector<PlanStage>& stages
   std::vector<ExpertLender> lenders;
   for (const auto& [id, worker] : roster_) {
     if (!worker.ready || !CanHoldExperts(worker.offer, options_.model) || worker.leaves_at ||
-        worker.check.state == CheckState::kFailed || probation_.IsAside(worker.probation_key, now))
+        worker.check->state == CheckState::kFailed || probation_.IsAside(worker.probation_key, now))
       continue;
     uint64_t taken = costs_.layers()[0].scratch_bytes;
     for (const PlanStage& stage : stages)
       if (stage.worker == id)
-        taken += costs_.MemoryBytes(worker.memory.weight_factor, stage.layers());
+        taken += costs_.MemoryBytes(worker.memory->weight_factor, stage.layers());
     ids.push_back(id);
     lenders.push_back(
-        {costs_.NumbersOf(worker), worker.limit.bytes - std::min(taken, worker.limit.bytes)});
+        {costs_.NumbersOf(worker), worker.limit->bytes - std::min(taken, worker.limit->bytes)});
   }
   return lenders;
 }
@@ -192,9 +192,9 @@ double Planning::WaitShare() const {
 void Planning::NoteWaits(const SwarmPlan& plan, Instant now) {
   if (!plan.is_hub()) return;
   for (const PlanStage& stage : plan.stages) {
-    WorkerExperts& hub = roster_.Find(stage.worker)->experts;
-    hub.model_exchange_us = ExchangeUs(*roster_.Find(stage.worker), now);
-    hub.exchange_us = hub.model_exchange_us * WaitShare();
+    Worker& hub = *roster_.Find(stage.worker);
+    const double model_us = ExchangeUs(hub, now);
+    hub.exchange.edit() = {model_us, model_us * WaitShare()};
   }
 }
 
@@ -217,7 +217,7 @@ double Planning::RepairRate() const {
     const auto stands_by = [&](const PlanStage& stage) {
       return std::any_of(roster_.begin(), roster_.end(), [&](const auto& each) {
         const auto& [id, worker] = each;
-        return id != stage.worker && std::any_of(worker.bindings.begin(), worker.bindings.end(),
+        return id != stage.worker && std::any_of(worker.bindings->begin(), worker.bindings->end(),
                                                  [&](const Binding& binding) {
                                                    return binding.loaded &&
                                                           binding.layers == stage.layers();
@@ -268,8 +268,8 @@ std::vector<WorkerId> Planning::Steadiest(std::vector<WorkerId> workers, Instant
   size_t count = 0;
   for (; count < workers.size() && missing > 0; ++count) {
     const Worker& worker = *roster_.Find(workers[count]);
-    missing -= static_cast<double>(worker.limit.bytes) /
-               static_cast<double>(costs_.MemoryBytes(worker.memory.weight_factor, all));
+    missing -= static_cast<double>(worker.limit->bytes) /
+               static_cast<double>(costs_.MemoryBytes(worker.memory->weight_factor, all));
   }
   workers.resize(std::min(workers.size(), count + steady_more_));
   std::sort(workers.begin(), workers.end());
@@ -359,8 +359,8 @@ void Planning::Start(Job job, StartPlanning start) {
 }
 
 bool Planning::MayDoubt(const Worker& worker) const {
-  return worker.memory.doubt == Doubt::kNone &&
-         worker.memory.weight_factor > worker.offer.weight_factor;
+  return worker.memory->doubt == Doubt::kNone &&
+         worker.memory->weight_factor > worker.offer.weight_factor;
 }
 
 bool Planning::WantsDoubtfulSearch(const Job& job) const {
@@ -374,8 +374,8 @@ void Planning::NoteDoubt(const planner::Plan& plan, const Job& job) {
   for (const planner::StageAssignment& stage : plan.stages) {
     Worker& worker = *roster_.Find(job.workers[static_cast<size_t>(stage.worker)]);
     const uint64_t reported_bytes =
-        costs_.MemoryBytes(worker.memory.weight_factor, SpanOf(stage, job.form));
-    if (!MayDoubt(worker) || reported_bytes <= worker.limit.bytes) continue;
+        costs_.MemoryBytes(worker.memory->weight_factor, SpanOf(stage, job.form));
+    if (!MayDoubt(worker) || reported_bytes <= worker.limit->bytes) continue;
     lifecycle_.Doubt(worker);
   }
 }
@@ -432,7 +432,7 @@ void Planning::StartRepair(LayerSpan hole, std::vector<PlanStage> filling, Insta
     // Standbys of other layers would make room.
     LayerSet held(costs_.layer_count()), hubs(costs_.layer_count());
     LayerSet loaded(costs_.layer_count());
-    for (const Binding& binding : worker.bindings) {
+    for (const Binding& binding : *worker.bindings) {
       if (lifecycle_.active()->Uses(binding.id)) {
         held.Add(binding.layers);
         if (binding.layers.is_hub()) hubs.Add(binding.layers);
@@ -446,19 +446,19 @@ void Planning::StartRepair(LayerSpan hole, std::vector<PlanStage> filling, Insta
     }
     // What it has loaded of the hole costs nothing more, unless it has to go for what it is to hold
     // in holes before this one.
-    const uint64_t without_bytes = costs_.MemoryBytes(worker.memory.weight_factor, held, hubs);
+    const uint64_t without_bytes = costs_.MemoryBytes(worker.memory->weight_factor, held, hubs);
     for (uint32_t layer = hole.first; layer < hole.end; ++layer) {
       if (!loaded.Has(layer)) continue;
       held.Add(layer);
       if (hole.is_hub()) hubs.Add(layer);
     }
-    uint64_t held_bytes = costs_.MemoryBytes(worker.memory.weight_factor, held, hubs);
-    const bool stays = held_bytes <= worker.limit.bytes;
+    uint64_t held_bytes = costs_.MemoryBytes(worker.memory->weight_factor, held, hubs);
+    const bool stays = held_bytes <= worker.limit->bytes;
     if (!stays) held_bytes = without_bytes;
     candidate.loaded_layers.assign(costs_.layer_count(), false);
     for (uint32_t layer = 0; stays && layer < costs_.layer_count(); ++layer)
       candidate.loaded_layers[layer] = loaded.Has(layer);
-    candidate.free_bytes = worker.limit.bytes - std::min(held_bytes, worker.limit.bytes);
+    candidate.free_bytes = worker.limit->bytes - std::min(held_bytes, worker.limit->bytes);
     problem.candidates.push_back(std::move(candidate));
     metrics.push_back(MetricsOf(worker, job.form, now));
     job.workers.push_back(id);
@@ -642,7 +642,7 @@ void Planning::StandByWithPart(Worker& worker, const std::vector<size_t>& stages
     for (uint32_t layer = layers.first; layer < layers.end; ++layer) ++layer_copies[layer];
     return true;
   };
-  for (const Binding& binding : worker.bindings)
+  for (const Binding& binding : *worker.bindings)
     if (binding.standby && hold(binding.layers)) return;
   const auto least = [&](size_t i) {
     const PlanStage& stage = lifecycle_.active()->stages[i];
@@ -660,10 +660,10 @@ void Planning::StandByWithPart(Worker& worker, const std::vector<size_t>& stages
 
 bool Planning::FitsWhole(const Worker& worker, Instant now) const {
   return worker.ready && worker.CanGenerate() && options_.model.lowered &&
-         !worker.loading.paused_until && !probation_.IsAside(worker.probation_key, now) &&
+         !worker.loading->paused_until && !probation_.IsAside(worker.probation_key, now) &&
          checks_.MayCompute(worker) &&
-         costs_.MemoryBytes(worker.memory.weight_factor, {0, costs_.layer_count()}) <=
-             worker.limit.bytes;
+         costs_.MemoryBytes(worker.memory->weight_factor, {0, costs_.layer_count()}) <=
+             worker.limit->bytes;
 }
 
 bool Planning::IsChosen(const SwarmPlan* plan) const {
@@ -671,7 +671,7 @@ bool Planning::IsChosen(const SwarmPlan* plan) const {
 }
 
 void Planning::RunWholeOn(Worker& worker, bool wanted, Instant now) {
-  worker.told.whole.reset();  // it gets an answer in any case
+  worker.told_whole.edit().reset();  // it gets an answer in any case
   if (wanted ? !FitsWhole(worker, now) : whole_on_ != worker.id) return;
   if (wanted)
     whole_on_ = worker.id;
@@ -686,14 +686,14 @@ void Planning::RunWholeOn(Worker& worker, bool wanted, Instant now) {
 void Planning::TellWhole(Instant now) {
   for (auto& [id, worker] : roster_) {
     if (!worker.ready || !worker.CanGenerate()) continue;
-    if (worker.told.whole != WholeState(worker, now)) TellWhole(worker, "", now);
+    if (*worker.told_whole != WholeState(worker, now)) TellWhole(worker, "", now);
   }
 }
 
 void Planning::TellWhole(Worker& worker, const std::string& message, Instant now) {
-  worker.told.whole = WholeState(worker, now);
+  worker.told_whole.edit() = WholeState(worker, now);
   SendData data{worker.id, {}};
-  data.pieces.emplace_back(wire::EncodeGeneration(wire::WholeModel{*worker.told.whole, message}));
+  data.pieces.emplace_back(wire::EncodeGeneration(wire::WholeModel{**worker.told_whole, message}));
   outbox_.Add(std::move(data));
 }
 
@@ -701,7 +701,7 @@ wire::WholeModel::State Planning::WholeState(const Worker& worker, Instant now) 
   using State = wire::WholeModel::State;
   if (whole_on_ == worker.id) return State::kHere;
   if (!FitsWhole(worker, now)) return State::kTooLarge;
-  return worker.told.whole_asked ? State::kAsked : State::kFits;
+  return *worker.whole_asked ? State::kAsked : State::kFits;
 }
 
 std::optional<planner::Plan> Planning::Evaluate(const SwarmPlan& plan, Instant now) const {

@@ -16,8 +16,8 @@ bool Planning::AskTheSlow(Instant now) {
 // Of those that would compute, but cannot get layers.
 void Planning::TellWhoCannotLoad() {
   for (const auto& [id, worker] : roster_)
-    if (worker.ready && worker.loading.paused_until && !worker.record.problem.empty())
-      problem_ += " " + worker.offer.name + " cannot load layers: " + worker.record.problem;
+    if (worker.ready && worker.loading->paused_until && !worker.record->problem.empty())
+      problem_ += " " + worker.offer.name + " cannot load layers: " + worker.record->problem;
 }
 
 void Planning::OnNothingFound(const planner::PlanOutcome& outcome, const Job& job, Instant now) {

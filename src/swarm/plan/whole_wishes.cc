@@ -37,7 +37,6 @@ std::string WholeWishes::Obstacle(const Worker& worker, Instant now) const {
 }
 
 void WholeWishes::OnWish(Worker& worker, const wire::RunHere& wish, Instant now) {
-  worker.told.whole.reset();  // it gets an answer in any case
   if (!wish.wanted) {
     if (asked_.erase(worker.id) > 0) End(worker, "", now);
     planning_.RunWholeOn(worker, false, now);
@@ -68,7 +67,7 @@ void WholeWishes::OnWish(Worker& worker, const wire::RunHere& wish, Instant now)
         worker, "The swarm's owner is asked by others already: try again in a minute.", now);
   NoteTime(worker.probation_key, now);
   asked_[worker.id] = now + options_.timeouts.consent_limit;
-  worker.told.whole_asked = true;
+  worker.whole_asked.edit() = true;
   changes_.Note({.view = true});
   planning_.TellWhole(worker,
                       "The swarm's owner is asked on its page, /swarm, and has " +
@@ -86,7 +85,7 @@ void WholeWishes::OnConsent(WorkerId id, bool allowed, Instant now) {
 }
 
 void WholeWishes::End(Worker& worker, const std::string& message, Instant now) {
-  worker.told.whole_asked = false;
+  worker.whole_asked.edit() = false;
   changes_.Note({.view = true});
   if (!message.empty()) planning_.TellWhole(worker, message, now);
 }

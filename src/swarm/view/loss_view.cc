@@ -20,8 +20,8 @@ std::vector<LossSnapshot> SwarmView::PictureOfLosses() const {
   using Report = wire::pb::LossReport;
   std::vector<LossSnapshot> losses;
   for (const auto& [id, worker] : parts_.roster) {
-    if (!worker.experts.losses || !worker.experts.is_hub) continue;
-    const Report& report = *worker.experts.losses;
+    if (!worker.reports->losses || !worker.experts->is_hub) continue;
+    const Report& report = *worker.reports->losses;
     LossSnapshot& out = losses.emplace_back();
     out.hub = id;
     for (const Report::Line& line : report.lines())

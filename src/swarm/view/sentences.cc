@@ -20,7 +20,7 @@ const char* SwarmView::ExpertsInWords() const {
 std::string SwarmView::DescribeHolders() const {
   const auto holders =
       std::count_if(parts_.roster.begin(), parts_.roster.end(), [](const auto& entry) {
-        const std::vector<bool>& held = entry.second.experts.held;
+        const std::vector<bool>& held = entry.second.holding->held;
         return std::find(held.begin(), held.end(), true) != held.end();
       });
   return ", " + std::to_string(holders) + (holders == 1 ? " holds" : " hold") + " its " +
@@ -43,8 +43,8 @@ std::string SwarmView::DownloadShare() const {
   const SwarmPlan* staged = parts_.lifecycle.staged();
   for (const auto& [id, worker] : parts_.roster) {
     if (!worker.ready || !staged || !staged->StageOf(id)) continue;
-    done_bytes += worker.layers.downloaded_bytes;
-    total_bytes += worker.layers.download_total_bytes;
+    done_bytes += worker.layers->downloaded_bytes;
+    total_bytes += worker.layers->download_total_bytes;
   }
   return total_bytes == 0 ? "" : " (" + std::to_string(done_bytes * 100 / total_bytes) + "%)";
 }

@@ -23,32 +23,32 @@ WorkerSnapshot SwarmView::PictureOf(WorkerId id, const Worker& worker, Instant n
   out.engine = worker.offer.engine;
   out.device = worker.offer.device;
   out.memory_bytes = worker.offer.memory_bytes;
-  out.problem = worker.record.problem;
-  out.check = CheckName(worker.check.state);
+  out.problem = worker.record->problem;
+  out.check = CheckName(worker.check->state);
   const PlanStage* stage = active ? active->StageOf(id) : nullptr;
   const bool preparing = staged && staged->StageOf(id);
-  out.state = !worker.ready                                      ? WorkerState::kConnecting
-              : stage                                            ? WorkerState::kActive
-              : preparing                                        ? WorkerState::kPreparing
-              : worker.measure.phase != MeasureJob::Phase::kNone ? WorkerState::kMeasuring
-              : !worker.bindings.empty()                         ? WorkerState::kStandby
-                                                                 : WorkerState::kIdle;
+  out.state = !worker.ready                                       ? WorkerState::kConnecting
+              : stage                                             ? WorkerState::kActive
+              : preparing                                         ? WorkerState::kPreparing
+              : worker.measure->phase != MeasureJob::Phase::kNone ? WorkerState::kMeasuring
+              : !worker.bindings->empty()                         ? WorkerState::kStandby
+                                                                  : WorkerState::kIdle;
   if (!worker.ready) return out;
   if (stage) {
     out.first_layer = static_cast<int>(stage->first);
     out.end_layer = static_cast<int>(stage->end);
   }
   out.used_bytes =
-      std::max(parts_.costs.MemoryBytes(worker.memory.weight_factor, worker.layers.loaded,
-                                        worker.layers.loaded_hubs),
-               worker.layers.loaded.empty() ? 0 : worker.memory.reported_bytes);
+      std::max(parts_.costs.MemoryBytes(worker.memory->weight_factor, worker.layers->loaded,
+                                        worker.layers->loaded_hubs),
+               worker.layers->loaded.empty() ? 0 : worker.memory->reported_bytes);
   for (uint32_t layer = 0; layer < parts_.costs.layer_count(); ++layer)
-    if (worker.layers.cached.Has(layer)) out.cached_layers.push_back(layer);
+    if (worker.layers->cached.Has(layer)) out.cached_layers.push_back(layer);
   // Of a download that was asked for and goes on: what a worker said last may be old.
-  if (!worker.layers.requested.empty() || worker.IsLoading() ||
-      worker.measure.phase != MeasureJob::Phase::kNone) {
-    out.downloaded_bytes = worker.layers.downloaded_bytes;
-    out.download_total_bytes = worker.layers.download_total_bytes;
+  if (!worker.layers->requested.empty() || worker.IsLoading() ||
+      worker.measure->phase != MeasureJob::Phase::kNone) {
+    out.downloaded_bytes = worker.layers->downloaded_bytes;
+    out.download_total_bytes = worker.layers->download_total_bytes;
   }
   out.latency_ms = worker.times.latency_us.Median().value_or(0) * 1e-3;
   const LineRates rates = worker.Rates();
@@ -61,26 +61,26 @@ WorkerSnapshot SwarmView::PictureOf(WorkerId id, const Worker& worker, Instant n
   out.expected_stay_s = 1 / parts_.planning.lifetimes().LossesPerS(worker.probation_key, now);
   out.us_per_token = worker.times.compute_us.Median().value_or(0);
   out.speed_bytes_per_us = worker.times.speed.Median().value_or(0);
-  out.used_bytes += worker.experts.memory_bytes;
+  out.used_bytes += worker.holding->memory_bytes;
   const auto count = [](const std::vector<bool>& set) {
     return static_cast<uint32_t>(std::count(set.begin(), set.end(), true));
   };
-  out.experts_told = count(worker.experts.told);
-  out.experts_held = count(worker.experts.held);
-  out.expert_messages = worker.experts.messages_sent + worker.experts.messages_received;
-  out.holder = PictureOfHolder(worker.experts);
-  out.computing = !worker.steps.idle();
-  out.tokens_computed = worker.steps.tokens_computed;
+  out.experts_told = count(worker.holding->told);
+  out.experts_held = count(worker.holding->held);
+  out.expert_messages = worker.experts->messages_sent + worker.experts->messages_received;
+  out.holder = PictureOfHolder(*worker.reports);
+  out.computing = !worker.steps->idle();
+  out.tokens_computed = worker.steps->tokens_computed;
   return out;
 }
 
 // Of several hubs the one for which the holder is slowest.
-std::optional<HolderSnapshot> SwarmView::PictureOfHolder(const WorkerExperts& holder) const {
+std::optional<HolderSnapshot> SwarmView::PictureOfHolder(const WorkerReports& holder) const {
   if (holder.counts.calls == 0) return std::nullopt;
   HolderSnapshot out{holder.counts, {}};
   for (const auto& [id, times] : holder.times) {
     const Worker* hub = parts_.roster.Find(id);
-    if (hub == nullptr || !hub->experts.is_hub) continue;
+    if (hub == nullptr || !hub->experts->is_hub) continue;
     out.times.p50_ms = std::max(out.times.p50_ms, times.p50_ms);
     out.times.slowest_ms = std::max(out.times.slowest_ms, times.slowest_ms);
     out.times.queue_ms = std::max(out.times.queue_ms, times.queue_ms);
@@ -120,9 +120,9 @@ std::optional<double> SwarmView::LossUs(const PlanStage& stage) const {
         parts_.options.prefill_chunk_rows;
     double us = 0;
     const auto standing_by = std::find_if(
-        worker.bindings.begin(), worker.bindings.end(),
+        worker.bindings->begin(), worker.bindings->end(),
         [&](const Binding& binding) { return binding.loaded && binding.layers == stage.layers(); });
-    if (standing_by != worker.bindings.end()) {
+    if (standing_by != worker.bindings->end()) {
       const BoundStage bound{standing_by->id, id, standing_by->stage, standing_by->layers};
       us = static_cast<double>(parts_.pipeline.Lag(bound)) * row_us;
     } else {
@@ -161,7 +161,7 @@ void SwarmView::AddStandbys(Snapshot& picture) const {
   const SwarmPlan* active = parts_.lifecycle.active();
   const SwarmPlan* staged = parts_.lifecycle.staged();
   for (const auto& [id, worker] : parts_.roster)
-    for (const Binding& binding : worker.bindings) {
+    for (const Binding& binding : *worker.bindings) {
       if ((active && active->Uses(binding.id)) || (staged && staged->Uses(binding.id))) continue;
       const BoundStage bound{binding.id, id, binding.stage, binding.layers};
       picture.standbys.push_back({id, binding.layers.first, binding.layers.end, binding.loaded,

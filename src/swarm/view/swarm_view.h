@@ -49,7 +49,7 @@ class SwarmView {
 
  private:
   WorkerSnapshot PictureOf(WorkerId id, const Worker& worker, Instant now) const;
-  std::optional<HolderSnapshot> PictureOfHolder(const WorkerExperts& holder) const;
+  std::optional<HolderSnapshot> PictureOfHolder(const WorkerReports& holder) const;
   StageSnapshot PictureOf(const PlanStage& stage) const;
   std::optional<double> LossUs(const PlanStage& stage) const;
   void AddPlan(Snapshot& picture) const;

@@ -9,12 +9,13 @@ void Absences::Note(const Worker& worker, Instant until) {
   Absence absence;
   absence.device = worker.offer.device_id;
   absence.worker = worker.id;
-  std::copy_if(worker.bindings.begin(), worker.bindings.end(), std::back_inserter(absence.bindings),
+  std::copy_if(worker.bindings->begin(), worker.bindings->end(),
+               std::back_inserter(absence.bindings),
                [](const Binding& binding) { return binding.loaded; });
   absence.times = worker.times;
-  absence.memory = worker.memory;
-  absence.measured = worker.measure.tried;
-  absence.check = worker.check.state;
+  absence.memory = *worker.memory;
+  absence.measured = worker.measure->tried;
+  absence.check = worker.check->state;
   absence.until = until;
   Add(std::move(absence));
 }

@@ -58,8 +58,8 @@ const char* CheckName(CheckState state) {
 }
 
 void Checks::Trust(Worker& worker) {
-  worker.check.state = CheckState::kTrusted;
-  worker.check.waiting.reset();
+  worker.check.edit().state = CheckState::kTrusted;
+  worker.check.edit().waiting.reset();
 }
 
 void Checks::OnConnect(Worker& worker) {
@@ -67,7 +67,15 @@ void Checks::OnConnect(Worker& worker) {
 }
 
 void Checks::Resume(Worker& worker, CheckState before) const {
-  if (before == CheckState::kPassed && !worker.trusted) worker.check.state = CheckState::kPassed;
+  if (before == CheckState::kPassed && !worker.trusted)
+    worker.check.edit().state = CheckState::kPassed;
+}
+
+void Checks::NoteAskedAgain(Worker& worker, uint64_t requests, Instant now) const {
+  WorkerCheck& check = worker.check.edit();
+  ++check.again_count;
+  check.again_at = now;
+  check.again_requests = requests;
 }
 
 // Transformer layers that can be run alone, and those that are kept together.
@@ -91,7 +99,7 @@ Probe Checks::ProbeAt(LayerSpan unit) const {
 }
 
 std::optional<Probe> Checks::ProbeOf(const Worker& worker, LayerSpan within) const {
-  if (worker.check.waiting || worker.check.state == CheckState::kFailed) return std::nullopt;
+  if (worker.check->waiting || worker.check->state == CheckState::kFailed) return std::nullopt;
   const bool is_trusted = IsTrusted(worker);
   std::vector<LayerSpan> units = Units();
   std::erase_if(units, [&](const LayerSpan& unit) {
@@ -105,7 +113,7 @@ std::optional<Probe> Checks::ProbeOf(const Worker& worker, LayerSpan within) con
   const auto is_known = [&](const LayerSpan& unit) { return references_.contains(unit.first); };
   const auto is_near = [&](const LayerSpan& unit) {
     return std::any_of(roster_.begin(), roster_.end(), [&](const auto& each) {
-      return IsTrusted(each.second) && each.second.layers.loaded.HasAll(unit.first, unit.end);
+      return IsTrusted(each.second) && each.second.layers->loaded.HasAll(unit.first, unit.end);
     });
   };
   const auto first_of = [&](const auto& wish) -> std::optional<Probe> {
@@ -120,12 +128,12 @@ std::optional<Probe> Checks::ProbeOf(const Worker& worker, LayerSpan within) con
 }
 
 std::optional<Probe> Checks::ProbeOfLoaded(const Worker& worker) const {
-  if (worker.check.state != CheckState::kUnchecked || worker.check.asked) return std::nullopt;
-  for (const auto& [first, end] : worker.layers.loaded.Ranges())
+  if (worker.check->state != CheckState::kUnchecked || worker.check->asked) return std::nullopt;
+  for (const auto& [first, end] : worker.layers->loaded.Ranges())
     if (auto probe = ProbeOf(worker, {first, end})) {
       bool is_hub = false;
       for (uint32_t i = probe->layers.first; i < probe->layers.end; ++i)
-        is_hub = is_hub || worker.layers.loaded_hubs.Has(i);
+        is_hub = is_hub || worker.layers->loaded_hubs.Has(i);
       if (!is_hub) return probe;
     }
   return std::nullopt;
@@ -135,7 +143,7 @@ std::optional<Probe> Checks::ProbeOfLoaded(const Worker& worker) const {
 std::vector<LayerSpan> Checks::LoadedUnits(const Worker& worker) const {
   std::vector<LayerSpan> units = Units();
   std::erase_if(units, [&](const LayerSpan& unit) {
-    return std::none_of(worker.bindings.begin(), worker.bindings.end(), [&](const auto& binding) {
+    return std::none_of(worker.bindings->begin(), worker.bindings->end(), [&](const auto& binding) {
       return binding.loaded && !binding.layers.is_hub() && binding.layers.first <= unit.first &&
              unit.end <= binding.layers.end;
     });
@@ -152,7 +160,7 @@ bool Checks::IsVouched(LayerSpan unit) const {
 
 std::optional<Probe> Checks::ProbeAgain(const Worker& worker, uint64_t requests,
                                         Instant now) const {
-  const WorkerCheck& check = worker.check;
+  const WorkerCheck& check = *worker.check;
   if (check.state != CheckState::kPassed || !check.has_served) return std::nullopt;
   if (requests == check.passed_requests && now < check.passed_at + options_.timeouts.check_again)
     return std::nullopt;
@@ -170,7 +178,7 @@ std::optional<Probe> Checks::ProbeAgain(const Worker& worker, uint64_t requests,
 std::vector<Probe> Checks::WantedAgain() const {
   std::vector<Probe> wanted;
   for (const auto& [id, worker] : roster_) {
-    if (worker.check.state != CheckState::kPassed || !worker.check.has_served) continue;
+    if (worker.check->state != CheckState::kPassed || !worker.check->has_served) continue;
     const std::vector<LayerSpan> units = LoadedUnits(worker);
     const bool is_vouched = std::any_of(units.begin(), units.end(),
                                         [this](const LayerSpan& unit) { return IsVouched(unit); });
@@ -182,8 +190,8 @@ std::vector<Probe> Checks::WantedAgain() const {
 std::vector<Probe> Checks::Wanted() const {
   std::vector<Probe> wanted;
   for (const auto& [id, worker] : roster_) {
-    if (!worker.check.waiting) continue;
-    const Probe& probe = worker.check.waiting->first;
+    if (!worker.check->waiting) continue;
+    const Probe& probe = worker.check->waiting->first;
     const bool is_known = std::any_of(wanted.begin(), wanted.end(), [&](const Probe& each) {
       return each.layers == probe.layers;
     });
@@ -194,26 +202,26 @@ std::vector<Probe> Checks::Wanted() const {
 
 // Whether a trusted device may still compute what the worker has answered, or will.
 bool Checks::SomebodyCouldCheck(const Worker& worker) const {
-  const auto& waiting = worker.check.waiting;
-  if (!waiting && worker.measure.tried && worker.measure.phase == MeasureJob::Phase::kNone)
+  const auto& waiting = worker.check->waiting;
+  if (!waiting && worker.measure->tried && worker.measure->phase == MeasureJob::Phase::kNone)
     return false;  // it could not be asked
   if (!waiting && !references_.empty()) return true;
   return std::any_of(roster_.begin(), roster_.end(), [&](const auto& each) {
     const Worker& other = each.second;
     return other.ready && !other.leaves_at && IsTrusted(other) &&
            CanCompute(other.offer, options_.model) &&
-           (!waiting || !other.check.tried.contains(waiting->first.layers.first));
+           (!waiting || !other.check->tried.contains(waiting->first.layers.first));
   });
 }
 
 bool Checks::MayServe(const Worker& worker) const {
-  if (worker.check.state == CheckState::kUnchecked) return !SomebodyCouldCheck(worker);
-  return worker.check.state != CheckState::kFailed;
+  if (worker.check->state == CheckState::kUnchecked) return !SomebodyCouldCheck(worker);
+  return worker.check->state != CheckState::kFailed;
 }
 
 bool Checks::MayCompute(const Worker& worker) const {
-  if (worker.check.state == CheckState::kFailed) return false;
-  return worker.check.state != CheckState::kUnchecked ||
+  if (worker.check->state == CheckState::kFailed) return false;
+  return worker.check->state != CheckState::kUnchecked ||
          !failed_devices_.contains(worker.probation_key);
 }
 
@@ -238,8 +246,8 @@ bool Checks::IsRight(const Worker& worker, const Probe& probe,
 Status Checks::OnAnswer(Worker& worker, const Probe& probe,
                         const wire::pb::Measured::Answer& answer, uint64_t requests, Instant now) {
   ASSIGN_OR_RETURN(ProbeAnswer kept, Read(answer));
-  worker.check.asked = true;
-  if (worker.measure.again) {
+  worker.check.edit().asked = true;
+  if (worker.measure->again) {
     std::string problem = Difference(worker, probe, kept);
     if (problem.empty())
       NotePassed(worker, requests, now);
@@ -248,24 +256,24 @@ Status Checks::OnAnswer(Worker& worker, const Probe& probe,
     return OkStatus();
   }
   if (!IsTrusted(worker)) {
-    worker.check.waiting = {probe, std::move(kept)};
+    worker.check.edit().waiting = {probe, std::move(kept)};
     Judge(worker, requests, now);
     return OkStatus();
   }
-  worker.check.tried.insert(probe.layers.first);
-  Keep(worker, probe, kept, worker.check.state == CheckState::kTrusted);
+  worker.check.edit().tried.insert(probe.layers.first);
+  Keep(worker, probe, kept, worker.check->state == CheckState::kTrusted);
   for (auto& [id, other] : roster_)
-    if (other.check.waiting) Judge(other, requests, now);
+    if (other.check->waiting) Judge(other, requests, now);
   return OkStatus();
 }
 
 void Checks::OnNoAnswer(Worker& worker, const Probe& probe) {
-  worker.check.asked = true;
-  if (!worker.measure.again) {
-    worker.check.tried.insert(probe.layers.first);
+  worker.check.edit().asked = true;
+  if (!worker.measure->again) {
+    worker.check.edit().tried.insert(probe.layers.first);
     return;
   }
-  if (++worker.check.unanswered >= kMostUnanswered)
+  if (++worker.check.edit().unanswered >= kMostUnanswered)
     NoteFailed(
         worker,
         "It has not answered " + std::to_string(kMostUnanswered) + " checks, one after the other.",
@@ -319,12 +327,12 @@ std::string Checks::Difference(const Worker& worker, const Probe& probe,
 }
 
 void Checks::Judge(Worker& worker, uint64_t requests, Instant now) {
-  const auto [probe, answer] = *worker.check.waiting;
+  const auto [probe, answer] = *worker.check->waiting;
   if (!references_.contains(probe.layers.first)) return;
-  worker.check.waiting.reset();
+  worker.check.edit().waiting.reset();
   std::string problem = Difference(worker, probe, answer);
   if (!problem.empty()) return NoteFailed(worker, std::move(problem));
-  worker.check.state = CheckState::kPassed;
+  worker.check.edit().state = CheckState::kPassed;
   failed_devices_.erase(worker.probation_key);
   Keep(worker, probe, answer, IsVouched(probe.layers));
   NotePassed(worker, requests, now);
@@ -332,15 +340,15 @@ void Checks::Judge(Worker& worker, uint64_t requests, Instant now) {
 }
 
 void Checks::NotePassed(Worker& worker, uint64_t requests, Instant now) {
-  worker.check.passed_at = now;
-  worker.check.passed_requests = requests;
-  worker.check.has_served = false;
-  worker.check.unanswered = 0;
+  worker.check.edit().passed_at = now;
+  worker.check.edit().passed_requests = requests;
+  worker.check.edit().has_served = false;
+  worker.check.edit().unanswered = 0;
 }
 
 // What only it has vouched for is worth nothing.
 void Checks::NoteFailed(Worker& worker, std::string problem, bool is_proven) {
-  WorkerCheck& check = worker.check;
+  WorkerCheck& check = worker.check.edit();
   std::optional<Instant> doubted_since;
   if (check.has_served)
     doubted_since = check.state == CheckState::kPassed ? check.passed_at : worker.connected_at;

@@ -67,7 +67,8 @@ class Checks {
   // has passed.
   bool MayCompute(const Worker& worker) const;
   bool IsTrusted(const Worker& worker) const {
-    return worker.check.state == CheckState::kTrusted || worker.check.state == CheckState::kPassed;
+    return worker.check->state == CheckState::kTrusted ||
+           worker.check->state == CheckState::kPassed;
   }
 
   // What the worker is to compute of [first, end), which it will have loaded; nullopt: nothing.
@@ -78,10 +79,10 @@ class Checks {
   std::optional<Probe> ProbeForOthers(const Worker& worker, const Fits& fits) const {
     if (!IsTrusted(worker) || !CanCompute(worker.offer, options_.model)) return std::nullopt;
     for (const Probe& probe : Wanted())
-      if (!worker.check.tried.contains(probe.layers.first) && fits(probe.layers)) return probe;
-    if (worker.check.state != CheckState::kTrusted) return std::nullopt;
+      if (!worker.check->tried.contains(probe.layers.first) && fits(probe.layers)) return probe;
+    if (worker.check->state != CheckState::kTrusted) return std::nullopt;
     for (const Probe& probe : wanted_again_)
-      if (!worker.check.tried.contains(probe.layers.first) && fits(probe.layers)) return probe;
+      if (!worker.check->tried.contains(probe.layers.first) && fits(probe.layers)) return probe;
     return std::nullopt;
   }
   // A layer, or layers kept together, of those that are loaded there; for a worker that serves and
@@ -94,6 +95,12 @@ class Checks {
 
   // Looks for whom ProbeForOthers is to ask: before it is called for all workers.
   void Settle() { wanted_again_ = WantedAgain(); }
+
+  // It has answered a step as a stage of the plan.
+  void NoteServed(Worker& worker) const { worker.check.edit().has_served = true; }
+  // It is asked for rows; again, having passed before.
+  void NoteAsked(Worker& worker) const { worker.check.edit().asked = true; }
+  void NoteAskedAgain(Worker& worker, uint64_t requests, Instant now) const;
 
   // An error: the answer is malformed.
   Status OnAnswer(Worker& worker, const Probe& probe, const wire::pb::Measured::Answer& answer,

@@ -127,8 +127,8 @@ DeviceNumbers Costs::NumbersOf(const Worker& worker) const {
   DeviceNumbers device;
   device.native = worker.offer.kind == "native";
   device.needs_onnx = worker.offer.needs_onnx;
-  device.memory_bytes = worker.limit.bytes;
-  device.weight_factor = worker.memory.weight_factor;
+  device.memory_bytes = worker.limit->bytes;
+  device.weight_factor = worker.memory->weight_factor;
   const LineRates rates = worker.Rates();
   device.download_bytes_per_s = rates.down * 1e6;
   device.upload_bytes_per_s = rates.up * 1e6;
@@ -156,7 +156,7 @@ double Costs::LatencyUs(const Worker& worker) const {
 planner::WorkerMetrics Costs::Metrics(const Worker& worker, LayerForm form) const {
   DeviceNumbers device = NumbersOf(worker);
   device.name = worker.offer.name;
-  device.cached_layers = worker.layers.Cached(form).bits();
+  device.cached_layers = worker.layers->Cached(form).bits();
   return MetricsOf(device);
 }
 
@@ -190,11 +190,11 @@ int Costs::Exchanges(LayerSpan span) const {
 }
 
 double Costs::ExchangesUs(const Worker& worker, LayerSpan span) const {
-  return worker.experts.exchange_us * Exchanges(span);
+  return worker.exchange->us * Exchanges(span);
 }
 
 double Costs::ModelExchangesUs(const Worker& worker, LayerSpan span) const {
-  return worker.experts.model_exchange_us * Exchanges(span);
+  return worker.exchange->model_us * Exchanges(span);
 }
 
 double Costs::StepUs(const Worker& worker, LayerSpan span, uint32_t rows) const {

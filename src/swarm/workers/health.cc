@@ -17,7 +17,7 @@ constexpr uint32_t kProbeBytes = 32 * 1024;
 // that takes several; one that takes them in turn has the others to do first.
 Instant GenerateSince(const Worker& worker, const SentFrame& sent) {
   const Instant passed =
-      worker.offer.makes_tokens > 1 ? worker.steps.answered_at : worker.steps.oldest_since;
+      worker.offer.makes_tokens > 1 ? worker.steps->answered_at : worker.OldestSince();
   return std::max(sent.told_at, passed);
 }
 
@@ -42,27 +42,27 @@ Instant Health::SilentAt(const Worker& worker) const {
 }
 
 Instant Health::StepDueAt(const Worker& worker) const {
-  if (worker.steps.idle() || worker.experts.waits) return kNever;
+  if (worker.steps->idle() || worker.experts->waits) return kNever;
   Instant due = kNever;
   const Duration least = worker.MeetsNewSize() ? options_.timeouts.step_deadline_first : Duration{};
-  if (!worker.steps.in_flight.empty()) {
-    due = worker.steps.oldest_since + std::max(least, worker.steps.in_flight.front().limit);
+  if (!worker.steps->in_flight.empty()) {
+    due = worker.OldestSince() + std::max(least, worker.steps->in_flight.front().limit);
     // A hub may wait for a holder that has gone without a word: that one is found out first.
-    if (worker.experts.is_hub)
-      due = std::max(due, worker.steps.oldest_since + options_.timeouts.silence_limit_busy);
+    if (worker.experts->is_hub)
+      due = std::max(due, worker.OldestSince() + options_.timeouts.silence_limit_busy);
   }
-  for (const SentFrame& sent : worker.steps.generating)
+  for (const SentFrame& sent : worker.steps->generating)
     due = std::min(due, GenerateSince(worker, sent) + std::max(least, sent.limit));
   // Building ONNX sessions and measuring hold up the thread that computes.
   if (worker.offer.needs_onnx && worker.IsLoading()) due = std::max(due, AnswerDueAt(worker));
-  if (worker.measure.phase == MeasureJob::Phase::kRunning && !worker.measure.again)
-    due = std::max(due, worker.measure.deadline);
+  if (worker.measure->phase == MeasureJob::Phase::kRunning && !worker.measure->again)
+    due = std::max(due, worker.measure->deadline);
   return due;
 }
 
 Instant Health::UnansweredSince(const Worker& worker) const {
-  Instant since = worker.steps.in_flight.empty() ? kNever : worker.steps.oldest_since;
-  for (const SentFrame& sent : worker.steps.generating)
+  Instant since = worker.steps->in_flight.empty() ? kNever : worker.OldestSince();
+  for (const SentFrame& sent : worker.steps->generating)
     since = std::min(since, GenerateSince(worker, sent));
   return since;
 }
@@ -70,10 +70,10 @@ Instant Health::UnansweredSince(const Worker& worker) const {
 // A hub's step is as slow as the holders that it asks: another hub would ask the same ones, after
 // everything that this one holds. Of hubs, silence and deadlines tell (Probe, AnswerDueAt).
 Instant Health::LateAt(const Worker& worker) const {
-  if (worker.steps.in_flight.empty() || worker.steps.in_flight.front().was_late ||
-      worker.steps.in_flight.front().layers.is_hub())
+  if (worker.steps->in_flight.empty() || worker.steps->in_flight.front().was_late ||
+      worker.steps->in_flight.front().layers.is_hub())
     return kNever;
-  return worker.steps.oldest_since + worker.steps.in_flight.front().late;
+  return worker.OldestSince() + worker.steps->in_flight.front().late;
 }
 
 bool Health::CanProbe(const Worker& worker) const {
@@ -85,8 +85,8 @@ bool Health::CanProbe(const Worker& worker) const {
 // rows of a prompt takes a fifth of a 0.6B model 250 ms, so that it is late after 530; a binding's
 // first steps are late after no time that is known. Silence is noticed after 250 ms all the same.
 Instant Health::ProbeAt(const Worker& worker) const {
-  if (worker.steps.in_flight.empty() || !CanProbe(worker)) return kNever;
-  return std::max(worker.last_heard, worker.steps.oldest_since) + options_.timeouts.probe_after;
+  if (worker.steps->in_flight.empty() || !CanProbe(worker)) return kNever;
+  return std::max(worker.last_heard, worker.OldestSince()) + options_.timeouts.probe_after;
 }
 
 // Silence, however short, where an answer is owed: the worker's thread for the connection answers
@@ -98,25 +98,24 @@ void Health::Probe(Worker& worker, Instant now) {
   const auto longest = static_cast<int64_t>(*worker.times.pong_us.Largest());
   const LineRates rates = worker.Rates();
   double line_us = 0;
-  for (const SentFrame& sent : worker.steps.in_flight)
+  for (const SentFrame& sent : worker.steps->in_flight)
     line_us += static_cast<double>(sent.step_bytes) / rates.down +
                static_cast<double>(sent.answer_bytes) / rates.up;
-  worker.pings.probed_at = now;
-  worker.pings.probe_due =
+  worker.pings.edit().probed_at = now;
+  worker.pings.edit().probe_due =
       now + std::max(options_.timeouts.probe_limit, Microseconds(4 * longest)) +
       std::min(options_.timeouts.silence_limit, Microseconds(static_cast<int64_t>(line_us)));
   Ping(worker, now);
 }
 
 Instant Health::ProbeDueAt(const Worker& worker) const {
-  return worker.IsProbed() && !worker.held_back_at ? worker.pings.probe_due : kNever;
+  return worker.IsProbed() && !worker.held_back_at ? worker.pings->probe_due : kNever;
 }
 
 std::vector<WorkerId> Health::TakeLate(Instant now) {
   std::vector<WorkerId> late;
   for (auto& [id, worker] : roster_)
     if (now >= LateAt(worker)) {
-      worker.steps.in_flight.front().was_late = true;
       Probe(worker, now);
       late.push_back(id);
     }
@@ -125,9 +124,9 @@ std::vector<WorkerId> Health::TakeLate(Instant now) {
 
 Instant Health::AnswerDueAt(const Worker& worker) const {
   Instant due = kNever;
-  for (const Binding& binding : worker.bindings)
+  for (const Binding& binding : *worker.bindings)
     if (!binding.loaded) due = std::min(due, binding.answer_deadline);
-  if (!worker.experts.answered) due = std::min(due, worker.experts.answer_deadline);
+  if (!worker.holding->answered) due = std::min(due, worker.holding->answer_deadline);
   return due;
 }
 
@@ -138,36 +137,36 @@ Instant Health::ConnectDueAt(const Worker& worker) const {
 }
 
 void Health::Ping(Worker& worker, Instant now) {
-  worker.pings.next_at = now + options_.timeouts.ping_interval;
-  if (worker.pings.open.size() >= kOpenPings) return;
-  worker.pings.open.push_back({worker.pings.next_nonce++, now});
+  worker.pings.edit().next_at = now + options_.timeouts.ping_interval;
+  if (worker.pings->open.size() >= kOpenPings) return;
+  worker.pings.edit().open.push_back({worker.pings.edit().next_nonce++, now});
   auto& ping = *outbox_.Control(worker.id).mutable_ping();
-  ping.set_nonce(worker.pings.open.back().nonce);
+  ping.set_nonce(worker.pings->open.back().nonce);
   // Once for each connection, until steps tell more.
-  if (worker.pings.upload_probed || worker.times.latency_us.count() < kPongsToTrust ||
-      !worker.steps.idle() || worker.Busy())
+  if (worker.pings->upload_probed || worker.times.latency_us.count() < kPongsToTrust ||
+      !worker.steps->idle() || worker.Busy())
     return;
-  worker.pings.upload_probed = true;
-  worker.pings.open.back().answer_bytes = kProbeBytes;
+  worker.pings.edit().upload_probed = true;
+  worker.pings.edit().open.back().answer_bytes = kProbeBytes;
   ping.set_answer_bytes(kProbeBytes);
 }
 
 Status Health::OnPong(Worker& worker, const wire::pb::Pong& pong, Instant now) {
   const auto answered =
-      std::find_if(worker.pings.open.begin(), worker.pings.open.end(),
+      std::find_if(worker.pings->open.begin(), worker.pings->open.end(),
                    [&](const SentPing& ping) { return ping.nonce == pong.nonce(); });
-  if (answered == worker.pings.open.end())
+  if (answered == worker.pings->open.end())
     return Error(ErrorCode::kInvalidData,
                  "Pong names " + std::to_string(pong.nonce()) + ", which no open ping has.");
   const SentPing ping = *answered;
-  worker.pings.open.erase(worker.pings.open.begin(), answered + 1);
+  worker.pings.edit().open.erase(worker.pings.edit().open.begin(), answered + 1);
   if (pong.padding().size() > ping.answer_bytes)
     return Error(ErrorCode::kInvalidData, "Pong carries " + std::to_string(pong.padding().size()) +
                                               " bytes, expected " +
                                               std::to_string(ping.answer_bytes) + ".");
   const auto round_us = static_cast<double>((now - ping.sent_at).us);
   // Under load a round trip measures the queue, not the link (dynamic-graph-partitioning 4.3.2).
-  const bool idle = worker.steps.idle() && worker.steps.last_at < ping.sent_at && !worker.Busy();
+  const bool idle = worker.steps->idle() && worker.steps->last_at < ping.sent_at && !worker.Busy();
   if (ping.answer_bytes > 0) {
     // Workers of before answer without.
     if (idle && pong.padding().size() == ping.answer_bytes)
@@ -196,7 +195,7 @@ std::vector<Casualty> Health::Tick(Instant now) {
     } else if (now >= AnswerDueAt(worker)) {
       reason = "It did not prepare its layers in time.";
       refuses = true;
-      for (const Binding& binding : worker.bindings)
+      for (const Binding& binding : *worker.bindings)
         if (!binding.loaded && worker.last_heard <= binding.asked_at) refuses = false;
     }
     if (!reason.empty()) {
@@ -206,7 +205,7 @@ std::vector<Casualty> Health::Tick(Instant now) {
     if (!worker.ready) continue;
     if (now >= ProbeAt(worker))
       Probe(worker, now);
-    else if (now >= worker.pings.next_at)
+    else if (now >= worker.pings->next_at)
       Ping(worker, now);
   }
   return casualties;
@@ -215,7 +214,7 @@ std::vector<Casualty> Health::Tick(Instant now) {
 Instant Health::NextOf(const Worker& worker) const {
   const Instant next = std::min({ConnectDueAt(worker), StepDueAt(worker), AnswerDueAt(worker),
                                  LateAt(worker), ProbeAt(worker), ProbeDueAt(worker)});
-  return worker.ready ? std::min({next, SilentAt(worker), worker.pings.next_at}) : next;
+  return worker.ready ? std::min({next, SilentAt(worker), worker.pings->next_at}) : next;
 }
 
 std::optional<Instant> Health::next_timer() const {

@@ -18,17 +18,17 @@ bool IsAnswer(const Worker& worker, const wire::pb::WorkerMessage& message, uint
     case Kind::kLayerDownloaded:
       return message.layer_downloaded().layer() < layer_count &&
              worker.IsFetching(message.layer_downloaded().layer()) &&
-             !worker.layers.cached.Has(message.layer_downloaded().layer());
+             !worker.layers->cached.Has(message.layer_downloaded().layer());
     case Kind::kPrepared:
       return is_loading(message.prepared().epoch());
     case Kind::kExpertsHeld:
-      return !worker.experts.answered;
+      return !worker.holding->answered;
     case Kind::kFailed: {
       const BindingId epoch = message.failed().epoch();
       if (epoch == 0)
-        return worker.measure.phase != MeasureJob::Phase::kNone ||
-               worker.measure.late_answers > 0 || !worker.layers.requested.empty();
-      return is_loading(epoch) || (!worker.experts.answered && worker.experts.epoch == epoch);
+        return worker.measure->phase != MeasureJob::Phase::kNone ||
+               worker.measure->late_answers > 0 || !worker.layers->requested.empty();
+      return is_loading(epoch) || (!worker.holding->answered && worker.holding->binding == epoch);
     }
     default:
       return true;

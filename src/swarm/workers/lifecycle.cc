@@ -18,6 +18,12 @@ void Lifecycle::Changed() {
   changes_.Note({.view = true});
 }
 
+Binding* Lifecycle::Find(Worker& worker, BindingId wanted) {
+  for (Binding& binding : worker.bindings.edit())
+    if (binding.id == wanted) return &binding;
+  return nullptr;
+}
+
 bool Lifecycle::IsPlanned(BindingId binding) const {
   return (active_ && active_->Uses(binding)) || (staged_ && staged_->Uses(binding));
 }
@@ -32,14 +38,14 @@ bool Lifecycle::FitsBeside(const Worker& worker, LayerSpan layers,
     held.Add(span);
     if (span.is_hub()) hubs.Add(span);
   };
-  for (const Binding& binding : worker.bindings)
+  for (const Binding& binding : *worker.bindings)
     if (stays(binding)) add(binding.layers);
-  if (worker.measure.phase == MeasureJob::Phase::kRunning)
-    add({worker.measure.first, worker.measure.end});
+  if (worker.measure->phase == MeasureJob::Phase::kRunning)
+    add({worker.measure->first, worker.measure->end});
   add(layers);
-  return !both_forms && costs_.MemoryBytes(worker.memory.weight_factor, held, hubs) +
-                                worker.experts.memory_bytes <=
-                            worker.limit.bytes;
+  return !both_forms && costs_.MemoryBytes(worker.memory->weight_factor, held, hubs) +
+                                worker.holding->memory_bytes <=
+                            worker.limit->bytes;
 }
 
 bool Lifecycle::FitsBesidePlans(const Worker& worker, LayerSpan layers) const {
@@ -53,7 +59,7 @@ void Lifecycle::Stage(SwarmPlan plan, Instant now) {
   restored_.reset();
   for (PlanStage& stage : staged_->stages) {
     stage.binding = 0;
-    for (Binding& binding : roster_.Find(stage.worker)->bindings)
+    for (const Binding& binding : *roster_.Find(stage.worker)->bindings)
       if (binding.layers == stage.layers()) {
         stage.binding = binding.id;
         stage.number = binding.stage;
@@ -77,8 +83,9 @@ void Lifecycle::Stage(SwarmPlan plan, Instant now) {
   Duration longest = options_.timeouts.prepare_min;
   for (const PlanStage& stage : staged_->stages) {
     Worker& worker = *roster_.Find(stage.worker);
-    const double seconds = static_cast<double>(costs_.MissingBytes(worker.layers, stage.layers())) /
-                           worker.offer.download_bytes_per_s * options_.timeouts.prepare_factor;
+    const double seconds =
+        static_cast<double>(costs_.MissingBytes(*worker.layers, stage.layers())) /
+        worker.offer.download_bytes_per_s * options_.timeouts.prepare_factor;
     longest =
         std::max(longest, Microseconds(static_cast<int64_t>(std::min(seconds, 86400.0) * 1e6)));
     Download(worker, stage.first, stage.end);
@@ -107,7 +114,7 @@ bool Lifecycle::RepairOverdue(Instant now) const {
 void Lifecycle::OnDownload(Instant now) {
   if (!staged_ || !downloading_) return;
   for (const PlanStage& stage : staged_->stages)
-    if (!roster_.Find(stage.worker)->layers.HasCached(stage.layers())) return;
+    if (!roster_.Find(stage.worker)->layers->HasCached(stage.layers())) return;
   BeginPreparing(now);
 }
 
@@ -129,8 +136,8 @@ void Lifecycle::BeginPreparing(Instant now) {
 
 wire::pb::HoldExperts& Lifecycle::HoldExperts(Worker& worker, std::vector<bool> told,
                                               uint64_t memory_bytes, double load_us, Instant now) {
-  WorkerExperts& experts = worker.experts;
-  experts.epoch = worker.newest_binding = ++last_binding_;
+  WorkerHolding& experts = worker.holding.edit();
+  experts.binding = worker.newest_binding.edit() = ++last_binding_;
   experts.told = std::move(told);
   experts.memory_bytes = memory_bytes;
   experts.answered = false;
@@ -139,19 +146,42 @@ wire::pb::HoldExperts& Lifecycle::HoldExperts(Worker& worker, std::vector<bool> 
       static_cast<int64_t>(std::min(load_us * options_.timeouts.prepare_factor, 86400e6)));
   // A worker loads one thing after the other.
   Instant begin = now;
-  for (const Binding& binding : worker.bindings)
+  for (const Binding& binding : *worker.bindings)
     if (!binding.loaded) begin = std::max(begin, binding.answer_deadline);
   experts.answer_deadline = begin + std::max(options_.timeouts.prepare_min, limit);
   auto& message = *outbox_.Control(worker.id).mutable_hold_experts();
-  message.set_epoch(experts.epoch);
+  message.set_epoch(experts.binding);
   return message;
+}
+
+void Lifecycle::KeepExperts(Worker& worker, const std::vector<bool>& kept) const {
+  std::vector<bool>& held = worker.holding.edit().held;
+  for (size_t i = 0; i < held.size(); ++i) held[i] = held[i] && i < kept.size() && kept[i];
+  if (std::find(held.begin(), held.end(), true) == held.end()) held.clear();
+}
+
+void Lifecycle::NoteExpertsHeld(Worker& worker, std::optional<double> weight_factor) const {
+  WorkerHolding& holding = worker.holding.edit();
+  holding.answered = true;
+  holding.held = holding.told;
+  holding.weight_factor = weight_factor;
+}
+
+void Lifecycle::NoteExpertsFailed(Worker& worker) const {
+  WorkerHolding& holding = worker.holding.edit();
+  holding.answered = true;
+  holding.told = holding.held;
+}
+
+void Lifecycle::NoteExpertMemory(Worker& worker, uint64_t bytes) const {
+  worker.holding.edit().memory_bytes = bytes;
 }
 
 // Layers go before experts, of which others may hold the same and which are the sooner loaded
 // elsewhere (Experts).
 void Lifecycle::DropExperts(Worker& worker, Instant now) {
-  if (worker.experts.memory_bytes == 0) return;
-  worker.experts.held.clear();
+  if (worker.holding->memory_bytes == 0) return;
+  worker.holding.edit().held.clear();
   HoldExperts(worker, {}, 0, 0, now);
   Changed();
 }
@@ -180,8 +210,8 @@ void Lifecycle::MakeRoom(Worker& worker, LayerSpan layers, Instant now) {
 
 Binding& Lifecycle::Prepare(Worker& worker, LayerSpan layers, uint32_t number, bool standby,
                             Instant now) {
-  Binding& binding = worker.bindings.emplace_back();
-  binding.id = worker.newest_binding = ++last_binding_;
+  Binding& binding = worker.bindings.edit().emplace_back();
+  binding.id = worker.newest_binding.edit() = ++last_binding_;
   binding.stage = number;
   binding.layers = layers;
   binding.standby = standby;
@@ -189,13 +219,13 @@ Binding& Lifecycle::Prepare(Worker& worker, LayerSpan layers, uint32_t number, b
       std::min(LoadUs(worker, layers) * options_.timeouts.prepare_factor, 86400e6)));
   // A worker loads one thing after the other.
   Instant begin = now;
-  for (const Binding& other : worker.bindings)
+  for (const Binding& other : *worker.bindings)
     if (!other.loaded) begin = std::max(begin, other.answer_deadline);
-  if (!worker.experts.answered) begin = std::max(begin, worker.experts.answer_deadline);
+  if (!worker.holding->answered) begin = std::max(begin, worker.holding->answer_deadline);
   binding.asked_at = now;
-  binding.only_loads = begin == now && worker.layers.HasCached(layers);
+  binding.only_loads = begin == now && worker.layers->HasCached(layers);
   binding.answer_deadline = begin + std::max(options_.timeouts.prepare_min, limit);
-  worker.layers.NoteLoaded(layers);
+  worker.layers.edit().NoteLoaded(layers);
   auto& prepare = *outbox_.Control(worker.id).mutable_prepare_stage();
   prepare.set_epoch(binding.id);
   prepare.set_stage(number);
@@ -207,13 +237,13 @@ Binding& Lifecycle::Prepare(Worker& worker, LayerSpan layers, uint32_t number, b
 }
 
 double Lifecycle::LoadUs(const Worker& worker, LayerSpan layers) const {
-  const double missing = static_cast<double>(costs_.MissingBytes(worker.layers, layers));
+  const double missing = static_cast<double>(costs_.MissingBytes(*worker.layers, layers));
   return missing / (worker.offer.download_bytes_per_s * 1e-6) +
          costs_.WeightBytes(layers) / costs_.LoadBytesPerUs(worker);
 }
 
 bool Lifecycle::StandBy(Worker& worker, LayerSpan layers, Instant now) {
-  for (const Binding& binding : worker.bindings)
+  for (const Binding& binding : *worker.bindings)
     if (binding.layers == layers) return true;
   if (!FitsBeside(worker, layers, [](const Binding&) { return true; })) return false;
   Prepare(worker, layers, 0, true, now);
@@ -229,32 +259,31 @@ void Lifecycle::KeepStandbys(Worker& worker, const std::function<bool(LayerSpan)
 
 void Lifecycle::OnConnected(Worker& worker) const {
   const LayerSet none(costs_.layer_count());
-  worker.layers.cached = worker.layers.cached_hubs = worker.layers.requested =
-      worker.layers.loaded = worker.layers.loaded_hubs = none;
+  worker.layers.edit() = {none, none, none, none, none};
 }
 
 void Lifecycle::OnConnect(Worker& worker) const {
-  worker.memory.weight_factor = worker.offer.weight_factor;
+  worker.memory.edit().weight_factor = worker.offer.weight_factor;
   for (const uint32_t layer : worker.offer.cached_layers)
-    worker.layers.NoteCached({layer, layer + 1});
+    worker.layers.edit().NoteCached({layer, layer + 1});
 }
 
 void Lifecycle::NoteLoaded(Worker& worker, const LayerSpan& layers) const {
-  worker.layers.NoteLoaded(layers);
+  worker.layers.edit().NoteLoaded(layers);
 }
 
 void Lifecycle::Doubt(Worker& worker) const {
-  worker.memory.doubt = Doubt::kDoubted;
-  worker.memory.weight_factor = worker.offer.weight_factor;
+  worker.memory.edit().doubt = Doubt::kDoubted;
+  worker.memory.edit().weight_factor = worker.offer.weight_factor;
 }
 
 // The answer to a binding that it was asked for, once, or that it has been told to drop since.
 Status Lifecycle::OnPrepared(Worker& worker, const wire::pb::Prepared& prepared, Instant now) {
   const BindingId id = prepared.epoch();
-  Binding* binding = worker.Find(id);
-  if (id == 0 || id > worker.newest_binding)
+  Binding* binding = Find(worker, id);
+  if (id == 0 || id > *worker.newest_binding)
     return Illegal("Prepared names epoch " + std::to_string(id) +
-                   ", but the last one asked for was " + std::to_string(worker.newest_binding) +
+                   ", but the last one asked for was " + std::to_string(*worker.newest_binding) +
                    ".");
   if (binding != nullptr && binding->loaded)
     return Illegal("Prepared for epoch " + std::to_string(id) + " came twice.");
@@ -265,7 +294,7 @@ Status Lifecycle::OnPrepared(Worker& worker, const wire::pb::Prepared& prepared,
   if (prepared.used_bytes() > (1ull << 50))
     return Illegal("Prepared reports " + std::to_string(prepared.used_bytes()) +
                    " bytes in use, expected at most 2^50.");
-  WorkerMemory& memory = worker.memory;
+  WorkerMemory& memory = worker.memory.edit();
   memory.reported_bytes = prepared.used_bytes();
   if (memory.doubt == Doubt::kDoubted && memory.reported_bytes > worker.offer.memory_bytes)
     memory.doubt = Doubt::kRefuted;
@@ -275,9 +304,9 @@ Status Lifecycle::OnPrepared(Worker& worker, const wire::pb::Prepared& prepared,
   binding->loaded = true;
   NoteLoad(worker, *binding, now);
   Changed();
-  worker.layers.NoteCached(binding->layers);
+  worker.layers.edit().NoteCached(binding->layers);
   for (uint32_t layer = binding->layers.first; layer < binding->layers.end; ++layer)
-    worker.layers.requested.Remove(layer);
+    worker.layers.edit().requested.Remove(layer);
   // It was asked for while the layers were thought to take less: standbys make room, and where that
   // is not enough the plan is found again with what is known now.
   const auto all = [](const Binding&) { return true; };
@@ -317,7 +346,7 @@ void Lifecycle::Swap(Instant now) {
   last_swap_ = now;
   for (const PlanStage& stage : active_->stages) {
     Worker& worker = *roster_.Find(stage.worker);
-    worker.Find(stage.binding)->standby = false;
+    Find(worker, stage.binding)->standby = false;
     if (before && before->Uses(stage.binding)) continue;
     worker.times.ClearBinding();
   }
@@ -335,21 +364,21 @@ void Lifecycle::Retire(Worker& worker) {
 // Tells the worker what stays where something goes: bindings, or layers that were loaded for none.
 void Lifecycle::DropBindings(Worker& worker, const std::function<bool(const Binding&)>& goes,
                              bool keep_measured) {
-  const size_t dropped = std::erase_if(worker.bindings, goes);
+  const size_t dropped = std::erase_if(worker.bindings.edit(), goes);
   LayerSet kept(costs_.layer_count()), kept_hubs(costs_.layer_count());
-  for (const Binding& binding : worker.bindings) {
+  for (const Binding& binding : *worker.bindings) {
     kept.Add(binding.layers);
     if (binding.layers.is_hub()) kept_hubs.Add(binding.layers);
   }
-  if (keep_measured && worker.measure.phase == MeasureJob::Phase::kRunning)
-    kept.AddRange(worker.measure.first, worker.measure.end);
-  if (dropped == 0 && kept == worker.layers.loaded) return;
-  worker.layers.loaded = kept;
-  worker.layers.loaded_hubs = kept_hubs;
+  if (keep_measured && worker.measure->phase == MeasureJob::Phase::kRunning)
+    kept.AddRange(worker.measure->first, worker.measure->end);
+  if (dropped == 0 && kept == worker.layers->loaded) return;
+  worker.layers.edit().loaded = kept;
+  worker.layers.edit().loaded_hubs = kept_hubs;
   Changed();
   auto& message = outbox_.Control(worker.id);
   // Release would let go of experts, too.
-  if (kept.empty() && worker.experts.told.empty()) {
+  if (kept.empty() && worker.holding->told.empty()) {
     message.mutable_release();
     return;
   }
@@ -359,14 +388,14 @@ void Lifecycle::DropBindings(Worker& worker, const std::function<bool(const Bind
     range.set_first(first);
     range.set_end(end);
   }
-  for (const Binding& binding : worker.bindings) retire.add_epochs(binding.id);
+  for (const Binding& binding : *worker.bindings) retire.add_epochs(binding.id);
 }
 
 Status Lifecycle::OnFailed(Worker& worker, const wire::pb::Failed& failed, Instant now) {
   const BindingId id = failed.epoch();
-  if (id > worker.newest_binding)
+  if (id > *worker.newest_binding)
     return Illegal("Failed names epoch " + std::to_string(id) +
-                   ", but the last one asked for was " + std::to_string(worker.newest_binding) +
+                   ", but the last one asked for was " + std::to_string(*worker.newest_binding) +
                    ".");
   const Binding* binding = worker.Find(id);
   if (binding == nullptr) return OkStatus();  // dropped since
@@ -438,7 +467,7 @@ bool Lifecycle::Relieve(WorkerId late) {
     if (stage.worker != late) continue;
     const auto [worker, ready] = WhoRelieves(stage);
     if (ready == nullptr) continue;
-    roster_.Find(late)->Find(stage.binding)->standby = true;
+    Find(*roster_.Find(late), stage.binding)->standby = true;
     ready->standby = false;
     stage.worker = worker;
     stage.binding = ready->id;
@@ -455,10 +484,10 @@ std::pair<WorkerId, Binding*> Lifecycle::WhoRelieves(const PlanStage& stage) {
   std::pair<WorkerId, Binding*> found{0, nullptr};
   for (auto& [id, worker] : roster_) {
     if (id == stage.worker || IsUsed(id) || !worker.ready || worker.IsProbed()) continue;
-    const auto& steps = worker.steps.in_flight;
-    const bool idle = worker.steps.idle();
+    const auto& steps = worker.steps->in_flight;
+    const bool idle = worker.steps->idle();
     if (!idle && (found.second != nullptr || steps.empty() || steps.front().was_late)) continue;
-    for (Binding& binding : worker.bindings)
+    for (Binding& binding : worker.bindings.edit())
       if (binding.loaded && binding.layers == stage.layers()) found = {id, &binding};
     if (found.first == id && idle) break;
   }
@@ -486,7 +515,7 @@ void Lifecycle::TakeBack(const Worker& worker, Instant now) {
         stage.worker = worker.id;
         stage.binding = binding->id;
         stage.number = binding->stage;
-        roster_.Find(worker.id)->Find(binding->id)->standby = false;
+        Find(*roster_.Find(worker.id), binding->id)->standby = false;
       }
     return;
   }
@@ -494,14 +523,14 @@ void Lifecycle::TakeBack(const Worker& worker, Instant now) {
 
 void Lifecycle::Resume(Worker& worker, const std::vector<Binding>& held, const WorkerMemory& before,
                        Instant now) {
-  worker.memory.weight_factor = before.weight_factor;
-  worker.memory.reported_bytes = before.reported_bytes;
+  worker.memory.edit().weight_factor = before.weight_factor;
+  worker.memory.edit().reported_bytes = before.reported_bytes;
   for (const Binding& binding : held) {
-    worker.bindings.push_back(binding);
-    worker.bindings.back().standby = true;
-    worker.newest_binding = std::max(worker.newest_binding, binding.id);
-    worker.layers.NoteLoaded(binding.layers);
-    worker.layers.NoteCached(binding.layers);
+    worker.bindings.edit().push_back(binding);
+    worker.bindings.edit().back().standby = true;
+    worker.newest_binding.edit() = std::max(*worker.newest_binding, binding.id);
+    worker.layers.edit().NoteLoaded(binding.layers);
+    worker.layers.edit().NoteCached(binding.layers);
   }
   TakeBack(worker, now);
   FillHoles();
@@ -533,7 +562,7 @@ bool Lifecycle::FillFromStandbys(uint32_t first, uint32_t end) {
                       [holder = id](const PlanStage& stage) { return stage.worker == holder; });
       if (taken || !worker.ready) continue;
       const bool used = IsUsed(id);
-      for (const Binding& binding : worker.bindings) {
+      for (const Binding& binding : *worker.bindings) {
         if (!binding.loaded || IsPlanned(binding.id) || binding.layers.first != at ||
             binding.layers.end > end || binding.layers.form != active_->form())
           continue;
@@ -559,7 +588,7 @@ bool Lifecycle::FillFromStandbys(uint32_t first, uint32_t end) {
   active_->stages = std::move(stages);
   for (const PlanStage& stage : filling) {
     Worker& worker = *roster_.Find(stage.worker);
-    worker.Find(stage.binding)->standby = false;
+    Find(worker, stage.binding)->standby = false;
     worker.times.ClearBinding();
   }
   Changed();
@@ -578,7 +607,7 @@ std::vector<BoundStage> Lifecycle::Followers() const {
   };
   for (const auto& [id, worker] : roster_) {
     if (!worker.ready || (active_ && active_->StageOf(id))) continue;
-    for (const Binding& binding : worker.bindings) {
+    for (const Binding& binding : *worker.bindings) {
       const BoundStage bound{binding.id, id, binding.stage, binding.layers};
       // A hub that stands by would ask for the experts of every token once more.
       if (binding.loaded && (!binding.layers.is_hub() || is_staged(bound)))
@@ -592,10 +621,10 @@ std::vector<BoundStage> Lifecycle::Followers() const {
 void Lifecycle::Download(Worker& worker, uint32_t first, uint32_t end) {
   wire::pb::DownloadLayers* message = nullptr;
   for (uint32_t layer = first; layer < end; ++layer) {
-    if (worker.layers.cached.Has(layer) || worker.IsFetching(layer)) continue;
+    if (worker.layers->cached.Has(layer) || worker.IsFetching(layer)) continue;
     if (!message) message = outbox_.Control(worker.id).mutable_download_layers();
     message->add_layers(layer);
-    worker.layers.requested.Add(layer);
+    worker.layers.edit().requested.Add(layer);
   }
 }
 

@@ -80,6 +80,12 @@ class Lifecycle {
   // sets. `load_us`: what it is expected to need for them.
   wire::pb::HoldExperts& HoldExperts(Worker& worker, std::vector<bool> experts,
                                      uint64_t memory_bytes, double load_us, Instant now);
+  // Experts that are not in the set are not asked of the worker any more, from now on.
+  void KeepExperts(Worker& worker, const std::vector<bool>& kept) const;
+  // What came of HoldExperts: it holds what it was told to, or what it held before.
+  void NoteExpertsHeld(Worker& worker, std::optional<double> weight_factor) const;
+  void NoteExpertsFailed(Worker& worker) const;
+  void NoteExpertMemory(Worker& worker, uint64_t bytes) const;
   // Frees what neither a plan nor a standby needs on this worker.
   void Retire(Worker& worker);
 
@@ -117,6 +123,7 @@ class Lifecycle {
   std::optional<Instant> next_timer() const;
 
  private:
+  static Binding* Find(Worker& worker, BindingId wanted);
   bool IsPlanned(BindingId binding) const;
   void NoteLoad(Worker& worker, const Binding& binding, Instant now) const;
   Instant RepairDeadline(Instant now) const;

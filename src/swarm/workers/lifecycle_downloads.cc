@@ -12,16 +12,17 @@ Status Lifecycle::OnDownloadProgress(Worker& worker, const wire::pb::DownloadPro
                  "DownloadProgress reports " + std::to_string(progress.done_bytes()) + " of " +
                      std::to_string(progress.total_bytes()) +
                      " bytes, expected at most the total and a total of at most 2^50.");
-  const bool advanced = progress.total_bytes() != worker.layers.download_total_bytes ||
-                        progress.done_bytes() > worker.layers.downloaded_bytes;
-  worker.layers.downloaded_bytes = progress.done_bytes();
-  worker.layers.download_total_bytes = progress.total_bytes();
+  const bool advanced = progress.total_bytes() != worker.layers->download_total_bytes ||
+                        progress.done_bytes() > worker.layers->downloaded_bytes;
+  worker.layers.edit().downloaded_bytes = progress.done_bytes();
+  worker.layers.edit().download_total_bytes = progress.total_bytes();
   // Slow but alive: a download that moves is not cut off.
   if (advanced) {
     const Instant least = now + options_.timeouts.prepare_min;
-    for (Binding& binding : worker.bindings)
+    for (Binding& binding : worker.bindings.edit())
       binding.answer_deadline = std::max(binding.answer_deadline, least);
-    worker.experts.answer_deadline = std::max(worker.experts.answer_deadline, least);
+    Instant& deadline = worker.holding.edit().answer_deadline;
+    deadline = std::max(deadline, least);
   }
   changes_.Note({.view = true});
   return OkStatus();
@@ -33,16 +34,17 @@ Status Lifecycle::OnLayerDownloaded(Worker& worker, const wire::pb::LayerDownloa
     return Error(ErrorCode::kInvalidData,
                  "LayerDownloaded names layer " + std::to_string(downloaded.layer()) +
                      ", expected less than " + std::to_string(costs_.layer_count()) + ".");
-  worker.layers.requested.Remove(downloaded.layer());
-  worker.layers.NoteCached({downloaded.layer(), downloaded.layer() + 1});
+  worker.layers.edit().requested.Remove(downloaded.layer());
+  worker.layers.edit().NoteCached({downloaded.layer(), downloaded.layer() + 1});
   OnDownload(now);
   changes_.Note({.view = true});
   return OkStatus();
 }
 
 void Lifecycle::EndDownload(Worker& worker, bool is_all) const {
-  worker.layers.downloaded_bytes = worker.layers.download_total_bytes = 0;
-  if (is_all) worker.layers.requested.Clear();
+  WorkerLayers& layers = worker.layers.edit();
+  layers.downloaded_bytes = layers.download_total_bytes = 0;
+  if (is_all) layers.requested.Clear();
 }
 
 }  // namespace weft::swarm

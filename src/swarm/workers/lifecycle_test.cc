@@ -8,6 +8,14 @@
 #include "swarm/tests/core_testing.h"
 
 namespace weft::swarm {
+
+// Steps are the pipeline's, limits the members': the tests put in what those would.
+struct OwnedTesting {
+  template <typename T, typename Owner>
+  static T& Edit(Owned<T, Owner>& owned) {
+    return owned.edit();
+  }
+};
 namespace {
 
 using testing::ElementsAre;
@@ -24,8 +32,9 @@ class LifecycleTest : public testing::Test {
     worker.id = id;
     worker.ready = true;
     worker.offer.download_bytes_per_s = 1e9;
-    worker.limit.bytes = worker.offer.memory_bytes = layers * kTestLayerBytes + 500'000;
-    worker.layers.cached = worker.layers.requested = worker.layers.loaded = LayerSet(6);
+    worker.offer.memory_bytes = layers * kTestLayerBytes + 500'000;
+    OwnedTesting::Edit(worker.limit).bytes = worker.offer.memory_bytes;
+    lifecycle_.OnConnected(worker);
     return worker;
   }
   static SwarmPlan PlanOf(const Stages& stages) {
@@ -43,7 +52,7 @@ class LifecycleTest : public testing::Test {
   // Everybody has loaded what was asked.
   void Load() {
     for (auto& [id, worker] : roster_)
-      for (const Binding& binding : std::vector(worker.bindings))
+      for (const Binding& binding : std::vector(*worker.bindings))
         EXPECT_TRUE(binding.loaded || Answer(id, binding.id).ok());
   }
   void Serve(const Stages& stages) {
@@ -133,12 +142,12 @@ TEST_F(LifecycleTest, AStandbyOfTheRangeTakesOverWithoutAWord) {
   Serve({{1, {0, 3}}, {2, {3, 6}}});
   StandBy(4, {0, 3});
   EXPECT_THAT(lifecycle_.Followers(), SizeIs(1));
-  const BindingId binding = roster_.Find(4)->bindings[0].id;
+  const BindingId binding = roster_.Find(4)->bindings->front().id;
   Lose(1);
   EXPECT_TRUE(lifecycle_.serves());
   EXPECT_THAT(Active(), ElementsAre(std::pair(4, LayerSpan{0, 3}), std::pair(2, LayerSpan{3, 6})));
   EXPECT_EQ(lifecycle_.active()->stages[0].binding, binding);
-  EXPECT_FALSE(roster_.Find(4)->bindings[0].standby);
+  EXPECT_FALSE(roster_.Find(4)->bindings->front().standby);
   EXPECT_THAT(lifecycle_.Followers(), IsEmpty());
   EXPECT_EQ(Said(), "");
 }
@@ -163,7 +172,7 @@ TEST_F(LifecycleTest, APartOfTheHoleIsNotFilled) {
   Lose(1);
   EXPECT_FALSE(lifecycle_.serves());
   EXPECT_THAT(Active(), ElementsAre(std::pair(0, LayerSpan{0, 3}), std::pair(2, LayerSpan{3, 6})));
-  EXPECT_TRUE(roster_.Find(4)->bindings[0].standby);
+  EXPECT_TRUE(roster_.Find(4)->bindings->front().standby);
 }
 
 TEST_F(LifecycleTest, OneThatReachesFurtherIsPreferred) {
@@ -285,8 +294,8 @@ TEST_F(LifecycleTest, AGreaterWeightFactorCostsStandbysBeforePlans) {
   StandBy(4, {0, 2});
   lifecycle_.Stage(PlanOf({{1, {0, 3}}, {4, {3, 6}}}), now_);
   EXPECT_EQ(Said(), "1: prepare [0,3); 4: prepare [3,6)");
-  EXPECT_TRUE(Answer(1, roster_.Find(1)->newest_binding).ok());
-  EXPECT_TRUE(Answer(4, roster_.Find(4)->newest_binding, 1.5).ok());
+  EXPECT_TRUE(Answer(1, *roster_.Find(1)->newest_binding).ok());
+  EXPECT_TRUE(Answer(4, *roster_.Find(4)->newest_binding, 1.5).ok());
   EXPECT_EQ(Said(), "4: keep [3,6)");
   EXPECT_NE(lifecycle_.staged(), nullptr);
   EXPECT_TRUE(lifecycle_.CanSwap());
@@ -312,8 +321,8 @@ TEST_F(LifecycleTest, WhereTheyDoNotTheActivePlanGivesWayWhenTheLayersAreThere) 
   EXPECT_EQ(Said(), "2: download; 3: download");
   EXPECT_TRUE(lifecycle_.serves());
   for (uint32_t layer = 0; layer < 6; ++layer) {
-    roster_.Find(2)->layers.cached.Add(layer);
-    roster_.Find(3)->layers.cached.Add(layer);
+    OwnedTesting::Edit(roster_.Find(2)->layers).cached.Add(layer);
+    OwnedTesting::Edit(roster_.Find(3)->layers).cached.Add(layer);
   }
   lifecycle_.OnDownload(now_);
   EXPECT_EQ(Said(), "2: release; 2: prepare [0,3); 3: prepare [3,6)");
@@ -345,7 +354,7 @@ TEST_F(LifecycleTest, BindingsRiseAndAreNeverUsedTwice) {
   for (int i = 0; i < 3; ++i) {
     lifecycle_.Stage(PlanOf({{1, {0, 3}}, {2, {3, 6}}}), now_);
     for (const WorkerId id : {1, 2})
-      for (const Binding& binding : roster_.Find(id)->bindings) {
+      for (const Binding& binding : *roster_.Find(id)->bindings) {
         EXPECT_GT(binding.id, last);
         last = binding.id;
       }
@@ -365,7 +374,7 @@ TEST_F(LifecycleTest, AStandbyRelievesOneThatIsLateAndTheyChangePlaces) {
   EXPECT_FALSE(lifecycle_.Relieve(2)) << "nobody stands by with its layers";
   EXPECT_TRUE(lifecycle_.Relieve(1));
   EXPECT_THAT(Active(), ElementsAre(std::pair(4, LayerSpan{0, 3}), std::pair(2, LayerSpan{3, 6})));
-  EXPECT_TRUE(roster_.Find(1)->bindings[0].standby);
+  EXPECT_TRUE(roster_.Find(1)->bindings->front().standby);
   EXPECT_EQ(Said(), "");
   EXPECT_TRUE(lifecycle_.Relieve(4));
   EXPECT_EQ(Active()[0].first, 1u);
@@ -380,9 +389,9 @@ TEST_F(LifecycleTest, OneThatIsLateOrLoadingOrServesRelievesNobody) {
   EXPECT_TRUE(lifecycle_.StandBy(*roster_.Find(4), {0, 3}, now_));
   EXPECT_FALSE(lifecycle_.Relieve(1));
   Load();
-  roster_.Find(4)->steps.in_flight.emplace_back().was_late = true;
+  OwnedTesting::Edit(roster_.Find(4)->steps).in_flight.emplace_back().was_late = true;
   EXPECT_FALSE(lifecycle_.Relieve(1));
-  roster_.Find(4)->steps.in_flight.front().was_late = false;
+  OwnedTesting::Edit(roster_.Find(4)->steps).in_flight.front().was_late = false;
   EXPECT_TRUE(lifecycle_.Relieve(1));
 }
 
@@ -391,7 +400,7 @@ TEST_F(LifecycleTest, OneThatIsIdleRelievesRatherThanOneThatIsFed) {
   Add(2, 6);
   Serve({{1, {0, 3}}, {2, {3, 6}}});
   for (const WorkerId id : {4, 5}) StandBy(id, {0, 3});
-  roster_.Find(4)->steps.in_flight.emplace_back();
+  OwnedTesting::Edit(roster_.Find(4)->steps).in_flight.emplace_back();
   EXPECT_TRUE(lifecycle_.Relieve(1));
   EXPECT_EQ(Active()[0].first, 5u);
 }

@@ -44,7 +44,7 @@ std::optional<MeasureRanges> Measuring::PickRanges(const Worker& worker) const {
   const Stretches stretches = StretchesOf(costs_);
   uint32_t first = 0, count = 0;
   const bool used = lifecycle_.IsUsed(worker.id);
-  const LayerSet& at_hand = used ? worker.layers.loaded : worker.layers.cached;
+  const LayerSet& at_hand = used ? worker.layers->loaded : worker.layers->cached;
   // Sessions of ONNX stages are built anew for each range.
   uint32_t most = worker.offer.needs_onnx ? kMeasureLayers : kMeasureLayersAtHand;
   const auto take_longer = [&](uint32_t begin, uint32_t end) {
@@ -67,7 +67,7 @@ std::optional<MeasureRanges> Measuring::PickRanges(const Worker& worker) const {
 // Of layers that are kept together the first that the worker runs, or has room for.
 std::optional<MeasureRanges> Measuring::PickKept(const Worker& worker) const {
   for (const auto& [first, end] : StretchesOf(costs_).kept) {
-    const bool is_there = !lifecycle_.IsUsed(worker.id) || worker.layers.loaded.HasAll(first, end);
+    const bool is_there = !lifecycle_.IsUsed(worker.id) || worker.layers->loaded.HasAll(first, end);
     if (is_there && Fits(worker, first, end)) return MeasureRanges{first, end, end};
   }
   return std::nullopt;
@@ -77,12 +77,12 @@ std::optional<MeasureRanges> Measuring::PickKept(const Worker& worker) const {
 // a layer is held in one form only.
 bool Measuring::Fits(const Worker& worker, uint32_t first, uint32_t end) const {
   for (uint32_t layer = first; layer < end; ++layer)
-    if (worker.layers.loaded_hubs.Has(layer)) return false;
-  LayerSet held = worker.layers.loaded;
+    if (worker.layers->loaded_hubs.Has(layer)) return false;
+  LayerSet held = worker.layers->loaded;
   held.AddRange(first, end);
-  return costs_.MemoryBytes(worker.memory.weight_factor, held, worker.layers.loaded_hubs) +
-             worker.experts.memory_bytes <=
-         worker.limit.bytes;
+  return costs_.MemoryBytes(worker.memory->weight_factor, held, worker.layers->loaded_hubs) +
+             worker.holding->memory_bytes <=
+         worker.limit->bytes;
 }
 
 bool Measuring::Settle(bool calm, bool idle, uint64_t requests, Instant now) {
@@ -92,22 +92,22 @@ bool Measuring::Settle(bool calm, bool idle, uint64_t requests, Instant now) {
   for (auto& [id, worker] : roster_) {
     if (!worker.ready) continue;
     if (!CanCompute(worker.offer, options_.model)) continue;  // it never gets a stage
-    if (worker.measure.phase == MeasureJob::Phase::kDownloading) {
+    if (worker.measure->phase == MeasureJob::Phase::kDownloading) {
       if (lifecycle_.IsUsed(id))
-        worker.measure.phase = MeasureJob::Phase::kNone;
-      else if (worker.layers.cached.HasAll(worker.measure.first, worker.measure.end))
+        worker.measure.edit().phase = MeasureJob::Phase::kNone;
+      else if (worker.layers->cached.HasAll(worker.measure->first, worker.measure->end))
         Ask(worker, now);
       continue;
     }
-    if (worker.measure.phase != MeasureJob::Phase::kNone) continue;
-    if (worker.check.has_served) AskAgain(worker, now);
-    if (!calm || worker.measure.phase != MeasureJob::Phase::kNone) continue;
+    if (worker.measure->phase != MeasureJob::Phase::kNone) continue;
+    if (worker.check->has_served) AskAgain(worker, now);
+    if (!calm || worker.measure->phase != MeasureJob::Phase::kNone) continue;
     if (MayMeasure(worker, idle, now)) {
       if (const auto ranges = PickRanges(worker)) {
         Start(worker, *ranges, std::nullopt, now);
         continue;
       }
-      gave_up = worker.measure.tried = true;
+      gave_up = worker.measure.edit().tried = true;
     }
     auto probe = PickProbe(worker);
     if (!probe) probe = MakeRoomForProbe(worker);
@@ -123,17 +123,18 @@ void Measuring::Resume(Worker& worker, const WorkerTimes& times, bool was_tried)
   worker.times = times;
   worker.times.latency_us.Clear();
   worker.times.pong_us.Clear();
-  worker.measure.tried = was_tried;
+  worker.measure.edit().tried = was_tried;
 }
 
 // Devices get hot, or are used for other things: what was measured is measured again, while nobody
 // waits and with layers that are there.
 bool Measuring::MayMeasure(const Worker& worker, bool idle, Instant now) const {
   const bool again =
-      worker.times.overhead_us && idle && now >= worker.measure.again_at && !worker.IsLoading();
-  if (!again && (worker.measure.tried || worker.times.overhead_us)) return false;
+      worker.times.overhead_us && idle && now >= worker.measure->again_at && !worker.IsLoading();
+  if (!again && (worker.measure->tried || worker.times.overhead_us)) return false;
   // An ONNX worker would have to build sessions beside those that it serves with.
-  return !lifecycle_.IsUsed(worker.id) || (idle && !worker.offer.needs_onnx && worker.steps.idle());
+  return !lifecycle_.IsUsed(worker.id) ||
+         (idle && !worker.offer.needs_onnx && worker.steps->idle());
 }
 
 // Rows of a layer take no longer than a step: they are asked of devices that serve, too.
@@ -144,7 +145,8 @@ std::optional<Probe> Measuring::PickProbe(const Worker& worker) const {
   if (auto probe = checks_.ProbeForOthers(worker, fits)) return probe;
   if (auto probe = checks_.ProbeOfLoaded(worker)) return probe;
   // One that has no room for what a measurement takes, or was measured before it came back.
-  if (!worker.measure.tried || worker.check.asked || checks_.IsTrusted(worker)) return std::nullopt;
+  if (!worker.measure->tried || worker.check->asked || checks_.IsTrusted(worker))
+    return std::nullopt;
   const auto probe = checks_.ProbeOf(worker, {1, costs_.layer_count() - 1});
   return probe && fits(probe->layers) ? probe : std::nullopt;
 }
@@ -155,20 +157,18 @@ void Measuring::AskAgain(Worker& worker, Instant now) {
   if (worker.IsLoading() || worker.offer.needs_onnx) return;
   const auto probe = checks_.ProbeAgain(worker, requests_, now);
   if (!probe || !Fits(worker, probe->layers.first, probe->layers.end)) return;
-  ++worker.check.again_count;
-  worker.check.again_at = now;
-  worker.check.again_requests = requests_;
-  worker.measure.again = true;
+  checks_.NoteAskedAgain(worker, requests_, now);
+  worker.measure.edit().again = true;
   Start(worker, {probe->layers.first, probe->layers.end, probe->layers.end}, probe, now);
 }
 
 // Rows of a device that serves are to be compared, and nobody who is trusted has room for such a
 // layer: one that stands by lets go of what it holds ready. Planning gives it a stage again later.
 std::optional<Probe> Measuring::MakeRoomForProbe(Worker& worker) {
-  if (lifecycle_.IsUsed(worker.id) || worker.IsLoading() || worker.experts.memory_bytes > 0)
+  if (lifecycle_.IsUsed(worker.id) || worker.IsLoading() || worker.holding->memory_bytes > 0)
     return std::nullopt;
   const auto probe = checks_.ProbeForOthers(worker, [&](LayerSpan layers) {
-    return costs_.MemoryBytes(worker.memory.weight_factor, layers) <= worker.limit.bytes;
+    return costs_.MemoryBytes(worker.memory->weight_factor, layers) <= worker.limit->bytes;
   });
   if (!probe) return std::nullopt;
   for (const auto& each : roster_) {
@@ -185,9 +185,9 @@ std::optional<Probe> Measuring::MakeRoomForProbe(Worker& worker) {
 void Measuring::Start(Worker& worker, const MeasureRanges& ranges, std::optional<Probe> only,
                       Instant now) {
   const double download_us =
-      static_cast<double>(costs_.MissingBytes(worker.layers, {ranges.first, ranges.end})) /
+      static_cast<double>(costs_.MissingBytes(*worker.layers, {ranges.first, ranges.end})) /
       (worker.offer.download_bytes_per_s * 1e-6) * options_.timeouts.prepare_factor;
-  MeasureJob& job = worker.measure;
+  MeasureJob& job = worker.measure.edit();
   job.phase = MeasureJob::Phase::kDownloading;
   job.first = ranges.first;
   job.middle = ranges.middle;
@@ -196,8 +196,8 @@ void Measuring::Start(Worker& worker, const MeasureRanges& ranges, std::optional
                  Microseconds(static_cast<int64_t>(std::min(download_us, 86400e6)));
   job.only_probes = only.has_value();
   job.probe = only;
-  worker.check.asked = worker.check.asked || job.only_probes;
-  if (worker.layers.cached.HasAll(ranges.first, ranges.end))
+  if (job.only_probes) checks_.NoteAsked(worker);
+  if (worker.layers->cached.HasAll(ranges.first, ranges.end))
     Ask(worker, now);
   else
     lifecycle_.Download(worker, ranges.first, ranges.end);
@@ -205,15 +205,15 @@ void Measuring::Start(Worker& worker, const MeasureRanges& ranges, std::optional
 }
 
 void Measuring::Ask(Worker& worker, Instant now) {
-  MeasureJob& job = worker.measure;
+  MeasureJob& job = worker.measure.edit();
   if (!Fits(worker, job.first, job.end)) return GiveUp(worker, now);  // it holds more since
   job.phase = MeasureJob::Phase::kRunning;
   job.deadline = now + options_.timeouts.measure_limit;
   job.asked_at = now;
-  job.was_loaded = worker.layers.loaded.HasAll(job.first, job.end);
+  job.was_loaded = worker.layers->loaded.HasAll(job.first, job.end);
   lifecycle_.NoteLoaded(worker, {job.first, job.end});
   if (!job.only_probes) job.probe = checks_.ProbeOf(worker, {job.first, job.end});
-  worker.check.asked = worker.check.asked || job.probe;
+  if (job.probe) checks_.NoteAsked(worker);
   auto& message = *outbox_.Control(worker.id).mutable_measure_speed();
   if (job.probe) {
     auto& probe = *message.add_probes();
@@ -236,7 +236,7 @@ void Measuring::Ask(Worker& worker, Instant now) {
 // Whether it answers what was given up. A connection keeps the order of messages, but what a worker
 // was told to drop meanwhile it never answers: what is right now answers what is asked now.
 bool Measuring::IsLate(const Worker& worker, const wire::pb::Measured& measured) const {
-  const MeasureJob& job = worker.measure;
+  const MeasureJob& job = *worker.measure;
   if (job.late_answers == 0 || job.phase != MeasureJob::Phase::kRunning)
     return job.late_answers > 0;
   const bool has_form = measured.answers_size() == (job.probe ? 1 : 0) &&
@@ -246,9 +246,9 @@ bool Measuring::IsLate(const Worker& worker, const wire::pb::Measured& measured)
 
 Result<bool> Measuring::OnMeasured(Worker& worker, const wire::pb::Measured& measured,
                                    Instant now) {
-  const MeasureJob job = worker.measure;
+  const MeasureJob job = *worker.measure;
   if (IsLate(worker, measured)) {
-    --worker.measure.late_answers;
+    --worker.measure.edit().late_answers;
     return false;
   }
   if (job.phase != MeasureJob::Phase::kRunning)
@@ -270,33 +270,33 @@ Result<bool> Measuring::OnMeasured(Worker& worker, const wire::pb::Measured& mea
     worker.times.repeated_speed = speed.ops_per_us;
   }
   if (job.probe) TRY(checks_.OnAnswer(worker, *job.probe, measured.answers(0), requests_, now));
-  worker.measure.probe.reset();
-  worker.measure.late_answers = 0;
+  worker.measure.edit().probe.reset();
+  worker.measure.edit().late_answers = 0;
   GiveUp(worker, now);
   return !job.again;
 }
 
 bool Measuring::OnFailed(Worker& worker, Instant now) {
-  if (worker.measure.late_answers > 0) {
-    --worker.measure.late_answers;
+  if (worker.measure->late_answers > 0) {
+    --worker.measure.edit().late_answers;
     return true;
   }
-  if (worker.measure.phase == MeasureJob::Phase::kNone) return false;
+  if (worker.measure->phase == MeasureJob::Phase::kNone) return false;
   GiveUp(worker, now);
   return true;
 }
 
 bool Measuring::IsOverdue(const Worker& worker, Instant now) const {
-  return worker.measure.phase != MeasureJob::Phase::kNone && now >= worker.measure.deadline;
+  return worker.measure->phase != MeasureJob::Phase::kNone && now >= worker.measure->deadline;
 }
 
 void Measuring::EndOverdue(Worker& worker, Instant now) {
-  if (worker.measure.phase == MeasureJob::Phase::kRunning) ++worker.measure.late_answers;
+  if (worker.measure->phase == MeasureJob::Phase::kRunning) ++worker.measure.edit().late_answers;
   GiveUp(worker, now);
 }
 
 void Measuring::GiveUp(Worker& worker, Instant now) {
-  MeasureJob& job = worker.measure;
+  MeasureJob& job = worker.measure.edit();
   job.phase = MeasureJob::Phase::kNone;
   if (job.probe) checks_.OnNoAnswer(worker, *job.probe);
   job.probe.reset();
@@ -312,9 +312,9 @@ void Measuring::GiveUp(Worker& worker, Instant now) {
 std::optional<Instant> Measuring::next_timer() const {
   std::optional<Instant> next;
   for (const auto& [id, worker] : roster_)
-    if (worker.measure.phase != MeasureJob::Phase::kNone &&
-        (!next || worker.measure.deadline < *next))
-      next = worker.measure.deadline;
+    if (worker.measure->phase != MeasureJob::Phase::kNone &&
+        (!next || worker.measure->deadline < *next))
+      next = worker.measure->deadline;
   return next;
 }
 

@@ -59,7 +59,7 @@ Status Members::Admit(Worker& worker, const wire::pb::Connect& connect,
   worker.offer = std::move(offer);
   worker.probation_key = worker.offer.device_id.empty() ? worker.address + "/" + worker.offer.name
                                                         : worker.offer.device_id;
-  worker.limit.bytes = worker.offer.memory_bytes;
+  worker.limit.edit().bytes = worker.offer.memory_bytes;
   return OkStatus();
 }
 
@@ -75,62 +75,63 @@ void Members::NoteLeaving(Worker& worker, Instant latest) {
 }
 
 void Members::NoteProblem(Worker& worker, const std::string& problem) {
-  worker.record.problem = problem;
+  worker.record.edit().problem = problem;
   changes_.Note({.view = true});
 }
 
 bool Members::NoteFailure(Worker& worker, const std::string& problem, Instant now) {
   NoteProblem(worker, problem);
-  worker.record.successes = 0;
+  worker.record.edit().successes = 0;
   return probation_.NoteFailure(worker.probation_key, now);
 }
 
 void Members::PutAside(Worker& worker, const std::string& problem, Instant now) {
   NoteProblem(worker, problem);
-  worker.record.successes = 0;
+  worker.record.edit().successes = 0;
   if (worker.ready) probation_.PutAside(worker.probation_key, now);
   changes_.Note({.experts = true});
 }
 
 void Members::NoteSuccess(Worker& worker) {
-  if (++worker.record.successes != kRedeemingSteps) return;
-  worker.record.problem.clear();
+  if (++worker.record.edit().successes != kRedeemingSteps) return;
+  worker.record.edit().problem.clear();
   probation_.NoteSuccess(worker.probation_key);
 }
 
 void Members::NoteSlow(Worker& worker, double stage_us, Instant now) {
-  worker.record.slow_reference_us = stage_us;
+  worker.record.edit().slow_reference_us = stage_us;
   changes_.Note({.plan_at = now});
 }
 
 bool Members::NoteWrongMessage(Worker& worker) {
   NoteProblem(worker, "It sent an expert message that nobody waits for.");
-  if (++worker.record.wrong_messages != kMostWrong) return false;
-  worker.record.wrong_messages = 0;
+  if (++worker.record.edit().wrong_messages != kMostWrong) return false;
+  worker.record.edit().wrong_messages = 0;
   return true;
 }
 
 Status Members::CountUnasked(Worker& worker, Instant now) const {
-  if (!worker.record.unasked)
-    worker.record.unasked.emplace(kUnaskedAtOnce + 2 * costs_.layer_count(), kUnaskedPerS, now);
-  if (worker.record.unasked->Take(now)) return OkStatus();
+  std::optional<TokenBucket>& unasked = worker.record.edit().unasked;
+  if (!unasked) unasked.emplace(kUnaskedAtOnce + 2 * costs_.layer_count(), kUnaskedPerS, now);
+  if (unasked->Take(now)) return OkStatus();
   return Error(ErrorCode::kInvalidData,
                "It sent too many messages that nobody had asked it for: expected " +
                    std::to_string(static_cast<int>(kUnaskedPerS)) + " a second at most.");
 }
 
 void Members::LowerMemory(Worker& worker, uint64_t bytes, Instant now) const {
-  worker.limit.bytes = std::min(worker.limit.bytes, bytes * 9 / 10);
-  worker.limit.until = now + Doubled(options_.timeouts.aside_first, worker.limit.failures++,
-                                     options_.timeouts.aside_max);
+  WorkerLimit& limit = worker.limit.edit();
+  limit.bytes = std::min(limit.bytes, bytes * 9 / 10);
+  limit.until =
+      now + Doubled(options_.timeouts.aside_first, limit.failures++, options_.timeouts.aside_max);
 }
 
 bool Members::RestoreMemory(Instant now) {
   bool restored = false;
   for (auto& [id, worker] : roster_) {
-    if (!worker.limit.until || now < *worker.limit.until) continue;
-    worker.limit.bytes = worker.offer.memory_bytes;
-    worker.limit.until.reset();
+    if (!worker.limit->until || now < *worker.limit->until) continue;
+    worker.limit.edit().bytes = worker.offer.memory_bytes;
+    worker.limit.edit().until.reset();
     restored = true;
   }
   if (restored) changes_.Note({.experts = true, .plan_at = now});
@@ -139,17 +140,18 @@ bool Members::RestoreMemory(Instant now) {
 
 void Members::PauseLoading(Worker& worker, const std::string& problem, bool is_slow, Instant now) {
   NoteProblem(worker, problem);
-  worker.loading.paused_until = now + Doubled(options_.timeouts.load_pause, worker.loading.pauses++,
-                                              options_.timeouts.aside_max);
-  worker.loading.is_slow = is_slow;
+  WorkerLoading& loading = worker.loading.edit();
+  loading.paused_until =
+      now + Doubled(options_.timeouts.load_pause, loading.pauses++, options_.timeouts.aside_max);
+  loading.is_slow = is_slow;
   changes_.Note({.standbys = true, .experts = true, .plan_at = now});
 }
 
 bool Members::ResumeLoading(Instant now) {
   bool resumed = false;
   for (auto& [id, worker] : roster_) {
-    if (!worker.loading.paused_until || now < *worker.loading.paused_until) continue;
-    worker.loading.paused_until.reset();
+    if (!worker.loading->paused_until || now < *worker.loading->paused_until) continue;
+    worker.loading.edit().paused_until.reset();
     resumed = true;
   }
   if (resumed) changes_.Note({.experts = true, .plan_at = now});
@@ -159,8 +161,8 @@ bool Members::ResumeLoading(Instant now) {
 bool Members::ResumeSlow() {
   bool any = false;
   for (auto& [id, worker] : roster_)
-    if (worker.loading.paused_until && worker.loading.is_slow) {
-      worker.loading.paused_until.reset();
+    if (worker.loading->paused_until && worker.loading->is_slow) {
+      worker.loading.edit().paused_until.reset();
       any = true;
     }
   return any;

@@ -79,7 +79,7 @@ class Members {
   // It is asked to get no layers for a while, longer each time. `is_slow`: since it took too long.
   void PauseLoading(Worker& worker, const std::string& problem, bool is_slow, Instant now);
   // It got what it was asked to get.
-  void NoteLoaded(Worker& worker) const { worker.loading.pauses = 0; }
+  void NoteLoaded(Worker& worker) const { worker.loading.edit().pauses = 0; }
   // Whether somebody may be asked again.
   bool ResumeLoading(Instant now);
   // Those that were only slow may be asked again at once; whether there are any.

@@ -20,12 +20,24 @@
 #include "swarm/holder_counts.h"
 #include "swarm/workers/connect.h"
 #include "swarm/workers/layer_set.h"
+#include "swarm/workers/owned.h"
 #include "swarm/workers/worker_times.h"
 #include "wire/control.pb.h"
 #include "wire/data_frame.h"
 #include "wire/generation.h"
 
 namespace weft::swarm {
+
+class Checks;
+class Experts;
+class Health;
+class HubReports;
+class Lifecycle;
+class Measuring;
+class Members;
+class Pipeline;
+class Planning;
+class WholeWishes;
 
 // A step frame or a Generate that has not been answered to the end.
 struct SentFrame {
@@ -192,6 +204,7 @@ struct WorkerSteps {
     if (epoch != answered_epoch) met = {};
     answered_epoch = epoch;
   }
+  uint64_t message_limit = 0;    // told to the host; 0: none yet
   uint64_t tokens_computed = 0;  // rows
   bool has_served = false;       // it answered a step as a stage of the plan
 };
@@ -216,40 +229,49 @@ struct WorkerRecord {
   std::optional<TokenBucket> unasked;  // messages of it that answer nothing
 };
 
-// Its part in plans of hubs. Experts' and, where layers need the room, Lifecycle's.
-struct WorkerExperts {
-  // As a holder, by the numbers of experts (Experts): whose place it is, what it was told to hold,
-  // and of that what it has said that it holds. Empty: none.
-  std::vector<bool> wanted, told, held;
+// What it holds as a holder of experts, by their numbers (Experts). Lifecycle's, as other things
+// that take its memory.
+struct WorkerHolding {
+  // What it was told to hold, and of that what it has said that it holds. Empty: none.
+  std::vector<bool> told, held;
   uint64_t memory_bytes = 0;            // that `told` takes
   std::optional<double> weight_factor;  // as it has reported
-  BindingId epoch = 0;                  // of the last HoldExperts
+  BindingId binding = 0;                // the number of the last HoldExperts
   bool answered = true;
   Instant answer_deadline;
   bool was_holder = false;
-  HolderCounts counts;                    // HubReports': as hubs tell it
-  std::map<WorkerId, HolderTimes> times;  // HubReports': the same of now, by hub
+};
+
+// Its part in plans of hubs. Experts'.
+struct WorkerExperts {
+  std::vector<bool> wanted;  // experts whose place it is, by their numbers
   // As a hub.
   bool is_hub = false, was_hub = false;
-  double model_exchange_us = 0;                // expected wait at a layer by exchange_costs.h
-  double exchange_us = 0;                      // the same by how long hubs turned out to wait
-  std::string told_holders;                    // the last ExpertHolders, without its epoch
-  bool waits = false;                          // some of its experts are held by nobody
-  std::optional<wire::pb::LossReport> losses;  // HubReports': the last one of this hub
+  std::string told_holders;         // the last ExpertHolders, without its epoch
+  bool waits = false;               // some of its experts are held by nobody
+  Instant waited_until{INT64_MIN};  // when that was over last
   // Shard messages.
   uint64_t longest_message = 0;  // 0: it has no business with them
   uint64_t messages_sent = 0, messages_received = 0;
 };
 
-// What was said last, so that it is said again only when it changes.
-struct WorkerTold {
-  std::optional<wire::WholeModel::State> whole;  // by Planning, to the worker
-  bool whole_asked = false;                      // WholeWishes': the owner is asked
-  uint64_t message_limit = 0;                    // by Pipeline, to the host; 0: none yet
+// How long a hub is expected to wait at a layer. Planning's.
+struct WorkerExchange {
+  double model_us = 0;  // by exchange_costs.h
+  double us = 0;        // the same by how long hubs turned out to wait
 };
 
-// Every part has one owner who changes it, named above; everyone may read. The fields of Worker
-// itself are Members', and those of `times` belong to whoever takes the measurement.
+// What hubs tell. HubReports'.
+struct WorkerReports {
+  // Of it, as a holder.
+  HolderCounts counts;
+  std::map<WorkerId, HolderTimes> times;  // of now, by hub
+  // By it, as a hub: the last report.
+  std::optional<wire::pb::LossReport> losses;
+};
+
+// Every part has one owner who changes it; everyone may read. The fields of Worker itself are
+// Members', but for `times`.
 struct Worker {
   WorkerId id = 0;
   std::string address, network;
@@ -264,61 +286,69 @@ struct Worker {
   Offer offer;
   std::string probation_key;  // the device, across connections
 
-  WorkerTimes times;
-  WorkerMemory memory;
-  WorkerLimit limit;
-  WorkerLayers layers;
-  WorkerLoading loading;
-  std::vector<Binding> bindings;  // that it was asked for and not told to drop; Lifecycle's
-  BindingId newest_binding = 0;
-  MeasureJob measure;  // Measuring's
-  WorkerCheck check;
-  WorkerSteps steps;
-  WorkerPings pings;
-  WorkerRecord record;
-  WorkerExperts experts;
-  WorkerTold told;
+  WorkerTimes times;  // whoever takes a measurement adds it
+  Owned<WorkerMemory, Lifecycle> memory;
+  Owned<WorkerLimit, Members> limit;
+  Owned<WorkerLayers, Lifecycle> layers;
+  Owned<WorkerLoading, Members> loading;
+  Owned<std::vector<Binding>, Lifecycle> bindings;  // that it was asked for and not told to drop
+  Owned<BindingId, Lifecycle> newest_binding;
+  Owned<WorkerHolding, Lifecycle> holding;
+  Owned<MeasureJob, Measuring> measure;
+  Owned<WorkerCheck, Checks> check;
+  Owned<WorkerSteps, Pipeline> steps;
+  Owned<WorkerPings, Health> pings;
+  Owned<WorkerRecord, Members> record;
+  Owned<WorkerExperts, Experts> experts;
+  Owned<WorkerExchange, Planning> exchange;
+  Owned<WorkerReports, HubReports> reports;
+  // Said to it last of the whole model, and whether its owner is asked for that.
+  Owned<std::optional<wire::WholeModel::State>, Planning> told_whole;
+  Owned<bool, WholeWishes> whole_asked;
 
   // True while long silences are normal: loading layers, measuring, first steps of a binding.
   bool Busy() const {
-    return IsLoading() || (measure.phase == MeasureJob::Phase::kRunning && !measure.again) ||
-           (!steps.in_flight.empty() && steps.in_flight.front().epoch != steps.answered_epoch) ||
-           (!steps.generating.empty() && steps.generating.front().epoch != steps.answered_epoch);
+    return IsLoading() || (measure->phase == MeasureJob::Phase::kRunning && !measure->again) ||
+           (!steps->in_flight.empty() && steps->in_flight.front().epoch != steps->answered_epoch) ||
+           (!steps->generating.empty() && steps->generating.front().epoch != steps->answered_epoch);
   }
   // Whether it may have to compile kernels before it answers (MetSizes).
   bool MeetsNewSize() const {
     if (offer.kind == "native") return false;
-    if (!steps.in_flight.empty() && !steps.met.HasStep(steps.in_flight.front().rows)) return true;
-    return !steps.generating.empty() && !steps.met.HasBatch(SessionsTogether());
+    if (!steps->in_flight.empty() && !steps->met.HasStep(steps->in_flight.front().rows))
+      return true;
+    return !steps->generating.empty() && !steps->met.HasBatch(SessionsTogether());
   }
   // Of Generates so many are computed at once; the others wait for their turn.
   size_t SessionsTogether() const {
-    return std::min<size_t>(steps.generating.size(), std::max(offer.makes_tokens, 1u));
+    return std::min<size_t>(steps->generating.size(), std::max(offer.makes_tokens, 1u));
   }
   // Whether the layer is on its way to the device, asked for by itself or with a binding.
   bool IsFetching(uint32_t layer) const {
-    return layers.requested.Has(layer) ||
-           std::any_of(bindings.begin(), bindings.end(), [layer](const Binding& binding) {
+    return layers->requested.Has(layer) ||
+           std::any_of(bindings->begin(), bindings->end(), [layer](const Binding& binding) {
              return !binding.loaded && binding.layers.Covers(layer);
            });
   }
   bool IsLoading() const {
-    return !experts.answered || std::any_of(bindings.begin(), bindings.end(),
-                                            [](const Binding& binding) { return !binding.loaded; });
+    return !holding->answered ||
+           std::any_of(bindings->begin(), bindings->end(),
+                       [](const Binding& binding) { return !binding.loaded; });
   }
-  Binding* Find(BindingId wanted) {
-    for (Binding& binding : bindings)
+  const Binding* Find(BindingId wanted) const {
+    for (const Binding& binding : *bindings)
       if (binding.id == wanted) return &binding;
     return nullptr;
   }
-  const Binding* Find(BindingId wanted) const { return const_cast<Worker*>(this)->Find(wanted); }
+  // Since when its oldest step is its next one: a hub's waits for experts do not count.
+  Instant OldestSince() const { return std::max(steps->oldest_since, experts->waited_until); }
   // What the device has said of its line counts until its steps tell.
   LineRates Rates() const {
     return {times.down_rate.Median().value_or(offer.download_bytes_per_s * 1e-6),
             times.up_rate.Median().value_or(offer.upload_bytes_per_s * 1e-6)};
   }
   // It was pinged because it owes an answer, and nothing has come since.
-  bool IsProbed() const { return pings.probed_at && last_heard < *pings.probed_at; }
+  bool IsProbed() const { return pings->probed_at && last_heard < *pings->probed_at; }
   // Tokens can be chosen on it without a round trip for each, if it holds all layers.
   bool CanGenerate() const { return offer.makes_tokens > 0; }
   bool SpeedKnown() const { return times.overhead_us || times.speed.count() >= 3; }
