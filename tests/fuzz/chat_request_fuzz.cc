@@ -7,6 +7,7 @@
 
 #include "api/anthropic_request.h"
 #include "api/anthropic_response.h"
+#include "api/embedding_request.h"
 #include "api/ollama_request.h"
 #include "api/ollama_response.h"
 #include "api/openai_request.h"
@@ -57,6 +58,20 @@ bool AsksOrLoads(const weft::api::OllamaRequest& request) {
   return asks == request.load.empty();
 }
 
+bool HasInputsInBounds(const weft::api::EmbeddingRequest& request) {
+  if (request.inputs.size() > weft::api::kMostEmbeddingInputs) return false;
+  for (const weft::api::EmbeddingInput& input : request.inputs)
+    if (const auto* ids = std::get_if<std::vector<int32_t>>(&input))
+      for (const int32_t id : *ids)
+        if (id < 0) return false;
+  return true;
+}
+
+// OpenAI's form asks for something.
+bool AsksForVectors(const weft::api::EmbeddingRequest& request) {
+  return !request.inputs.empty() && HasInputsInBounds(request);
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -68,5 +83,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Check(weft::api::ParseAnthropicRequest(body, {}, /*counts_only=*/true), HasMessages);
   Check(weft::api::ParseOllamaChat(body), AsksOrLoads);
   Check(weft::api::ParseOllamaGenerate(body), AsksOrLoads);
+  Check(weft::api::ParseEmbeddingRequest(body), AsksForVectors);
+  Check(weft::api::ParseOllamaEmbed(body), HasInputsInBounds);
+  Check(weft::api::ParseOllamaEmbeddings(body), HasInputsInBounds);
   return 0;
 }

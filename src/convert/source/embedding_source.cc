@@ -170,6 +170,8 @@ Status ReadMatryoshka(const JsonReader& config, package::Embedding* embedding) {
     embedding->dimensions.push_back(static_cast<uint32_t>(entry.get_int64()));
   }
   std::ranges::sort(embedding->dimensions);
+  const auto again = std::ranges::unique(embedding->dimensions);
+  embedding->dimensions.erase(again.begin(), again.end());
   return OkStatus();
 }
 
