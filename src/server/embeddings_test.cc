@@ -55,18 +55,20 @@ TEST(Pooler, BitsDoNotDependOnHowRowsCome) {
   for (float& value : values)
     value = std::ldexp(static_cast<float>(random()) / 4e9f - 0.5f, static_cast<int>(random() % 40));
   const std::vector<uint8_t> rows = Rows(values);
-  std::vector<std::vector<float>> results;
+  std::vector<double> sum(4);
+  for (size_t i = 0; i < values.size(); ++i) sum[i % 4] += double{values[i]};
+  std::vector<float> mean;
+  for (const double column : sum) mean.push_back(static_cast<float>(column / 1000));
   for (const size_t piece : {1000, 1, 7, 128}) {
-    Pooler pooler(Pooling::kMean, true, 4, 4);
+    Pooler pooler(Pooling::kMean, false, 4, 4);
     // What came of a device that was wrong comes again from the first row.
     pooler.Add(0, Rows({9, 9, 9, 9, 8, 8, 8, 8}));
     for (size_t row = 0; row < 1000; row += piece) {
       const size_t count = std::min(piece, 1000 - row);
       pooler.Add(static_cast<uint32_t>(row), ByteSpan(rows).subspan(row * 16, count * 16));
     }
-    results.push_back(*pooler.Finish());
+    EXPECT_EQ(*pooler.Finish(), mean) << piece;
   }
-  for (const auto& result : results) EXPECT_EQ(result, results[0]);
 }
 
 TEST(Pooler, RowsThatAreNoNumbersAreNoEmbedding) {

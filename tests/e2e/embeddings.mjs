@@ -3,7 +3,9 @@
 // while it does.
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
+import {
+  cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync,
+} from "node:fs";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -147,6 +149,58 @@ test("Ollama's client, unchanged", { skip }, () =>
       /makes embeddings and writes no text/);
     assert.deepEqual((await client.embed({ model: "weft-tiny", input: "" })).embeddings, []);
   }));
+
+// As Qwen3-Embedding comes: the last row, which is made at a token that the tokenizer puts behind
+// every text, and a prompt for what is looked for.
+function writeSentenceTransformers(folder) {
+  cpSync(modelFolder("weft-tiny"), folder, { recursive: true });
+  const write = (name, value) => writeFileSync(join(folder, name), JSON.stringify(value));
+  const tokenizer = JSON.parse(readFileSync(join(folder, "tokenizer.json"), "utf8"));
+  const end = { id: "<|endoftext|>", ids: [0], tokens: ["<|endoftext|>"] };
+  const single = [{ Sequence: { id: "A", type_id: 0 } },
+    { SpecialToken: { id: end.id, type_id: 0 } }];
+  tokenizer.post_processor = { type: "TemplateProcessing", single,
+    pair: [...single, { Sequence: { id: "B", type_id: 1 } }],
+    special_tokens: { [end.id]: end } };
+  write("tokenizer.json", tokenizer);
+  write("modules.json", ["Transformer", "Pooling", "Normalize"].map((name, idx) => ({
+    idx, name: String(idx), path: idx === 0 ? "" : `${idx}_${name}`,
+    type: `sentence_transformers.models.${name}`,
+  })));
+  mkdirSync(join(folder, "1_Pooling"));
+  write("1_Pooling/config.json",
+    { pooling_mode_cls_token: false, pooling_mode_lasttoken: true, include_prompt: true });
+  write("config_sentence_transformers.json",
+    { prompts: { query: "Instruct: find what answers\nQuery: ", document: "" } });
+}
+
+test("a checkpoint of sentence-transformers' form: its last token, its prompts, its ends of texts",
+  { skip }, async () => {
+    const source = join(work, "source");
+    writeSentenceTransformers(source);
+    const folder = join(work, "sentences");
+    execFileSync(weft, ["convert", source, folder, "--name", "sentences"], { stdio: "pipe" });
+    const idsOf = (text) => JSON.parse(execFileSync(weft,
+      ["tokenize", modelFolder("weft-tiny")], { input: JSON.stringify(text) + "\n" }));
+    await withServer(folder, [], async ({ origin }) => {
+      const [text] = kTexts;
+      const query = "Instruct: find what answers\nQuery: ";
+      const [plain, asked] = await embed(origin,
+        [[...idsOf(text), 0], [...idsOf(query + text), 0]]);
+      assert.deepEqual(await embed(origin, text), [plain]);
+      assert.deepEqual(await embed(origin, text, { prompt_name: "query" }), [asked]);
+      assert.deepEqual(await embed(origin, text, { prompt_name: "document" }), [plain]);
+      assert.notEqual(plain, asked);
+      // What is too long keeps the token behind it.
+      const long = "fox ".repeat(600);
+      const [cut] = await embed(origin, [[...idsOf(long).slice(0, 511), 0]]);
+      const response = await fetch(`${origin}/api/embed`,
+        { method: "POST", body: JSON.stringify({ model: "sentences", input: long }) });
+      const { embeddings: [vector], prompt_eval_count: count } = await response.json();
+      assert.equal(count, 512);
+      assert.deepEqual(Array.from(Float32Array.from(vector)), Array.from(floatsOf(cut)));
+    });
+  });
 
 test("a package that writes text says what would make embeddings", { skip }, async () => {
   const folder = join(work, "text");
