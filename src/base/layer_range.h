@@ -24,5 +24,8 @@ enum class LayerForm : uint8_t { kWhole, kHub };
 constexpr LayerForm LayerFormOf(bool is_hub) {
   return is_hub ? LayerForm::kHub : LayerForm::kWhole;
 }
+constexpr bool IsHub(LayerForm form) {
+  return form == LayerForm::kHub;
+}
 
 }  // namespace weft

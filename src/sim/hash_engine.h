@@ -59,7 +59,7 @@ class HashEngine : public engine::StageEngine {
     std::function<void()> lied = [] {};
   };
 
-  // `shards`: of layers in their hub form.
+  // `form`: of its layers.
   HashEngine(Machine& machine, LayerForm form, uint64_t seed, Hooks hooks)
       : machine_(machine), form_(form), random_(seed), hooks_(std::move(hooks)) {}
 

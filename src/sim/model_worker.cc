@@ -152,10 +152,10 @@ void ModelWorker::Carry(worker::Fetch& action) {
   CHECK(!fetching_);
   fetching_.emplace();
   for (const uint32_t layer : action.layers)
-    fetching_->pieces.push_back({layer, action.shards, std::nullopt});
+    fetching_->pieces.push_back({layer, action.form, std::nullopt});
   for (const wire::LayerExperts& set : action.experts)
     for (const uint32_t expert : set.experts)
-      fetching_->pieces.push_back({set.layer, false, expert});
+      fetching_->pieces.push_back({set.layer, LayerForm::kWhole, expert});
   fetching_->number = ++fetch_count_;
   FetchNext();
 }
@@ -164,8 +164,8 @@ double ModelWorker::MissingBytes(const ModelFetch::Piece& piece) const {
   if (device_.disk.Has(piece.layer)) return 0;
   if (piece.expert && device_.disk_experts.contains({piece.layer, *piece.expert})) return 0;
   if (piece.expert) return static_cast<double>(model_.expert_bytes[piece.layer]);
-  if (piece.shards && device_.disk_hubs.Has(piece.layer)) return 0;
-  if (piece.shards) return static_cast<double>(model_.hub_bytes[piece.layer]);
+  if (IsHub(piece.form) && device_.disk_hubs.Has(piece.layer)) return 0;
+  if (IsHub(piece.form)) return static_cast<double>(model_.hub_bytes[piece.layer]);
   const auto partial = device_.partial_bytes.find(piece.layer);
   return static_cast<double>(options_.model.layers.at(piece.layer).download_bytes) -
          (partial == device_.partial_bytes.end() ? 0 : partial->second);
@@ -174,7 +174,7 @@ double ModelWorker::MissingBytes(const ModelFetch::Piece& piece) const {
 void ModelWorker::NoteFetched(const ModelFetch::Piece& piece) {
   if (piece.expert) {
     device_.disk_experts.emplace(piece.layer, *piece.expert);
-  } else if (piece.shards) {
+  } else if (IsHub(piece.form)) {
     device_.disk_hubs.Add(piece.layer);
   } else {
     device_.disk.Add(piece.layer);
@@ -206,7 +206,8 @@ void ModelWorker::FetchNext() {
     const auto bytes = static_cast<uint64_t>(worker.fetching_->bytes);
     worker.fetching_->pieces.pop_front();
     worker.NoteFetched(piece);
-    if (!piece.expert && !piece.shards) worker.Feed(worker::LayerFetched{piece.layer, bytes, time});
+    if (!piece.expert && !IsHub(piece.form))
+      worker.Feed(worker::LayerFetched{piece.layer, bytes, time});
     if (worker.fetching_) worker.FetchNext();
   });
 }
@@ -214,7 +215,7 @@ void ModelWorker::FetchNext() {
 void ModelWorker::Carry(worker::InterruptFetch&) {
   if (!fetching_) return;
   hooks_.interrupted();
-  const bool of_layer = !fetching_->pieces.empty() && !fetching_->pieces.front().shards &&
+  const bool of_layer = !fetching_->pieces.empty() && !IsHub(fetching_->pieces.front().form) &&
                         !fetching_->pieces.front().expert;
   if (of_layer && fetching_->bytes > 0) {
     const double us = static_cast<double>((scheduler_.now() - fetching_->began).us);
@@ -247,8 +248,8 @@ void ModelWorker::Carry(worker::ReadLayers& action) {
     NoWeights none;
     if (read.experts)
       return worker::LayersRead{host_->experts().Read(*read.experts, programs, none)};
-    return worker::LayersRead{read.shards ? host_->ReadHubs(programs, none)
-                                          : host_->Read(programs, none)};
+    return worker::LayersRead{IsHub(read.form) ? host_->ReadHubs(programs, none)
+                                               : host_->Read(programs, none)};
   });
 }
 

@@ -32,8 +32,8 @@ using FromWorker = std::variant<wire::pb::WorkerMessage, Slice>;
 struct ModelFetch {
   struct Piece {
     uint32_t layer = 0;
-    bool shards = false;             // the hub form
-    std::optional<uint32_t> expert;  // or this one of its experts
+    LayerForm form = LayerForm::kWhole;  // of the layer
+    std::optional<uint32_t> expert;      // or this one of its experts
   };
   std::deque<Piece> pieces;
   Instant began;        // of the first of them

@@ -24,7 +24,7 @@ class Told {
   bool Note(const wire::pb::ServerMessage& message, const HashModel& model, double factor) {
     if (message.has_prepare_stage()) {
       const auto& prepare = message.prepare_stage();
-      AddBinding(prepare.epoch(), prepare.layers(), prepare.shards());
+      AddBinding(prepare.epoch(), prepare.layers(), LayerFormOf(prepare.shards()));
       return true;
     }
     if (message.has_hold_experts()) return NoteExperts(message.hold_experts(), model, factor);
@@ -62,17 +62,17 @@ class Told {
  private:
   struct Binding {
     wire::pb::LayerRange layers;
-    bool shards = false;
+    LayerForm form = LayerForm::kWhole;
   };
 
   bool IsAnswer(const wire::pb::WorkerMessage& message) const {
     return message.has_experts_held() && message.experts_held().epoch() == experts_epoch_ &&
            expert_bytes_ > 0;
   }
-  void AddBinding(uint32_t epoch, const wire::pb::LayerRange& layers, bool shards) {
-    bindings_[epoch] = {layers, shards};
+  void AddBinding(uint32_t epoch, const wire::pb::LayerRange& layers, LayerForm form) {
+    bindings_[epoch] = {layers, form};
     layers_.AddRange(layers.first(), layers.end());
-    if (shards) hubs_.AddRange(layers.first(), layers.end());
+    if (IsHub(form)) hubs_.AddRange(layers.first(), layers.end());
   }
   bool NoteExperts(const wire::pb::HoldExperts& hold, const HashModel& model, double factor) {
     experts_epoch_ = hold.epoch();
@@ -91,7 +91,7 @@ class Told {
       return std::ranges::find(retire.epochs(), each.first) == retire.epochs().end();
     });
     for (const auto& [epoch, binding] : bindings_)
-      if (binding.shards) hubs_.AddRange(binding.layers.first(), binding.layers.end());
+      if (IsHub(binding.form)) hubs_.AddRange(binding.layers.first(), binding.layers.end());
   }
   // What it does not name has gone with the connection before, experts always.
   void NoteHeld(const wire::pb::Connect& connect, uint32_t layer_count) {
@@ -99,7 +99,7 @@ class Told {
     for (const auto& held : connect.held()) {
       const auto known = before.bindings_.find(held.epoch());
       AddBinding(held.epoch(), held.layers(),
-                 known != before.bindings_.end() && known->second.shards);
+                 known == before.bindings_.end() ? LayerForm::kWhole : known->second.form);
     }
   }
 

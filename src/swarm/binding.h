@@ -16,7 +16,7 @@ using BindingId = uint32_t;  // 0: none; rising, never reused
 // A range of layers in one of their forms.
 struct LayerSpan : LayerRange {
   LayerForm form = LayerForm::kWhole;
-  bool is_hub() const { return form == LayerForm::kHub; }
+  bool is_hub() const { return IsHub(form); }
   bool operator==(const LayerSpan&) const = default;
 };
 

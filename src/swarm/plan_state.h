@@ -39,7 +39,7 @@ struct SwarmPlan {
                        [binding](const PlanStage& stage) { return stage.binding == binding; });
   }
   LayerForm form() const { return stages.empty() ? LayerForm::kWhole : stages.front().form; }
-  bool is_hub() const { return form() == LayerForm::kHub; }
+  bool is_hub() const { return IsHub(form()); }
   bool HasHole() const {
     return std::any_of(stages.begin(), stages.end(),
                        [](const auto& stage) { return stage.IsHole(); });

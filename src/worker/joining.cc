@@ -46,7 +46,7 @@ void Joining::AnswerInit() {
       held.set_stage(binding.stage);
       held.mutable_layers()->set_first(binding.layers.first);
       held.mutable_layers()->set_end(binding.layers.end);
-      stock.shards.push_back(binding.shards);
+      stock.forms.push_back(binding.form);
     }
     const std::set<uint32_t>& sessions = queue_.sessions().sessions();
     stock.sessions.assign(sessions.begin(), sessions.end());

@@ -44,12 +44,12 @@ void Loads::Prepare(const pb::PrepareStage& message) {
   if (!range) return;
   if (message.shards() && !experts_.can_be_hub())
     return out_.Violation("The server asked a worker that cannot be a hub to be one.");
-  if (!stages_.Prepare(message.epoch(), message.stage(), *range, message.shards()))
+  if (!stages_.Prepare(message.epoch(), message.stage(), *range, LayerFormOf(message.shards())))
     return out_.Violation("The server asked for epoch " + std::to_string(message.epoch()) +
                           " to be prepared, expected one that is newer than those before, and at "
                           "most " +
                           std::to_string(StageTable::kMaxBindings) + " at a time.");
-  Add({message.epoch(), {*range}, 0, message.standby(), message.shards()});
+  Add({message.epoch(), {*range}, 0, message.standby(), LayerFormOf(message.shards())});
 }
 
 void Loads::HoldExperts(const pb::HoldExperts& message) {
@@ -72,7 +72,7 @@ void Loads::Retire(const pb::Retire& message) {
   const std::vector<uint32_t> epochs(message.epochs().begin(), message.epochs().end());
   stages_.KeepOnly(epochs, keep.ranges);
   kept_ = keep.ranges;
-  keep.hubs = stages_.Ranges(true);
+  keep.hubs = stages_.Ranges(LayerForm::kHub);
   DropUnwanted();
   queue_.StopOver();
   queue_.Push(std::move(keep));
@@ -117,7 +117,7 @@ void Loads::DropOne(std::map<uint32_t, Load>::iterator load) {
 }
 
 KeepLayers Loads::WhatIsNeeded() const {
-  KeepLayers keep{stages_.Ranges(false), stages_.Ranges(true)};
+  KeepLayers keep{stages_.Ranges(LayerForm::kWhole), stages_.Ranges(LayerForm::kHub)};
   const std::vector<LayerRange> kept = KeptWhole();
   keep.ranges.insert(keep.ranges.end(), kept.begin(), kept.end());
   queue_.AddNeeded(&keep);
@@ -125,7 +125,7 @@ KeepLayers Loads::WhatIsNeeded() const {
 }
 
 std::vector<LayerRange> Loads::KeptWhole() const {
-  const std::vector<LayerRange> hubs = stages_.Ranges(true);
+  const std::vector<LayerRange> hubs = stages_.Ranges(LayerForm::kHub);
   if (hubs.empty()) return kept_;
   std::vector<LayerRange> kept;
   for (const LayerRange range : kept_)

@@ -67,7 +67,7 @@ class Loads {
     std::vector<LayerRange> ranges;
     uint32_t runs = 0;                                            // of the measurement
     bool standby = false;                                         // nobody waits for it
-    bool shards = false;                                          // the ranges' hub form
+    LayerForm form = LayerForm::kWhole;                           // of the ranges
     std::optional<std::vector<wire::LayerExperts>> experts = {};  // instead of ranges
     std::vector<LayerRange> timed = {};  // of the measurement; others are for its probes
     std::vector<Probe> probes = {};

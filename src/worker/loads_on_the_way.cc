@@ -11,11 +11,11 @@ namespace pb = wire::pb;
 
 void Loads::FetchNext() {
   if (auto layers = fetches_.Begin()) {
-    Fetch fetch{std::move(*layers), {}, false};
+    Fetch fetch{std::move(*layers), {}, LayerForm::kWhole};
     const auto load = loads_.find(*fetches_.served());  // or of DownloadLayers
     if (load != loads_.end()) {
       if (load->second.experts) fetch.experts = *load->second.experts;
-      fetch.shards = load->second.shards;
+      fetch.form = load->second.form;
     }
     out_.Do(std::move(fetch));
   }
@@ -32,7 +32,7 @@ void Loads::ReadNext() {
     fetched_.erase(next);
     read_interrupted_ = false;
     const Load& load = loads_.at(*reading_);
-    out_.Do(ReadLayers{load.ranges, load.experts, load.shards});
+    out_.Do(ReadLayers{load.ranges, load.experts, load.form});
   }
   if (reading_ && !read_interrupted_ && !loads_.contains(*reading_)) {
     read_interrupted_ = true;
@@ -95,7 +95,7 @@ std::optional<Work> Loads::TakeInstall(StepQueue::Install install) {
     return std::nullopt;
   }
   if (load->second.experts) return InstallExperts{std::move(install.layers)};
-  return InstallLayers{std::move(install.layers), load->second.ranges, load->second.shards,
+  return InstallLayers{std::move(install.layers), load->second.ranges, load->second.form,
                        load->second.epoch};
 }
 

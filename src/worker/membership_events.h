@@ -32,8 +32,8 @@ inline constexpr uint32_t kMeasureSession = 0xffffffff;
 struct InstallLayers {
   std::unique_ptr<engine::LoadedLayers> layers;
   std::vector<LayerRange> ranges;  // loaded afterwards
-  bool shards = false;             // in their hub form
-  uint32_t epoch = 0;              // of their binding; 0: they are to be measured
+  LayerForm form = LayerForm::kWhole;
+  uint32_t epoch = 0;  // of their binding; 0: they are to be measured
 };
 // Experts that were read are held from now on, and no others. Outcome: ExpertsInstalled.
 struct InstallExperts {
@@ -56,7 +56,7 @@ struct RunStep {
   wire::Frame frame;
   LayerRange layers;
   Instant arrival;
-  bool shards = false;
+  LayerForm form = LayerForm::kWhole;
   uint32_t place = 0;     // of a hub's step, among those under way
   bool predicts = false;  // norms of neuron groups are wanted where they can be predicted
 };
@@ -83,7 +83,7 @@ struct MakeTokens {
 struct ForkSession {
   LayerRange layers;
   engine::SessionFork fork;
-  bool shards = false;  // the layers' hub form
+  LayerForm form = LayerForm::kWhole;  // of the layers
 };
 // How a session samples. Outcome: Done.
 struct TakeSampling {
@@ -102,7 +102,7 @@ struct KeepLayers {
 // Looks up what the layers of these bindings hold of these sessions. Outcome: Stock.
 struct TakeStock {
   std::vector<wire::pb::HeldBinding> bindings;  // without sessions
-  std::vector<bool> shards;                     // of each binding: layers in their hub form
+  std::vector<LayerForm> forms;                 // of each binding's layers
   std::vector<uint32_t> sessions;
 };
 using Work = std::variant<InstallLayers, InstallExperts, MeasureSpeed, RunStep, ResumeStep,
@@ -245,18 +245,18 @@ struct Join {
 };
 // Make these layers present and verified, in this order. Answered by LayerFetched for each, perhaps
 // FetchProgressed, and FetchEnded. One at a time. Of layers in `experts` only what these experts
-// take, with `shards` only what the layers' hub form takes, both without LayerFetched.
+// take, in hub form only what that takes, both without LayerFetched.
 struct Fetch {
   std::vector<uint32_t> layers;
   std::vector<wire::LayerExperts> experts;
-  bool shards = false;
+  LayerForm form = LayerForm::kWhole;
 };
 struct InterruptFetch {};
 // Read and repack these ranges, or these experts. Answered by LayersRead. One at a time.
 struct ReadLayers {
   std::vector<LayerRange> ranges;
   std::optional<std::vector<wire::LayerExperts>> experts;  // for InstallExperts
-  bool shards = false;                                     // the ranges' hub form
+  LayerForm form = LayerForm::kWhole;                      // of the ranges
 };
 // What is being read is not wanted any more; LayersRead comes nevertheless.
 struct InterruptRead {};

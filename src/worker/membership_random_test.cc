@@ -270,7 +270,7 @@ class RandomRun {
     if (std::holds_alternative<MeasureSpeed>(work)) return Timings{};
     if (const auto* step = std::get_if<RunStep>(&work)) {
       const Slice head(wire::EncodeFrameHead(step->frame.header, step->frame.runs, 0));
-      if (!step->shards) return StepReply{{head}};
+      if (!IsHub(step->form)) return StepReply{{head}};
       // Two steps of a session must not be under way together.
       for (const auto& [place, other] : waiting_)
         EXPECT_NE(other.second, step->frame.runs[0].session);
@@ -389,7 +389,7 @@ class RandomRun {
   void Take(Fetch& action) {
     EXPECT_FALSE(fetching_.has_value());
     fetching_.emplace();
-    if (!action.shards) fetching_->assign(action.layers.begin(), action.layers.end());
+    if (!IsHub(action.form)) fetching_->assign(action.layers.begin(), action.layers.end());
     interrupting_ = false;
   }
   void Take(InterruptFetch&) {

@@ -116,7 +116,7 @@ inline std::string Text(const Action& action) {
     }
     std::string operator()(const Join&) { return "JOIN"; }
     std::string operator()(const Fetch& each) {
-      std::string text = each.shards ? "FETCH HUBS" : "FETCH";
+      std::string text = IsHub(each.form) ? "FETCH HUBS" : "FETCH";
       for (const uint32_t layer : each.layers) text += " " + std::to_string(layer);
       for (const wire::LayerExperts& set : each.experts)
         for (const uint32_t expert : set.experts)
@@ -126,7 +126,7 @@ inline std::string Text(const Action& action) {
     std::string operator()(const InterruptFetch&) { return "INTERRUPT FETCH"; }
     std::string operator()(const ReadLayers& each) {
       if (each.experts) return "READ EXPERTS";
-      return (each.shards ? "READ HUBS" : "READ") + Text(each.ranges);
+      return (IsHub(each.form) ? "READ HUBS" : "READ") + Text(each.ranges);
     }
     std::string operator()(const InterruptRead&) { return "INTERRUPT READ"; }
     std::string operator()(const Compute& each) { return "COMPUTE " + Text(each.work); }

@@ -149,7 +149,7 @@ class NativeWorker::Impl {
       Downloader downloader(*loader_, [this](Event event) { Feed(std::move(event)); });
       std::vector<LayerPart> parts;
       for (const wire::LayerExperts& set : fetch.experts) parts.push_back({set.layer, set.experts});
-      if (fetch.shards)
+      if (IsHub(fetch.form))
         for (const uint32_t layer : fetch.layers) parts.push_back({layer, {}});
       Feed(FetchEnded{parts.empty() ? downloader.Fetch(fetch.layers, fetch_interrupted_)
                                     : downloader.FetchParts(parts, fetch_interrupted_)});
@@ -159,8 +159,8 @@ class NativeWorker::Impl {
   void Carry(ReadLayers& action) {
     read_interrupted_ = stopping_.load();
     reads_.Push([this, read = std::move(action)] {
-      Feed(LayersRead{read.experts ? OnReadExperts(*read.experts)
-                                   : OnRead(read.ranges, read.shards)});
+      Feed(
+          LayersRead{read.experts ? OnReadExperts(*read.experts) : OnRead(read.ranges, read.form)});
     });
   }
   void Carry(InterruptRead&) { read_interrupted_ = true; }
@@ -205,7 +205,7 @@ class NativeWorker::Impl {
   // ---- the thread that reads ----
 
   Result<std::unique_ptr<engine::LoadedLayers>> OnRead(const std::vector<LayerRange>& ranges,
-                                                       bool shards) {
+                                                       LayerForm form) {
     std::map<uint32_t, program::Program> programs;  // by layer: ranges may overlap
     for (const LayerRange range : ranges) {
       ASSIGN_OR_RETURN(auto some, loader_->Programs(range.first, range.end));
@@ -216,7 +216,7 @@ class NativeWorker::Impl {
     each.reserve(programs.size());
     for (auto& [layer, program] : programs) each.push_back(std::move(program));
     InterruptibleSource source(*loader_, read_interrupted_);
-    return shards ? host_->ReadHubs(each, source) : host_->Read(each, source);
+    return IsHub(form) ? host_->ReadHubs(each, source) : host_->Read(each, source);
   }
 
   // Without one the hub goes by the groups' mean norms.

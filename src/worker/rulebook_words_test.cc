@@ -140,7 +140,7 @@ struct WorkNamer {
   }
   json::value operator()(const RunStep& each) {
     return json::object{
-        {each.shards ? "hubStep" : "step",
+        {IsHub(each.form) ? "hubStep" : "step",
          {{"sequence", each.frame.header.sequence}, {"layers", Pair(each.layers)}}}};
   }
   json::value operator()(const ResumeStep& each) { return json::object{{"resume", each.place}}; }
@@ -199,7 +199,7 @@ struct ActionNamer {
   Words operator()(const Join&) { return "join"; }
   Words operator()(const Fetch& each) {
     if (!each.experts.empty()) return json::object{{"fetchExperts", SetWords(each.experts)}};
-    return json::object{{each.shards ? "fetchHub" : "fetch", Numbers(each.layers, false)}};
+    return json::object{{IsHub(each.form) ? "fetchHub" : "fetch", Numbers(each.layers, false)}};
   }
   Words operator()(const InterruptFetch&) { return "interruptFetch"; }
   Words operator()(const ReadLayers& each) {

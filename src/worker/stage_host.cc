@@ -86,8 +86,8 @@ Result<Outcome> StageHost::Do(Work work) {
 }
 
 Result<Outcome> StageHost::On(InstallLayers& work) {
-  engine::StageEngine& engine = work.shards ? *hub_ : *engine_;
-  if (work.shards) {
+  engine::StageEngine& engine = IsHub(work.form) ? *hub_ : *engine_;
+  if (IsHub(work.form)) {
     auto& loaded = static_cast<LoadedHubs&>(*work.layers);
     hub_bytes_.merge(loaded.bytes);
     engine.Install(std::move(loaded.layers));
@@ -103,7 +103,7 @@ Result<Outcome> StageHost::On(InstallLayers& work) {
   uint64_t weight_bytes = 0;
   for (uint32_t layer = 0; layer < model_.layer_count(); ++layer)
     if (engine.IsLoaded({layer, layer + 1}))
-      weight_bytes += work.shards ? hub_bytes_[layer] : model_.layer_weight_bytes[layer];
+      weight_bytes += IsHub(work.form) ? hub_bytes_[layer] : model_.layer_weight_bytes[layer];
   Installed installed;
   installed.used_bytes = use.weight_bytes + use.kv_bytes + use.scratch_bytes;
   if (weight_bytes > 0)
@@ -180,7 +180,7 @@ Result<Duration> StageHost::TimeOneRow(LayerRange range, uint32_t session, uint3
 }
 
 Result<Outcome> StageHost::On(RunStep& work) {
-  if (work.shards) return BeginHubStep(work);
+  if (IsHub(work.form)) return BeginHubStep(work);
   const Instant taken = clock_();
   DecodedStep step;
   TRY(DecodeStep(work.frame, model_, work.layers, sampling_, &step));
@@ -348,7 +348,7 @@ Result<Outcome> StageHost::On(MakeTokens& work) {
 
 // An error changes nothing, and the next step of the session meets it.
 Result<Outcome> StageHost::On(ForkSession& work) {
-  engine::StageEngine& engine = work.shards ? *hub_ : *engine_;
+  engine::StageEngine& engine = IsHub(work.form) ? *hub_ : *engine_;
   static_cast<void>(engine.Fork(work.layers, work.fork).ok());
   return Outcome(Done{});
 }
@@ -401,7 +401,7 @@ Result<Outcome> StageHost::On(KeepLayers& work) {
 Result<Outcome> StageHost::On(TakeStock& work) {
   for (size_t i = 0; i < work.bindings.size(); ++i) {
     wire::pb::HeldBinding& binding = work.bindings[i];
-    const engine::StageEngine& engine = work.shards[i] ? *hub_ : *engine_;
+    const engine::StageEngine& engine = IsHub(work.forms[i]) ? *hub_ : *engine_;
     const LayerRange layers = {binding.layers().first(), binding.layers().end()};
     for (const uint32_t session : work.sessions) {
       const uint32_t positions = engine.SessionLength(session, layers);

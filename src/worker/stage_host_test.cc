@@ -200,7 +200,7 @@ TEST_F(StageHostTest, StockIsWhatAllLayersOfABindingHold) {
   for (const LayerRange layers : {LayerRange{0, 2}, whole()}) {
     work.bindings.emplace_back().mutable_layers()->set_first(layers.first);
     work.bindings.back().mutable_layers()->set_end(layers.end);
-    work.shards.push_back(false);
+    work.forms.push_back(LayerForm::kWhole);
   }
   work.sessions = {1, 2, 5, 9};
   const auto outcome = host_->Do(std::move(work));

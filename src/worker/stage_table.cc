@@ -4,10 +4,10 @@
 
 namespace weft::worker {
 
-bool StageTable::Prepare(uint32_t epoch, uint32_t stage, LayerRange layers, bool shards) {
+bool StageTable::Prepare(uint32_t epoch, uint32_t stage, LayerRange layers, LayerForm form) {
   if (epoch <= newest_epoch_ || bindings_.size() >= kMaxBindings) return false;
   newest_epoch_ = epoch;
-  bindings_.push_back({epoch, stage, layers, shards});
+  bindings_.push_back({epoch, stage, layers, form});
   return true;
 }
 
@@ -22,10 +22,10 @@ const StageTable::Binding* StageTable::ToRun(uint32_t epoch, uint32_t stage) con
   return found;
 }
 
-std::vector<LayerRange> StageTable::Ranges(bool shards) const {
+std::vector<LayerRange> StageTable::Ranges(LayerForm form) const {
   std::vector<LayerRange> ranges;
   for (const Binding& binding : bindings_)
-    if (binding.shards == shards) ranges.push_back(binding.layers);
+    if (binding.form == form) ranges.push_back(binding.layers);
   return ranges;
 }
 

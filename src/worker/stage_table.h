@@ -14,7 +14,7 @@ class StageTable {
   struct Binding {
     uint32_t epoch = 0, stage = 0;
     LayerRange layers;
-    bool shards = false;  // in their hub form
+    LayerForm form = LayerForm::kWhole;
     bool loaded = false;
   };
 
@@ -23,7 +23,7 @@ class StageTable {
   static constexpr size_t kMaxBindings = 64;
 
   // False, and nothing changed, unless the epoch is newer than every one before and there is room.
-  bool Prepare(uint32_t epoch, uint32_t stage, LayerRange layers, bool shards);
+  bool Prepare(uint32_t epoch, uint32_t stage, LayerRange layers, LayerForm form);
   void SetLoaded(uint32_t epoch);
 
   bool Has(uint32_t epoch) const { return Find(epoch) != nullptr; }
@@ -32,7 +32,7 @@ class StageTable {
   // By rising epoch.
   const std::vector<Binding>& bindings() const { return bindings_; }
   // Of every binding of that form.
-  std::vector<LayerRange> Ranges(bool shards) const;
+  std::vector<LayerRange> Ranges(LayerForm form) const;
 
   void Remove(uint32_t epoch);
   void RemoveUnloaded();

@@ -42,7 +42,7 @@ void StepQueue::OnFrame(const Slice& message) {
   if (!frame.ok()) return out_.Finish(std::move(frame).error());
   const auto binding = BindingFor(*frame);
   if (binding.ok())
-    return Push(RunStep{std::move(*frame), binding->layers, out_.now(), binding->shards});
+    return Push(RunStep{std::move(*frame), binding->layers, out_.now(), binding->form});
   SayInOrder(StepFailedMessage(frame->header.sequence, frame->header.epoch, frame->header.stage,
                                binding.error()));
 }
@@ -54,13 +54,13 @@ void StepQueue::OnFork(const wire::Fork& fork) {
   if (binding == nullptr || !sessions_.Take(fork.session, fork.position_count).ok()) return;
   Push(ForkSession{binding->layers,
                    {fork.from, fork.session, fork.generation, fork.position_count},
-                   binding->shards});
+                   binding->form});
 }
 
 void StepQueue::OnGenerate(wire::Generate generate, bool is_member) {
   const StageTable::Binding* binding = stages_.ToRun(generate.epoch, 0);
   Status status = OkStatus();
-  if (!is_member || binding == nullptr || binding->shards || binding->layers.first != 0 ||
+  if (!is_member || binding == nullptr || IsHub(binding->form) || binding->layers.first != 0 ||
       binding->layers.end != layer_count_)
     status = Error(ErrorCode::kInvalidArgument, "The whole model of epoch " +
                                                     std::to_string(generate.epoch) +
@@ -122,7 +122,7 @@ void StepQueue::AddNeeded(KeepLayers* keep) const {
   for (const Waiting& each : waiting_) {
     const auto* work = std::get_if<Work>(&each);
     if (const auto* step = work ? std::get_if<RunStep>(work) : nullptr)
-      (step->shards ? keep->hubs : keep->ranges).push_back(step->layers);
+      (IsHub(step->form) ? keep->hubs : keep->ranges).push_back(step->layers);
     generates = generates || std::holds_alternative<wire::Generate>(each);
   }
   if (generates) keep->ranges.push_back({0, layer_count_});

@@ -10,9 +10,9 @@ bool StepQueue::IsHeldUp(const Waiting& waiting) const {
   const auto* work = std::get_if<Work>(&waiting);
   if (work == nullptr || experts_.hub().IsIdle()) return false;
   if (const auto* step = std::get_if<RunStep>(work))
-    return step->shards && !experts_.hub().CanBegin(step->frame.runs);
+    return IsHub(step->form) && !experts_.hub().CanBegin(step->frame.runs);
   if (const auto* fork = std::get_if<ForkSession>(work))
-    return fork->shards &&
+    return IsHub(fork->form) &&
            (experts_.hub().Uses(fork->fork.from) || experts_.hub().Uses(fork->fork.to));
   if (const auto* sampling = std::get_if<TakeSampling>(work))
     return experts_.hub().Uses(sampling->message.session());

@@ -57,7 +57,7 @@ void StepQueue::BeginWork(Work work) {
     const wire::FrameHeader& header = step->frame.header;
     answers_.push_back({header.sequence, header.epoch, header.stage});
     running.step = first_answer_ + answers_.size() - 1;
-    if (step->shards) {
+    if (IsHub(step->form)) {
       Hub& hub = experts_.hub();
       running.place = step->place = hub.Begin(*running.step, step->frame.runs);
       step->predicts = hub.MayLose(step->place);

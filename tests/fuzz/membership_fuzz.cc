@@ -289,7 +289,7 @@ class Hostility {
     }
     if (const auto* step = std::get_if<RunStep>(&work)) {
       const Slice head(wire::EncodeFrameHead(step->frame.header, step->frame.runs, 0));
-      if (!step->shards) return StepReply{{head}};
+      if (!IsHub(step->form)) return StepReply{{head}};
       heads_[step->place] = head;
       return StepOrWait(step->place);
     }
@@ -333,7 +333,7 @@ class Hostility {
   void Take(Join&) { CHECK(!std::exchange(joining_, true)); }
   void Take(Fetch& fetch) {
     CHECK(!fetching_, "two fetches at once");
-    const bool whole = fetch.experts.empty() && !fetch.shards;
+    const bool whole = fetch.experts.empty() && !IsHub(fetch.form);
     fetching_.emplace();
     if (whole) fetching_->assign(fetch.layers.begin(), fetch.layers.end());
     for (const uint32_t layer : fetch.layers) CHECK(layer < kLayers, "a layer that there is not");

@@ -1,5 +1,5 @@
 // Who holds which experts of the model (moex-expert-disaggregation): where a plan's stages are hubs
-// (LayerSpan::shards), the experts of their layers are with workers that take them, in whatever
+// (LayerForm::kHub), the experts of their layers are with workers that take them, in whatever
 // memory their own layers leave. This part says who is to hold what, tells hubs whom they can ask,
 // and passes on what they say to each other.
 //

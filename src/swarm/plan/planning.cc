@@ -98,7 +98,7 @@ bool Planning::MayCompute(const Worker& worker, LayerForm form, Instant now) con
 // into the chain. One that has no room for two whole layers cannot be timed; as a hub it would have
 // room, and how far holders are away says more of its time than how fast it is.
 bool Planning::IsEligible(const Worker& worker, LayerForm form, Instant now) const {
-  const bool is_timed = worker.SpeedKnown() || (form == LayerForm::kHub && worker.measure->tried &&
+  const bool is_timed = worker.SpeedKnown() || (IsHub(form) && worker.measure->tried &&
                                                 worker.measure->phase == MeasureJob::Phase::kNone);
   return MayCompute(worker, form, now) &&
          (!lifecycle_.serves() || lifecycle_.IsUsed(worker.id) ||
@@ -142,7 +142,7 @@ planner::WorkerMetrics Planning::MetricsOf(const Worker& worker, LayerForm form,
   planner::WorkerMetrics metrics = costs_.Metrics(worker, form);
   metrics.departures_per_s = lifetimes_.LossesPerS(worker.probation_key, now);
   if (!HasServed(worker) && worker.times.repeated_speed) metrics.compute_speed *= ServedShare();
-  if (form == LayerForm::kHub) metrics.exchange_us = ExchangeUs(worker, now) * WaitShare();
+  if (IsHub(form)) metrics.exchange_us = ExchangeUs(worker, now) * WaitShare();
   return metrics;
 }
 
@@ -442,7 +442,7 @@ void Planning::StartRepair(LayerSpan hole, std::vector<PlanStage> filling, Insta
     for (const PlanStage& stage : filling) {
       if (stage.worker != id) continue;
       held.Add(stage.layers());
-      if (stage.form == LayerForm::kHub) hubs.Add(stage.layers());
+      if (IsHub(stage.form)) hubs.Add(stage.layers());
     }
     // What it has loaded of the hole costs nothing more, unless it has to go for what it is to hold
     // in holes before this one.

@@ -50,7 +50,7 @@ void Planning::OnNothingFound(const planner::PlanOutcome& outcome, const Job& jo
     problem_ = "This swarm needs " + HumanBytes(missing_memory_bytes_) +
                " more memory: open the join link on another device.";
   TellWhoCannotLoad();
-  if (!outcome.partial || job.form == LayerForm::kHub) return;
+  if (!outcome.partial || IsHub(job.form)) return;
   for (const planner::StageAssignment& stage : outcome.partial->stages) {
     Worker* worker = roster_.Find(job.workers[static_cast<size_t>(stage.worker)]);
     lifecycle_.Download(*worker, static_cast<uint32_t>(stage.first_layer),

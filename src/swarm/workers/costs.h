@@ -39,7 +39,7 @@ class Costs {
   uint64_t MemoryBytes(double weight_factor, const LayerSet& held, const LayerSet& hubs = {}) const;
   uint64_t MemoryBytes(double weight_factor, LayerSpan layers) const;
 
-  // As it is known now (device.h). `shards`: for a plan of hubs.
+  // As it is known now (device.h). `form`: of the plan's layers.
   planner::WorkerMetrics Metrics(const Worker& worker, LayerForm form = LayerForm::kWhole) const;
   DeviceNumbers NumbersOf(const Worker& worker) const;
   double OverheadUs(const Worker& worker) const;
@@ -79,7 +79,7 @@ class Costs {
     std::vector<int> exchange_prefix = {0};
     std::vector<uint64_t> download_bytes;
   };
-  const Form& FormOf(LayerForm form) const { return forms_[form == LayerForm::kHub ? 1 : 0]; }
+  const Form& FormOf(LayerForm form) const { return forms_[IsHub(form) ? 1 : 0]; }
   void AddLayer(const CoreOptions& options, const ModelLayer& layer, Form& form) const;
 
   std::array<Form, 2> forms_;

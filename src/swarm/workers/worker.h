@@ -158,9 +158,7 @@ struct WorkerLayers {
   LayerSet loaded_hubs;  // of `loaded` those in hub form: a worker never has both forms of a layer
   uint64_t downloaded_bytes = 0, download_total_bytes = 0;
 
-  const LayerSet& Cached(LayerForm form) const {
-    return form == LayerForm::kHub ? cached_hubs : cached;
-  }
+  const LayerSet& Cached(LayerForm form) const { return IsHub(form) ? cached_hubs : cached; }
   bool HasCached(const LayerSpan& span) const {
     return Cached(span.form).HasAll(span.first, span.end);
   }
