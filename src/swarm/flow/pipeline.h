@@ -141,6 +141,7 @@ class Pipeline {
   // Rows that may wait in front of a stage or be on their way to it before the stage in front of it
   // is given no more chunks, in chunks.
   static constexpr uint32_t kQueuedChunks = 4;
+  static constexpr size_t kRunsPerFrame = 64;
 
   uint32_t MostRows() const;
   void FitSlices();
