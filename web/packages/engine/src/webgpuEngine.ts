@@ -245,7 +245,7 @@ export class WebGpuEngine implements StageEngine {
       const { arena, ropes } = this.#machine;
       const rows = input.runs.reduce((sum, { count }) => sum + count, 0);
       const bodyRows = this.#machine.expectRows(rows);
-      const words = arenaWords(input, bodyRows, pages, slots, ropes.columns);
+      const words = arenaWords(layers, input, bodyRows, pages, slots, ropes.columns);
       if (arena.reserve(words)) this.#machine.invalidate();
       await this.#machine.prepare();
       const runner = new StepRunner(this.#machine, layers, input, pages, slots);

@@ -33,6 +33,7 @@ export interface Needs {
   readonly splitValues: number;
   readonly expertValues: number;
   readonly planeVecs: number; // of quantised inputs, all rows
+  readonly headRows: number; // of one pass through the output head; 0: there is none
 }
 
 export interface Layout {
@@ -74,6 +75,13 @@ export function headRowsOf(seats: number): number {
   return Math.max(kHeadRows, seats);
 }
 
+// Rows that a step gives the head at a time. One that is no wider than what goes in, as those of
+// models that make embeddings are, is cheap, and often every row goes through it.
+export function headPassRows({ buffers, input, output }: Program): number {
+  const isNarrow = input !== null && buffers[output]!.columns <= buffers[input]!.columns;
+  return isNarrow ? kMaxSeats : kHeadRows;
+}
+
 export function rowsOfLayer(program: Program, { bodyRows, headRows }: Layout): number {
   return endsInLogits(program) ? headRows : bodyRows;
 }
@@ -85,11 +93,13 @@ export const kNoNeeds: Needs = {
   splitValues: 0,
   expertValues: 0,
   planeVecs: 0,
+  headRows: 0,
 };
 
 export function needsOf(program: Program, bodyRows: number, seats: number): Needs {
   const isHead = endsInLogits(program);
-  const rows = isHead ? headRowsOf(seats) : bodyRows;
+  const headRows = isHead ? Math.max(headPassRows(program), headRowsOf(seats)) : 0;
+  const rows = isHead ? headRows : bodyRows;
   const outColumns = program.buffers[program.output]!.columns;
   const inColumns = program.input === null ? 0 : program.buffers[program.input]!.columns;
   let privateColumns = 0;
@@ -110,6 +120,7 @@ export function needsOf(program: Program, bodyRows: number, seats: number): Need
     splitValues: attention ? kSplitRows * attention.heads * kSplitChunks * (2 + 2 * pairs) : 0,
     expertValues,
     planeVecs: rows * planeVecsOf(program),
+    headRows,
   };
 }
 
@@ -130,11 +141,12 @@ export function mostOf(a: Needs, b: Needs): Needs {
     splitValues: Math.max(a.splitValues, b.splitValues),
     expertValues: Math.max(a.expertValues, b.expertValues),
     planeVecs: Math.max(a.planeVecs, b.planeVecs),
+    headRows: Math.max(a.headRows, b.headRows),
   };
 }
 
 export function layoutOf(needs: Needs, bodyRows: number, seats = 1): Layout {
-  const headRows = headRowsOf(seats);
+  const headRows = Math.max(headRowsOf(seats), needs.headRows);
   const hidden = padded(needs.hiddenColumns);
   const vocabulary = padded(needs.vocabulary);
   const headBase = bodyRows * hidden;

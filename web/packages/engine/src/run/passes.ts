@@ -1,6 +1,5 @@
-// Cuts a step into passes: some rows at a time through the layers, at most kHeadRows of them
+// Cuts a step into passes: some rows at a time through the layers, at most `headRows` of them
 // through the output head at a time. Each pass is one submission with its own arena contents.
-import { kHeadRows } from "../dispatch/layout.ts";
 import type { Run, StepInput } from "../stage/stageEngine.ts";
 import type { ArenaRow } from "./arena.ts";
 import { needsHead } from "./check.ts";
@@ -8,7 +7,7 @@ import { needsHead } from "./check.ts";
 export interface Pass {
   readonly firstRow: number; // of the step
   readonly rows: readonly ArenaRow[];
-  // Groups of at most kHeadRows rows for the head: index in the pass, and the run.
+  // Groups of at most `headRows` rows for the head: index in the pass, and the run.
   readonly heads: readonly (readonly HeadRow[])[];
   // Runs of rows that are given back, as indices in the pass.
   readonly hidden: readonly { first: number; count: number }[];
@@ -49,13 +48,14 @@ function rowsOf(input: StepInput): StepRow[] {
   return rows;
 }
 
-export function passesOf(input: StepInput, bodyRows: number): Pass[] {
+export function passesOf(input: StepInput, bodyRows: number, headRows: number): Pass[] {
   const rows = rowsOf(input);
   const passes: Pass[] = [];
   for (let firstRow = 0; firstRow < rows.length; firstRow += bodyRows) {
     const own = rows.slice(firstRow, firstRow + bodyRows);
     const runs = runsOf(own, input.runs);
-    passes.push({ firstRow, rows: own, heads: headsOf(own), hidden: hiddenOf(own), runs });
+    const heads = headsOf(own, headRows);
+    passes.push({ firstRow, rows: own, heads, hidden: hiddenOf(own), runs });
   }
   return passes;
 }
@@ -73,14 +73,14 @@ function runsOf(rows: readonly StepRow[], runs: readonly Run[]): PassRun[] {
   return found;
 }
 
-function headsOf(rows: readonly StepRow[]): HeadRow[][] {
+function headsOf(rows: readonly StepRow[], headRows: number): HeadRow[][] {
   const wanted: HeadRow[] = [];
   for (const [row, { run, isLast }] of rows.entries()) {
     if (run.output.kind === "logits" || (isLast && needsHead(run))) wanted.push({ row, run });
   }
   const groups: HeadRow[][] = [];
-  for (let at = 0; at < wanted.length; at += kHeadRows) {
-    groups.push(wanted.slice(at, at + kHeadRows));
+  for (let at = 0; at < wanted.length; at += headRows) {
+    groups.push(wanted.slice(at, at + headRows));
   }
   return groups;
 }

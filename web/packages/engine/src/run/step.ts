@@ -1,6 +1,7 @@
 // One step on the machine: passes encoded one after another, one read back at the end.
 import { write } from "../gpu/buffers.ts";
 import type { ExchangePoint } from "../dispatch/layer.ts";
+import { headPassRows } from "../dispatch/layout.ts";
 import type { LoadedLayer } from "../dispatch/loadedLayer.ts";
 import type { StateSlots } from "../kv/states.ts";
 import { endsInLogits } from "../program/ir.ts";
@@ -66,6 +67,7 @@ function contentsOf(
 
 // Words that the largest pass of the step takes in the arena.
 export function arenaWords(
+  layers: readonly LoadedLayer[],
   input: StepInput,
   bodyRows: number,
   pages: SessionPages,
@@ -73,7 +75,7 @@ export function arenaWords(
   ropeColumns: number,
 ): number {
   return Math.max(
-    ...passesOf(input, bodyRows).map((pass) =>
+    ...passesOf(input, bodyRows, headPassRows(layers.at(-1)!.program)).map((pass) =>
       Arena.words(contentsOf(pass, pass.heads[0] ?? [], pages, slots), ropeColumns),
     ),
   );
@@ -105,8 +107,9 @@ export class StepRunner {
 
   async run(before: (encoder: GPUCommandEncoder) => void): Promise<StepOutput> {
     const { staging } = this.#machine;
-    const submissions = passesOf(this.#input, this.#machine.layout.bodyRows).flatMap((pass) =>
-      this.#submissionsOf(pass),
+    const { bodyRows } = this.#machine.layout;
+    const submissions = passesOf(this.#input, bodyRows, headPassRows(this.#last.program)).flatMap(
+      (pass) => this.#submissionsOf(pass),
     );
     const sizeBefore = this.#results.byteCount;
     const target = staging.take(sizeBefore + kCheckBytes);
