@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "tensor/half.h"
 #include "tensor/q4_levels.h"
+#include "tensor/q4s_search.h"
 
 namespace weft {
 namespace {
@@ -103,13 +104,31 @@ void QuantizeBlockQ8(std::span<const float> block, uint8_t* data, uint16_t* scal
   }
 }
 
+// u16 of the array `scale` in a row.
+size_t ScalesOf(DType format, size_t columns) {
+  return static_cast<size_t>(ScaleWords(format, static_cast<int64_t>(columns)));
+}
+
+// S * w with w = m * (q - 8): exact in f32, 11 bits times 7.
+void DequantizeQ4s(ByteSpan data, std::span<const uint16_t> words, std::span<float> values) {
+  Q4sRecord record;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const size_t column = i % kSuperblockValues;
+    if (column == 0) record = ReadQ4sRecord(&words[i / kSuperblockValues * kSuperblockWords]);
+    const int level = ((data[i / 2] >> (i % 2 * 4)) & 15) - 8;
+    const int w = record.multipliers[column / kMultiplierValues] * level;
+    values[i] = static_cast<float>(w) * F16ToF32(record.scale);
+  }
+}
+
 }  // namespace
 
 void QuantizeRowReference(DType format, std::span<const float> values, MutableByteSpan data,
                           std::span<uint16_t> scales) {
   const auto blocks = static_cast<size_t>(BlockCount(static_cast<int64_t>(values.size())));
   const auto block_bytes = static_cast<size_t>(BlockDataBytes(format));
-  CHECK(data.size() == blocks * block_bytes && scales.size() == blocks);
+  CHECK(data.size() == blocks * block_bytes && scales.size() == ScalesOf(format, values.size()));
+  if (format == DType::kQ4S) return QuantizeQ4sRowReference(values, data.data(), scales.data());
   for (size_t b = 0; b < blocks; ++b) {
     const size_t first = b * kBlockValues;
     const auto block = values.subspan(first, std::min<size_t>(kBlockValues, values.size() - first));
@@ -125,8 +144,9 @@ void DequantizeRow(DType format, ByteSpan data, std::span<const uint16_t> scales
                    std::span<float> values) {
   const auto blocks = static_cast<size_t>(BlockCount(static_cast<int64_t>(values.size())));
   CHECK(data.size() == blocks * static_cast<size_t>(BlockDataBytes(format)) &&
-        scales.size() == blocks);
+        scales.size() == ScalesOf(format, values.size()));
   CHECK(zero.empty() || (format == DType::kQ4 && zero.size() == (blocks + 1) / 2));
+  if (format == DType::kQ4S) return DequantizeQ4s(data, scales, values);
   for (size_t i = 0; i < values.size(); ++i) {
     const size_t b = i / kBlockValues;
     int q = 0;

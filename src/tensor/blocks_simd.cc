@@ -4,6 +4,7 @@
 #include "tensor/blocks.h"
 #include "tensor/half.h"
 #include "tensor/q4_levels.h"
+#include "tensor/q4s_search.h"
 
 // SSE4 and up; older processors take the reference. Scalable vectors are left out: arrays of
 // vectors need a length that is known when compiling.
@@ -150,6 +151,12 @@ bool HasVectors() {
 
 void QuantizeRow(DType format, std::span<const float> values, MutableByteSpan data,
                  std::span<uint16_t> scales) {
+  if (format == DType::kQ4S) {
+    const auto columns = static_cast<int64_t>(values.size());
+    CHECK(data.size() == static_cast<size_t>(BlockCount(columns) * BlockDataBytes(format)) &&
+          scales.size() == static_cast<size_t>(ScaleWords(format, columns)));
+    return QuantizeQ4sRow(values, data.data(), scales.data());
+  }
   static const bool has_vectors = HasVectors();
   const size_t whole = has_vectors ? values.size() / kBlockValues : 0;
   const auto block_bytes = static_cast<size_t>(BlockDataBytes(format));

@@ -8,7 +8,7 @@
 namespace weft {
 namespace {
 
-constexpr std::array<std::pair<DType, std::string_view>, 10> kNames = {{
+constexpr std::array<std::pair<DType, std::string_view>, 11> kNames = {{
     {DType::kF32, "f32"},
     {DType::kF16, "f16"},
     {DType::kBF16, "bf16"},
@@ -19,6 +19,7 @@ constexpr std::array<std::pair<DType, std::string_view>, 10> kNames = {{
     {DType::kBool, "bool"},
     {DType::kQ8, "q8"},
     {DType::kQ4, "q4"},
+    {DType::kQ4S, "q4s"},
 }};
 
 }  // namespace
@@ -53,6 +54,7 @@ int64_t ElementBytes(DType dtype) {
       return 1;
     case DType::kQ8:
     case DType::kQ4:
+    case DType::kQ4S:
       break;
   }
   CHECK(false, "block formats have no element size");

@@ -1,12 +1,23 @@
-// Element types of tensors: plain ones, and weight formats that store rows in blocks of 32 values.
+// Element types of tensors: plain ones, and weight formats that store rows in blocks.
 //
-// A block-format weight of shape [rows, columns] is two arrays (three with zero points):
-//   data    u8  [rows, blocks, 16] (q4: low nibble first) or [rows, blocks, 32] (q8), blocks =
-//   ceil(columns / 32) scale   f16 [rows, blocks] zero    u8  [rows, ceil(blocks / 2)], q4 only,
-//   two u4 zero points a byte, low nibble first; absent means 8
+// A weight of shape [rows, columns] in q8 or q4 is two arrays (three with zero points), with
+// blocks = ceil(columns / 32):
+//   data   u8  [rows, blocks, 16] (q4: low nibble first) or [rows, blocks, 32] (q8)
+//   scale  f16 [rows, blocks]
+//   zero   u8  [rows, ceil(blocks / 2)], q4 only: two u4 zero points a byte, low nibble first;
+//              absent means 8
 // and value = (q - zero) * scale, zero = 8 for q4 and 128 for q8. Positions past `columns` in a
 // row's last block hold the zero point. These are exactly the arrays of com.microsoft MatMulNBits
 // (bits 4 or 8, block_size 32).
+//
+// q4s has superblocks of 256 columns, in each of which 16 columns share a whole multiplier:
+//   data   u8  [rows, blocks, 16], as q4
+//   scale  u16 [rows, superblocks, 6], superblocks = ceil(columns / 256): S as f16, the signs of 16
+//              multipliers (bit i: multiplier i is negative), their 16 magnitudes of 4 bits
+// and value = S * m * (q - 8), m = -15..-1 or 1..15. A row's last superblock may have fewer columns:
+// its data ends with its last block of 32, its record has 12 bytes all the same, and multipliers of
+// columns that there are not are 1. So 256 columns take 128 + 12 bytes (4.375 bits a value), 40
+// columns take 32 + 12.
 #pragma once
 
 #include <cstdint>
@@ -26,16 +37,20 @@ enum class DType : uint8_t {
   kBool = 7,
   kQ8 = 16,
   kQ4 = 17,
+  kQ4S = 18,
 };
 
 inline constexpr int64_t kBlockValues = 32;
+inline constexpr int64_t kSuperblockValues = 256;
+inline constexpr int64_t kMultiplierValues = 16;  // columns that share a multiplier
+inline constexpr int64_t kSuperblockWords = 6;    // u16 of a superblock in the array `scale`
 
 // "f32", "q4", ...: the spelling of command lines, manifests and logs.
 std::string_view DTypeName(DType dtype);
 std::optional<DType> DTypeFromName(std::string_view name);
 
 constexpr bool IsBlockFormat(DType dtype) {
-  return dtype == DType::kQ8 || dtype == DType::kQ4;
+  return dtype == DType::kQ8 || dtype == DType::kQ4 || dtype == DType::kQ4S;
 }
 
 // Bytes of one element. REQUIRES: !IsBlockFormat(dtype).
@@ -45,6 +60,19 @@ int64_t BlockDataBytes(DType dtype);
 // Blocks in a row of `columns` values.
 constexpr int64_t BlockCount(int64_t columns) {
   return (columns + kBlockValues - 1) / kBlockValues;
+}
+
+constexpr int64_t SuperblockCount(int64_t columns) {
+  return (columns + kSuperblockValues - 1) / kSuperblockValues;
+}
+// u16 of a row of the array `scale`. REQUIRES: IsBlockFormat(dtype).
+constexpr int64_t ScaleWords(DType dtype, int64_t columns) {
+  return dtype == DType::kQ4S ? kSuperblockWords * SuperblockCount(columns) : BlockCount(columns);
+}
+// The number of columns at whose multiples a matrix may be cut into views of its own.
+constexpr int64_t CutColumns(DType dtype) {
+  if (!IsBlockFormat(dtype)) return 1;
+  return dtype == DType::kQ4S ? kSuperblockValues : kBlockValues;
 }
 
 }  // namespace weft
