@@ -1,6 +1,9 @@
 // Matrix product with a stored weight: out = in * weight^T + bias, every weight format, activations
 // and sums in f32.
 //
+// Weights of q4s have a rule of their own (q4s_rows.h), the same bits from every kernel, of the
+// oracle too. SIMD kernels want them as panels; as stored they are multiplied slowly.
+//
 // Batch invariance: out[r][n] is the sum of the same products in the same order whatever the number
 // of rows. Threads share out the columns of `out`, never the sum over K.
 #pragma once
@@ -27,7 +30,7 @@ void MatMulsSimd(std::span<const MatMulArgs> calls, Workspace& workspace);
 // Floats of Workspace::kMatMulInput that a product of `rows` rows with K = `columns` needs at most;
 // products of one region add up.
 constexpr size_t MatMulScratchFloats(size_t rows, size_t columns) {
-  return rows * ((columns + 127) / 128 * 128);
+  return rows * ((columns + 255) / 256 * 256);
 }
 
 }  // namespace weft::kernels

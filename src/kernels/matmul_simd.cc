@@ -16,7 +16,9 @@
 
 #include <algorithm>
 #include <array>
+#include <vector>
 
+#include "kernels/q4s_matmul.h"
 #include "kernels/simd_targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -50,9 +52,18 @@ struct Prepared {
 struct Call {
   MatMulArgs args;
   Prepared in;
+  size_t step = 0;  // output columns of a task; of q4s panels: panels
   size_t first_task = 0;
   size_t task_count = 0;
+
+  bool is_panels() const { return args.weight.panels != nullptr; }
 };
+
+Q4sProduct ProductOf(const Call& call) {
+  const MatMulArgs& args = call.args;
+  return {reinterpret_cast<const Q4sInput*>(call.in.rows), args.in.rows,  args.weight,
+          args.bias.empty() ? nullptr : args.bias.data(),  args.out.data, args.out.stride};
+}
 
 // Weight j of lane l in a group is weight 8 l + j of the row: see Q4Tile.
 void ReorderForQ4(std::span<const float> in, float* out) {
@@ -60,6 +71,21 @@ void ReorderForQ4(std::span<const float> in, float* out) {
     const size_t count = std::min(kGroupValues, in.size() - first);
     if (count < kGroupValues) std::fill_n(out + first, kGroupValues, 0.0f);
     for (size_t i = 0; i < count; ++i) out[first + (i % 8) * 16 + i / 8] = in[first + i];
+  }
+}
+
+// Weights that are not panels: one output after another.
+void StoredQ4sColumns(const Call& call, size_t first, size_t end) {
+  const MatMulArgs& args = call.args;
+  std::vector<int8_t> weights(args.weight.columns);
+  std::vector<float> scales(args.weight.scale_words() / kSuperblockWords);
+  const auto* in = reinterpret_cast<const Q4sInput*>(call.in.rows);
+  for (size_t n = first; n < end; ++n) {
+    ReadQ4sRow(args.weight, n, weights, scales);
+    for (size_t r = 0; r < args.in.rows; ++r) {
+      const float y = Q4sDot(weights, scales, in + r * scales.size());
+      args.out.Row(r)[n] = args.bias.empty() ? y : y + args.bias[n];
+    }
   }
 }
 
@@ -447,11 +473,13 @@ void MatMulColumns(const Call& call, size_t first, size_t end) {
       return RunColumns<PlainFormat<BHalf>>(call, first, end);
     case DType::kQ8:
       return RunColumns<Q8Format>(call, first, end);
+    case DType::kQ4S:
+      return StoredQ4sColumns(call, first, end);
     case DType::kQ4:
       if (call.args.weight.zero != nullptr) return RunColumns<Q4Format<true>>(call, first, end);
       return RunColumns<Q4Format<false>>(call, first, end);
     default:
-      CHECK(false, "matmul takes f32, f16, bf16, q8 and q4 weights");
+      CHECK(false, "matmul takes f32, f16, bf16, q8, q4 and q4s weights");
   }
 }
 
@@ -470,10 +498,12 @@ enum class Reading {
   kInPlace,    // where it lies: it ends on a whole number of what the format reads at once
   kPadded,     // a copy with zeros past K
   kReordered,  // a copy in the order of q4's nibbles (ReorderForQ4)
+  kIntegers,   // whole numbers (Q4sInput), which q4s multiplies
 };
 
 Reading ReadingOf(const MatMulArgs& args) {
   if (args.weight.dtype == DType::kQ4) return Reading::kReordered;
+  if (args.weight.dtype == DType::kQ4S) return Reading::kIntegers;
   const size_t unit = args.weight.dtype == DType::kQ8 ? kQ8Unit : kRowUnit;
   return args.in.columns % unit == 0 ? Reading::kInPlace : Reading::kPadded;
 }
@@ -485,9 +515,17 @@ bool SameCopy(const MatMulArgs& a, const MatMulArgs& b) {
          a.in.stride == b.in.stride && ReadingOf(a) == ReadingOf(b);
 }
 
+// Floats of a prepared row.
+size_t StrideOf(const MatMulArgs& args) {
+  return ReadingOf(args) == Reading::kIntegers ? Q4sInputFloats(args.in.columns)
+                                               : RoundUp(args.in.columns, kGroupValues);
+}
+
 void PrepareRows(const MatMulArgs& args, float* out, size_t stride, Workspace& workspace) {
   const auto prepare = [&](size_t row, size_t) {
-    if (args.weight.dtype == DType::kQ4) {
+    if (args.weight.dtype == DType::kQ4S) {
+      BestQ4sKernel().prepare(args.in.Row(row), reinterpret_cast<Q4sInput*>(out + row * stride));
+    } else if (args.weight.dtype == DType::kQ4) {
       ReorderForQ4(args.in.Row(row), out + row * stride);
     } else {
       CopyPadded(args.in.Row(row), out + row * stride, stride);
@@ -504,7 +542,7 @@ void PrepareRows(const MatMulArgs& args, float* out, size_t stride, Workspace& w
 void PrepareInputs(std::span<Call> calls, Workspace& workspace) {
   size_t float_count = 0;
   for (const Call& call : calls) {
-    float_count += call.args.in.rows * RoundUp(call.args.in.columns, kGroupValues);
+    float_count += call.args.in.rows * StrideOf(call.args);
   }
   float* free = workspace.Shared(Workspace::kMatMulInput, float_count);
   for (size_t i = 0; i < calls.size(); ++i) {
@@ -514,7 +552,7 @@ void PrepareInputs(std::span<Call> calls, Workspace& workspace) {
     } else if (i > 0 && SameCopy(args, calls[i - 1].args)) {
       calls[i].in = calls[i - 1].in;
     } else {
-      const size_t stride = RoundUp(args.in.columns, kGroupValues);
+      const size_t stride = StrideOf(args);
       PrepareRows(args, free, stride, workspace);
       calls[i].in = {free, stride};
       free += args.in.rows * stride;
@@ -526,6 +564,25 @@ void PrepareInputs(std::span<Call> calls, Workspace& workspace) {
 // even out threads of unequal speed; below 16 columns handing out costs more than that saves.
 size_t ColumnsPerTask(size_t all_columns, size_t thread_count) {
   return std::clamp<size_t>(RoundUp(all_columns / (thread_count * 8), 4), 16, 64);
+}
+
+// Tasks of a call from `first_task` on.
+void PlanTasks(Call& call, size_t columns, size_t first_task) {
+  size_t all = call.args.out.columns;
+  call.step = columns;
+  if (call.is_panels()) {
+    const Q4sProduct product = ProductOf(call);
+    all = product.end_panel() - product.first_panel();
+    call.step = RoundUp(columns, kPanelOutputs) / kPanelOutputs;
+  }
+  call.first_task = first_task;
+  call.task_count = call.args.in.rows == 0 ? 0 : RoundUp(all, call.step) / call.step;
+}
+
+void RunPanels(const Call& call, size_t task) {
+  const Q4sProduct product = ProductOf(call);
+  const size_t first = product.first_panel() + task * call.step;
+  BestQ4sKernel().run(product, first, std::min(first + call.step, product.end_panel()));
 }
 
 void RunCalls(std::span<const MatMulArgs> calls, Workspace& workspace) {
@@ -544,17 +601,17 @@ void RunCalls(std::span<const MatMulArgs> calls, Workspace& workspace) {
   const size_t step = ColumnsPerTask(all_columns, workspace.threads().thread_count());
   size_t task_count = 0;
   for (Call& call : used) {
-    call.first_task = task_count;
-    call.task_count = call.args.in.rows == 0 ? 0 : RoundUp(call.args.out.columns, step) / step;
+    PlanTasks(call, step, task_count);
     task_count += call.task_count;
   }
   workspace.threads().Run(task_count, [&](size_t task, size_t) {
     size_t i = 0;
     while (task - used[i].first_task >= used[i].task_count) ++i;
     const Call& call = used[i];
-    const size_t first = (task - call.first_task) * step;
+    if (call.is_panels()) return RunPanels(call, task - call.first_task);
+    const size_t first = (task - call.first_task) * call.step;
     HWY_DYNAMIC_DISPATCH(MatMulColumns)
-    (call, first, std::min(first + step, call.args.out.columns));
+    (call, first, std::min(first + call.step, call.args.out.columns));
   });
 }
 

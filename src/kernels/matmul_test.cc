@@ -19,7 +19,8 @@ struct Format {
   bool zero;
 };
 constexpr Format kFormats[] = {{DType::kF32, false}, {DType::kF16, false}, {DType::kBF16, false},
-                               {DType::kQ8, false},  {DType::kQ4, false},  {DType::kQ4, true}};
+                               {DType::kQ8, false},  {DType::kQ4, false},  {DType::kQ4, true},
+                               {DType::kQ4S, false}};
 
 // A value that no kernel computes here; marks what must not be written.
 constexpr float kUntouched = 12345.678f;

@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "kernels/view.h"
 #include "tensor/half.h"
+#include "tensor/q4s.h"
 
 namespace weft::kernels {
 
@@ -75,6 +76,7 @@ class CaseWeight {
   }
 
   void MakeBlocks(uint32_t seed, bool with_zero) {
+    if (matrix_.dtype == DType::kQ4S) return MakeSuperblocks(seed);
     const bool q8 = matrix_.dtype == DType::kQ8;
     scale_.resize(matrix_.rows * matrix_.blocks());
     for (size_t i = 0; i < scale_.size(); ++i) {
@@ -95,6 +97,23 @@ class CaseWeight {
           byte = static_cast<uint8_t>((byte & (0xf0 >> shift)) | (zero << shift));
         }
       }
+    }
+  }
+
+  // S of 2^-10 to 2^-9, both signs of multipliers, and every magnitude.
+  void MakeSuperblocks(uint32_t seed) {
+    scale_.resize(matrix_.rows * matrix_.scale_words());
+    for (size_t b = 0; b * kSuperblockWords < scale_.size(); ++b) {
+      const size_t superblocks = matrix_.scale_words() / kSuperblockWords;
+      const size_t columns = matrix_.columns - b % superblocks * kSuperblockValues;
+      Q4sRecord record{static_cast<uint16_t>(0x1400 + Hash(seed + 1, b) % 0x0400), {}};
+      for (size_t i = 0; i < kMultipliers; ++i) {
+        const auto hash = Hash(seed + 2, b * kMultipliers + i);
+        const int m = i * kMultiplierValues < columns ? static_cast<int>(hash >> 8) % 15 + 1 : 1;
+        record.multipliers[i] =
+            static_cast<int8_t>(i * kMultiplierValues < columns && hash % 2 == 0 ? -m : m);
+      }
+      WriteQ4sRecord(record, &scale_[b * kSuperblockWords]);
     }
   }
 

@@ -164,6 +164,7 @@ ElementType FromDType(DType dtype) {
       return ElementType::kBool;
     case DType::kQ8:
     case DType::kQ4:
+    case DType::kQ4S:
       break;
   }
   CHECK(false, "block formats have no ONNX element type");

@@ -446,11 +446,12 @@ Result<Op> ToOp(const pb::Op& in) {
 }
 
 Result<Program> ToProgram(const pb::Program& in) {
-  if (in.version() != kProgramVersion) {
+  if (in.version() < kOldestProgramVersion || in.version() > kProgramVersion) {
     const bool newer = in.version() > kProgramVersion;
     return Error(ErrorCode::kUnsupported,
                  "This program has version " + std::to_string(in.version()) +
-                     "; this weft runs version " + std::to_string(kProgramVersion) + ". " +
+                     "; this weft runs versions " + std::to_string(kOldestProgramVersion) + " to " +
+                     std::to_string(kProgramVersion) + ". " +
                      (newer ? "Update weft." : "Make the package again with `weft convert`."));
   }
   for (const int count : {in.buffers_size(), in.weights_size(), in.ops_size()}) {
@@ -467,6 +468,12 @@ Result<Program> ToProgram(const pb::Program& in) {
   }
   for (const pb::Weight& weight : in.weights()) {
     ASSIGN_OR_RETURN(Weight read, ToWeight(weight));
+    if (const uint32_t needed = VersionOf(read.dtype); in.version() < needed) {
+      return Invalid("Weight '" + read.name.substr(0, 200) + "' is " +
+                     std::string(DTypeName(read.dtype)) + " in a program of version " +
+                     std::to_string(in.version()) + "; that dtype begins with version " +
+                     std::to_string(needed) + ".");
+    }
     program.weights.push_back(std::move(read));
   }
   for (const pb::Op& op : in.ops()) {
@@ -480,9 +487,19 @@ Result<Program> ToProgram(const pb::Program& in) {
 
 }  // namespace
 
+uint32_t VersionOf(DType dtype) {
+  return dtype == DType::kQ4S ? 2 : kOldestProgramVersion;
+}
+
+uint32_t VersionOf(const Program& program) {
+  uint32_t version = kOldestProgramVersion;
+  for (const Weight& weight : program.weights) version = std::max(version, VersionOf(weight.dtype));
+  return version;
+}
+
 std::vector<uint8_t> Encode(const Program& program) {
   pb::Program out;
-  out.set_version(kProgramVersion);
+  out.set_version(VersionOf(program));
   out.set_layer_index(program.layer_index);
   for (const Buffer& buffer : program.buffers) {
     pb::Buffer* b = out.add_buffers();

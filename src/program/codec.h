@@ -9,6 +9,11 @@
 
 namespace weft::program {
 
+// The least version of programs that has a dtype, and that has all that a program needs.
+uint32_t VersionOf(DType dtype);
+uint32_t VersionOf(const Program& program);
+
+// In the version VersionOf(program).
 std::vector<uint8_t> Encode(const Program& program);
 
 // Decodes and validates: version, every id and view in range, shapes of weights fit the operations

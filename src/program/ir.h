@@ -31,9 +31,11 @@
 
 namespace weft::program {
 
-// Version of program.proto and of the meanings below; a package with another one is refused with
-// both numbers.
-inline constexpr uint32_t kProgramVersion = 1;
+// Version of program.proto and of the meanings below; a package with a newer one is refused with
+// both numbers. A program is written with the least version that has what it needs (VersionOf of
+// codec.h): 2 has the dtype q4s.
+inline constexpr uint32_t kProgramVersion = 2;
+inline constexpr uint32_t kOldestProgramVersion = 1;
 
 // Taps of a CausalConv, and columns that a state is summed over: what engines keep in registers and
 // in workgroup memory.

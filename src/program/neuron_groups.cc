@@ -97,9 +97,8 @@ void AppendColumns(const Weight& matrix, uint64_t first, uint64_t count, Weight*
 
 // Whether groups of columns begin and end between bytes of each array, and between blocks.
 bool Divides(const Weight& matrix, uint64_t group_columns) {
-  if (IsBlockFormat(matrix.dtype) &&
-      (matrix.shape[1] % kBlockValues != 0 || group_columns % kBlockValues != 0))
-    return false;
+  const auto step = static_cast<uint64_t>(CutColumns(matrix.dtype));
+  if (matrix.shape[1] % step != 0 || group_columns % step != 0) return false;
   return std::ranges::all_of(kArrays, [&](const auto array) {
     const uint64_t row_bytes = ByteCount(matrix.*array) / matrix.shape[0];
     return row_bytes * group_columns % matrix.shape[1] == 0;
@@ -165,7 +164,10 @@ Status CheckGroups(const Program& program, const Mlp& mlp, uint32_t group_column
     return Unsupported(program, "its gate and up products differ in more than their weights.");
   if (group_columns == 0 || width % group_columns != 0 ||
       !Divides(program.weights[down.weight.weight], group_columns))
-    return Unsupported(program, "groups of " + columns + " columns do not divide its weights.");
+    return Unsupported(
+        program, "groups of " + columns +
+                     " columns do not divide its weights, which are cut at multiples of " +
+                     std::to_string(CutColumns(program.weights[down.weight.weight].dtype)) + ".");
   if (width / group_columns > gate.in.columns)
     return Unsupported(program, "it would have more groups of " + columns +
                                     " columns than a row's " + std::to_string(gate.in.columns) +

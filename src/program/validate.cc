@@ -58,7 +58,8 @@ std::optional<ArrayBytes> BytesOf(const Weight& weight) {
       blocks ? CheckedMul(*blocks, static_cast<uint64_t>(BlockDataBytes(weight.dtype))) : blocks;
   if (!data) return std::nullopt;
   bytes.data = *data;
-  bytes.scale = *blocks * 2;
+  const auto words = static_cast<uint64_t>(ScaleWords(weight.dtype, static_cast<int64_t>(columns)));
+  bytes.scale = *rows * words * 2;  // at most half as many as of data
   bytes.zero = *rows * ((blocks_in_row + 1) / 2);
   return bytes;
 }
@@ -86,10 +87,11 @@ Status CheckWeight(const Weight& weight) {
     case DType::kBF16:
     case DType::kQ8:
     case DType::kQ4:
+    case DType::kQ4S:
       break;
     default:
       return Invalid("The dtype of " + what + " is " + Str(static_cast<uint64_t>(weight.dtype)) +
-                     "; expected f32, f16, bf16, q8 or q4.");
+                     "; expected f32, f16, bf16, q8, q4 or q4s.");
   }
   const bool block = IsBlockFormat(weight.dtype);
   const bool fits = weight.shape.size() >= (block ? 2 : 1) && weight.shape.size() <= 3 &&

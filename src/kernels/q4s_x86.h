@@ -1,0 +1,35 @@
+// Kernels of q4s for processors of the x86 family, in files of their own: their functions are
+// compiled for instructions that the processor may not have, so that nothing else is in them.
+// Internal to src/kernels: q4s_matmul.h has the table.
+#pragma once
+
+#if defined(__x86_64__)
+
+#include <cstddef>
+#include <span>
+
+#include "kernels/q4s_matmul.h"
+
+// Functions between these two are compiled for the instruction sets named.
+#if defined(__clang__)
+#define WEFT_PRAGMA(text) _Pragma(#text)
+#define WEFT_BEGIN_TARGET(sets) \
+  WEFT_PRAGMA(clang attribute push(__attribute__((target(sets))), apply_to = function))
+#define WEFT_END_TARGET _Pragma("clang attribute pop")
+#else
+#define WEFT_PRAGMA(text) _Pragma(#text)
+#define WEFT_BEGIN_TARGET(sets) _Pragma("GCC push_options") WEFT_PRAGMA(GCC target(sets))
+#define WEFT_END_TARGET _Pragma("GCC pop_options")
+#endif
+
+namespace weft::kernels {
+
+bool HasAvx2();     // with FMA and F16C
+bool HasVnni512();  // with AVX-512 F, BW, VL, DQ and VNNI
+void PrepareQ4sRowAvx2(std::span<const float> row, Q4sInput* out);
+void RunQ4sAvx2(const Q4sProduct& product, size_t first, size_t end);
+void RunQ4sVnni512(const Q4sProduct& product, size_t first, size_t end);
+
+}  // namespace weft::kernels
+
+#endif  // __x86_64__
