@@ -1,7 +1,7 @@
 // Decode and prefill of a model with Qwen3-0.6B's shapes and random weights, against the read
 // bandwidth of the same machine in the same run.
 //   ninja -C build/release engine_bench && build/release/engine_bench [--dtype q4] [--threads 2]
-//   [--layers 28] [--rounds 9]
+//   [--layers 28] [--rounds 9] [--prompt 128]
 // Reading memory, decoding and reading again alternate; medians are reported, so that other work on
 // the machine hits both.
 #include <algorithm>
@@ -24,6 +24,7 @@ struct Options {
   DType dtype = DType::kQ4;
   uint32_t threads = 2;
   uint32_t layers = 28;
+  uint32_t prompt = 128;
   int rounds = 9;
 };
 
@@ -48,6 +49,8 @@ ModelSpec Qwen3Shapes(const Options& options) {
   spec.qk_norm = true;
   spec.rope_theta = 1e6f;
   spec.matrix_dtype = options.dtype;
+  // As `weft convert` makes them: --quant q4 and q4s keep embedding and head in q8.
+  if (options.dtype == DType::kQ4 || options.dtype == DType::kQ4S) spec.table_dtype = DType::kQ8;
   return spec;
 }
 
@@ -93,9 +96,9 @@ void Measure(const Options& options) {
 
   std::vector<double> bandwidth, decode_seconds, shares;
   uint32_t position = 0;
-  const std::vector<int32_t> prompt(128, 11);
+  const std::vector<int32_t> prompt(options.prompt, 11);
   const double prefill_seconds = Step(*engine, all, position, prompt);
-  position += 128;
+  position += options.prompt;
   for (int round = 0; round < options.rounds; ++round) {
     const double before = ReadBandwidth(memory, threads);
     std::vector<double> seconds;
@@ -111,16 +114,16 @@ void Measure(const Options& options) {
   std::printf(
       "%s, %u threads, %s: %u layers, %s of weights\n"
       "  read bandwidth   %6.2f GB/s (median; best %.2f)\n"
-      "  decode at 128    %6.2f tokens/s (median; best %.2f), %.2f GB/s of weights\n"
+      "  decode           %6.2f tokens/s (median; best %.2f), %.2f GB/s of weights\n"
       "  share of bandwidth %4.0f%% (median of rounds)\n"
-      "  prefill of 128   %6.1f tokens/s\n"
+      "  prefill of %-5u %6.1f tokens/s\n"
       "  scratch %s, KV %s\n",
       std::string(DTypeName(options.dtype)).c_str(), options.threads, kernels::FastKernelsTarget(),
       spec.layers, HumanBytes(engine->memory().weight_bytes).c_str(), Median(bandwidth),
       *std::max_element(bandwidth.begin(), bandwidth.end()), 1 / decode,
       1 / *std::min_element(decode_seconds.begin(), decode_seconds.end()),
-      weight_bytes / decode * 1e-9, 100 * Median(shares), 128 / prefill_seconds,
-      HumanBytes(engine->memory().scratch_bytes).c_str(),
+      weight_bytes / decode * 1e-9, 100 * Median(shares), options.prompt,
+      options.prompt / prefill_seconds, HumanBytes(engine->memory().scratch_bytes).c_str(),
       HumanBytes(engine->memory().kv_bytes).c_str());
 }
 
@@ -144,6 +147,8 @@ int main(int argc, char** argv) {
       options.threads = static_cast<uint32_t>(NumberOf(argv[i + 1]));
     } else if (name == "--layers") {
       options.layers = static_cast<uint32_t>(NumberOf(argv[i + 1]));
+    } else if (name == "--prompt") {
+      options.prompt = static_cast<uint32_t>(NumberOf(argv[i + 1]));
     } else if (name == "--rounds") {
       options.rounds = NumberOf(argv[i + 1]);
     } else {

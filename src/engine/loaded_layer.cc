@@ -7,14 +7,15 @@
 namespace weft::engine {
 namespace {
 
-// Collects the weights that operations read as f32 vectors rather than as matrices.
-struct VectorWeights {
-  std::vector<bool> is_vector;
+// Collects what operations do with weights that they do not multiply by.
+struct WeightUses {
+  std::vector<WeightUse> uses;
 
-  void Mark(program::WeightId id) { is_vector[id] = true; }
+  void Mark(program::WeightId id) { uses[id] = WeightUse::kValues; }
   void Mark(std::optional<program::WeightId> id) {
     if (id) Mark(*id);
   }
+  void operator()(const program::Embed& op) { uses[op.weight] = WeightUse::kLookedUp; }
   void operator()(const program::RmsNorm& op) { Mark(op.weight); }
   void operator()(const program::LayerNorm& op) {
     Mark(op.weight);
@@ -122,8 +123,8 @@ Result<LoadedLayer> LoadedLayer::Load(const program::Program& program, DType kv_
                                       WeightSource& source) {
   TRY(program::Validate(program));
   const std::string while_loading = "While loading layer " + std::to_string(program.layer_index);
-  VectorWeights vectors;
-  vectors.is_vector.resize(program.weights.size());
+  WeightUses found;
+  found.uses.resize(program.weights.size());
   LoadedLayer layer;
   bool exchanges = false;
   for (const program::Op& op : program.ops) {
@@ -132,7 +133,7 @@ Result<LoadedLayer> LoadedLayer::Load(const program::Program& program, DType kv_
                    "The program of layer " + std::to_string(program.layer_index) +
                        " has an Exchange, which this engine does not run.");
     exchanges |= std::holds_alternative<program::SlotExchange>(op);
-    std::visit(vectors, op);
+    std::visit(found, op);
   }
   TRY(CheckRoutes(program));
   layer.program_ = program;
@@ -150,7 +151,7 @@ Result<LoadedLayer> LoadedLayer::Load(const program::Program& program, DType kv_
                      "only.");
   }
   for (size_t id = 0; id < program.weights.size(); ++id) {
-    auto weight = LoadedWeight::Load(program.weights[id], vectors.is_vector[id], source);
+    auto weight = LoadedWeight::Load(program.weights[id], found.uses[id], source);
     if (!weight.ok()) return std::move(weight).error().Context(while_loading);
     layer.weights_.push_back(std::move(weight).value());
   }

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "kernels/q4s_panels.h"
+#include "tensor/q4s.h"
+
 namespace weft::engine {
 namespace {
 
@@ -115,7 +118,7 @@ Status LoadMatrices(const program::Weight& weight, WeightSource& source,
                                          alignment, source));
   Array scale, zero;
   if (block) {
-    ASSIGN_OR_RETURN(scale, ReadArray(weight.scale, count, matrix.rows * matrix.blocks() * 2,
+    ASSIGN_OR_RETURN(scale, ReadArray(weight.scale, count, matrix.rows * matrix.scale_words() * 2,
                                       alignof(uint16_t), source));
   }
   if (!weight.zero.empty()) {
@@ -135,16 +138,44 @@ Status LoadMatrices(const program::Weight& weight, WeightSource& source,
   return OkStatus();
 }
 
+Status CheckRecords(std::span<const kernels::Matrix> matrices) {
+  for (const kernels::Matrix& matrix : matrices) {
+    for (size_t row = 0; row < matrix.rows; ++row)
+      TRY(CheckQ4sRow({matrix.ScaleRow(row), matrix.scale_words()},
+                      static_cast<int64_t>(matrix.columns)));
+  }
+  return OkStatus();
+}
+
 }  // namespace
 
-Result<LoadedWeight> LoadedWeight::Load(const program::Weight& weight, bool as_values,
+Status LoadedWeight::Pack() {
+  const size_t each = kernels::PanelsBytes(matrices_[0].rows, matrices_[0].columns);
+  panels_ = PanelMemory(each * matrices_.size());
+  uint8_t* at = panels_.data();
+  for (kernels::Matrix& matrix : matrices_) {
+    TRY(kernels::PackPanels(matrix, at));
+    matrix = {matrix.dtype, matrix.rows, matrix.columns, nullptr, nullptr, nullptr, at, 0};
+    at += each;
+  }
+  slices_.clear();
+  held_ = {{panels_.data(), each * matrices_.size()}};
+  return OkStatus();
+}
+
+Result<LoadedWeight> LoadedWeight::Load(const program::Weight& weight, WeightUse use,
                                         WeightSource& source) {
   LoadedWeight loaded;
   Status status = LoadMatrices(weight, source, loaded.matrices_, loaded.slices_, loaded.held_);
   if (!status.ok()) {
     return std::move(status).error().Context("While reading weight '" + weight.name + "'");
   }
-  if (!as_values) return loaded;
+  if (weight.dtype == DType::kQ4S) {
+    status = use == WeightUse::kMultiplied ? loaded.Pack() : CheckRecords(loaded.matrices_);
+    if (!status.ok())
+      return std::move(status).error().Context("While reading weight '" + weight.name + "'");
+  }
+  if (use != WeightUse::kValues) return loaded;
   const kernels::Matrix& matrix = loaded.matrices_[0];
   const size_t value_count = matrix.rows * matrix.columns;
   if (loaded.matrices_.size() == 1 && weight.dtype == DType::kF32) {

@@ -1,11 +1,13 @@
 // A program's weight in memory, ready for kernels: the source's bytes in place where they lie in
-// one piece and are aligned (a mapped file is never copied then), a copy otherwise.
+// one piece and are aligned (a mapped file is never copied then), a copy otherwise. Matrices of q4s
+// that are multiplied become panels, and what was read is let go.
 #pragma once
 
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "engine/panel_memory.h"
 #include "engine/weight_source.h"
 #include "kernels/view.h"
 #include "program/ir.h"
@@ -18,12 +20,18 @@ struct HeldBytes {
   uint64_t byte_count = 0;
 };
 
+// What operations do with a weight.
+enum class WeightUse {
+  kMultiplied,
+  kLookedUp,  // row by row: kept as it is stored
+  kValues,    // the elements as f32, too, by values(): norm weights, biases, frequencies
+};
+
 class LoadedWeight {
  public:
-  // Reads all parts and checks their lengths. With `as_values` the elements are also made available
-  // as f32 by values(): norm weights, biases, frequencies. REQUIRES: `weight` passed
+  // Reads all parts and checks their lengths, and records of q4s. REQUIRES: `weight` passed
   // program::Validate. Errors name the weight.
-  static Result<LoadedWeight> Load(const program::Weight& weight, bool as_values,
+  static Result<LoadedWeight> Load(const program::Weight& weight, WeightUse use,
                                    WeightSource& source);
 
   // [columns] is one matrix of one row, [rows, columns] one matrix, [experts, rows, columns] one an
@@ -33,10 +41,14 @@ class LoadedWeight {
   std::span<const HeldBytes> held() const { return held_; }
 
  private:
+  // Makes panels of the matrices, in one piece of memory.
+  Status Pack();
+
   std::vector<kernels::Matrix> matrices_;
   std::span<const float> values_;
   std::vector<float> converted_values_;
   std::vector<Slice> slices_;  // own the memory above
+  PanelMemory panels_;         // or this does
   std::vector<HeldBytes> held_;
 };
 

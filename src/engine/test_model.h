@@ -4,8 +4,10 @@
 #pragma once
 
 #include <cmath>
+#include <cstring>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +16,7 @@
 #include "engine/weight_source.h"
 #include "program/ir.h"
 #include "tensor/blocks.h"
+#include "tensor/q4s.h"
 
 namespace weft::engine {
 
@@ -43,6 +46,7 @@ struct ModelSpec {
   uint32_t top_k = 0;
   program::RouteKind route = program::RouteKind::kSoftmaxTopKNormalized;
   DType matrix_dtype = DType::kF32;
+  std::optional<DType> table_dtype;  // of embedding and head; none: matrix_dtype
 
   // Rows of gate and up together.
   uint64_t gate_up_rows() const { return gates ? 2 * width : width; }
@@ -126,18 +130,39 @@ inline program::Weight StoreWeight(MemorySource& source, std::string name, DType
   } else {
     const auto blocks = static_cast<size_t>(BlockCount(static_cast<int64_t>(columns)));
     const size_t row_bytes = blocks * static_cast<size_t>(BlockDataBytes(dtype));
-    std::vector<uint16_t> scales(rows * blocks);
+    const auto words = static_cast<size_t>(ScaleWords(dtype, static_cast<int64_t>(columns)));
+    std::vector<uint16_t> scales(rows * words);
     data.resize(rows * row_bytes);
     for (size_t row = 0; row < rows; ++row) {
       QuantizeRow(dtype, values.subspan(row * columns, columns),
                   std::span(data).subspan(row * row_bytes, row_bytes),
-                  std::span(scales).subspan(row * blocks, blocks));
+                  std::span(scales).subspan(row * words, words));
     }
     const ByteSpan scale_bytes = AsBytes(std::span<const uint16_t>(scales));
     weight.scale.push_back(source.Add({scale_bytes.begin(), scale_bytes.end()}));
   }
   weight.data.push_back(source.Add(std::move(data)));
   return weight;
+}
+
+// Records of q4s: multipliers of -15 to 15 and S = 2^-11.
+inline void FillRecords(std::span<uint8_t> bytes, int64_t columns) {
+  const auto superblocks = static_cast<size_t>(SuperblockCount(columns));
+  SeededRandom random(bytes.size());
+  for (size_t b = 0; b * 2 * kSuperblockWords < bytes.size(); ++b) {
+    Q4sRecord record{0x1000, {}};
+    record.multipliers.fill(1);
+    const int64_t left = columns - static_cast<int64_t>(b % superblocks) * kSuperblockValues;
+    for (int64_t i = 0; i < static_cast<int64_t>(kMultipliers) && i * kMultiplierValues < left;
+         ++i) {
+      const int magnitude = static_cast<int>(random.Below(15)) + 1;
+      record.multipliers[static_cast<size_t>(i)] =
+          static_cast<int8_t>(random.Below(2) == 0 ? magnitude : -magnitude);
+    }
+    uint16_t words[kSuperblockWords];
+    WriteQ4sRecord(record, words);
+    std::memcpy(&bytes[b * sizeof(words)], words, sizeof(words));
+  }
 }
 
 // A matrix of random bits, small and finite in every format: for benchmarks, whose weights need no
@@ -154,8 +179,9 @@ inline program::Weight StoreRandomBits(MemorySource& source, std::string name, D
     std::vector<uint8_t> data(rows * blocks * static_cast<uint64_t>(BlockDataBytes(dtype)));
     for (size_t i = 0; i + 8 <= data.size(); i += 8) StoreLe(&data[i], random.Next());
     weight.data.push_back(source.Add(std::move(data)));
-    std::vector<uint8_t> scale(rows * blocks * 2);
+    std::vector<uint8_t> scale(rows * static_cast<uint64_t>(ScaleWords(dtype, columns)) * 2);
     for (size_t i = 0; i < scale.size(); i += 2) StoreLe<uint16_t>(&scale[i], 0x1c00);  // 2^-8
+    if (dtype == DType::kQ4S) FillRecords(scale, columns);
     weight.scale.push_back(source.Add(std::move(scale)));
     return weight;
   }
@@ -195,7 +221,10 @@ class ModelBuilder {
   program::Weight Stored(const std::string& name, std::vector<uint64_t> shape, bool matrix) {
     const auto known = stored_.find(name);
     if (known != stored_.end()) return known->second;
-    const DType dtype = matrix ? spec_.matrix_dtype : DType::kF32;
+    const bool table = name == "embed" || name == "head";
+    const DType of_matrix =
+        table ? spec_.table_dtype.value_or(spec_.matrix_dtype) : spec_.matrix_dtype;
+    const DType dtype = matrix ? of_matrix : DType::kF32;
     program::Weight weight;
     if (matrix && !tensors_) {
       weight = StoreRandomBits(source_, name, dtype, shape);

@@ -161,11 +161,13 @@ inline void RunHalf(const Q4sProduct& product, const uint8_t* panel, size_t half
   const __m256i bits = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
   const __m256i bit = half == 0 ? bits : _mm256_slli_epi32(bits, 8);
   __m256 total[kRows];
+  WEFT_UNROLL
   for (size_t r = 0; r < kRows; ++r) total[r] = _mm256_setzero_ps();
   for (size_t b = 0; b < superblocks; ++b) {
     const PanelPart part = PartOf(panel, product.weight.columns, b);
     const Q4sInput* in = product.in + row * superblocks + b;
     __m256i sum[kRows];
+    WEFT_UNROLL
     for (size_t r = 0; r < kRows; ++r) sum[r] = _mm256_setzero_si256();
     for (size_t i = 0; i < part.blocks * 2; ++i) {
       const uint8_t* at = part.nibbles + i * 128 + half * 32;
@@ -178,16 +180,19 @@ inline void RunHalf(const Q4sProduct& product, const uint8_t* panel, size_t half
       const __m256i m =
           Multipliers(magnitudes, static_cast<int>(i % 8), _mm256_set1_epi32(part.signs()[i]), bit);
       const __m256i m256 = _mm256_slli_epi16(m, 8);
+      WEFT_UNROLL
       for (size_t r = 0; r < kRows; ++r)
         sum[r] = AddColumns(q, in[r * superblocks], i, m, m256, sum[r]);
     }
     const __m256 scale = _mm256_cvtph_ps(
         _mm_loadu_si128(reinterpret_cast<const __m128i*>(part.scales() + half * kRegister)));
+    WEFT_UNROLL
     for (size_t r = 0; r < kRows; ++r) {
       const __m256 both = _mm256_mul_ps(scale, _mm256_set1_ps(in[r * superblocks].scale));
       total[r] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum[r]), both, total[r]);
     }
   }
+  WEFT_UNROLL
   for (size_t r = 0; r < kRows; ++r) _mm256_storeu_ps(y[r] + half * kRegister, total[r]);
 }
 
@@ -196,6 +201,7 @@ void RunPanel(const Q4sProduct& product, size_t panel, size_t row) {
   alignas(32) float y[kRows][kPanelOutputs];
   for (size_t half = 0; half < 2; ++half)
     RunHalf<kRows>(product, product.Panel(panel), half, row, y);
+  WEFT_UNROLL
   for (size_t r = 0; r < kRows; ++r) StorePanel(product, panel, row + r, y[r]);
 }
 

