@@ -23,7 +23,7 @@ constexpr program::SumGrid kGrid = {0x1p-18f, 0x1p21f};
 
 ModelSpec Spec(DType dtype, bool gemma = false) {
   ModelSpec spec;
-  spec.width = 256;
+  spec.width = dtype == DType::kQ4S ? 2048 : 256;
   spec.gemma = gemma;
   spec.matrix_dtype = dtype;
   return spec;
@@ -77,9 +77,10 @@ double LargestDifference(const std::vector<float>& a, const std::vector<float>& 
 }
 
 TEST(NeuronGroups, ComputeWhatTheDenseLayerDoes) {
-  for (const DType dtype : {DType::kF32, DType::kF16, DType::kQ8, DType::kQ4}) {
+  for (const DType dtype : {DType::kF32, DType::kF16, DType::kQ8, DType::kQ4, DType::kQ4S}) {
     for (const bool gemma : {false, true}) {
       for (const uint32_t group_columns : {32u, 64u, 256u}) {
+        if (group_columns % static_cast<uint32_t>(CutColumns(dtype)) != 0) continue;
         Model model(dtype, gemma);
         const std::vector<float> dense = Logits(model, model.programs, true);
         EXPECT_LT(LargestDifference(dense, Logits(model, model.Grouped(group_columns, {}), true)),
@@ -175,15 +176,17 @@ TEST(NeuronGroups, AHubKnowsHowLargeAGroupsOutputIs) {
 
 TEST(NeuronGroups, GiveTheSameBitsWhoeverAddsWhat) {
   SeededRandom random(15);
-  for (const DType dtype : {DType::kF32, DType::kQ4}) {
+  for (const DType dtype : {DType::kF32, DType::kQ4, DType::kQ4S}) {
     Model model(dtype);
-    const auto grouped = model.Grouped(32, kGrid);
+    const uint32_t columns = dtype == DType::kQ4S ? 256 : 32;
+    const auto grouped = model.Grouped(columns, kGrid);
     const std::vector<float> alone = Logits(model, grouped);
     for (const uint32_t holders : {1u, 2u, 3u, 8u}) {
       for (int trial = 0; trial < 5; ++trial)
         EXPECT_EQ(SplitLogits(model, grouped, holders, random), alone);
     }
-    const auto rounded_nowhere = model.Grouped(32, {});
+    if (dtype == DType::kQ4S) continue;  // its rows are rounded to 16 bits: the order never shows
+    const auto rounded_nowhere = model.Grouped(columns, {});
     EXPECT_NE(SplitLogits(model, rounded_nowhere, 3, random, false), Logits(model, rounded_nowhere))
         << "without a grid the order shows: else this test says nothing";
   }
@@ -222,6 +225,9 @@ TEST(NeuronGroups, WhatCannotBeCutIsRefusedByName) {
   EXPECT_THAT(refusal(layer, 48), HasSubstr("groups of 48 of 256 columns do not divide"));
   EXPECT_THAT(refusal(layer, 16), HasSubstr("do not divide")) << "half a block";
   EXPECT_THAT(refusal(layer, 0), HasSubstr("do not divide"));
+  EXPECT_THAT(refusal(Model(DType::kQ4S).programs[1], 64),
+              HasSubstr("groups of 64 of 2048 columns do not divide its weights, which are cut at "
+                        "multiples of 256"));
   program::Program biased = layer;
   for (program::Op& op : biased.ops)
     if (auto* product = std::get_if<program::MatMul>(&op)) product->bias = 0;

@@ -84,7 +84,7 @@ TEST(Shards, ALayerWithoutExpertsIsItsOwnHub) {
 }
 
 TEST(Shards, AShardHoldsTheBytesOfItsExpertsInTheirOrder) {
-  for (const DType dtype : {DType::kF32, DType::kF16, DType::kQ8, DType::kQ4}) {
+  for (const DType dtype : {DType::kF32, DType::kF16, DType::kQ8, DType::kQ4, DType::kQ4S}) {
     Model model(dtype);
     const std::vector<uint32_t> experts = {3, 1};
     const auto shard = ExpertProgram(model.layer, experts);

@@ -68,7 +68,8 @@ class Oracle {
     }
     const auto blocks = static_cast<size_t>(BlockCount(static_cast<int64_t>(row.size())));
     std::vector<uint8_t> data(blocks * static_cast<size_t>(BlockDataBytes(dtype)));
-    std::vector<uint16_t> scales(blocks);
+    std::vector<uint16_t> scales(
+        static_cast<size_t>(ScaleWords(dtype, static_cast<int64_t>(row.size()))));
     QuantizeRow(dtype, row, data, scales);
     DequantizeRow(dtype, data, scales, {}, row);
   }

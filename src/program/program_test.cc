@@ -29,8 +29,9 @@ WeightId AddWeight(Program* program, const std::string& name, DType dtype,
   for (size_t i = 0; i + 1 < shape.size(); ++i) rows *= shape[i];
   if (IsBlockFormat(dtype)) {
     const uint64_t blocks = rows * ((shape.back() + 31) / 32);
-    weight.data = {MakePart(blocks * (dtype == DType::kQ4 ? 16 : 32))};
-    weight.scale = {MakePart(blocks * 2)};
+    weight.data = {MakePart(blocks * (dtype == DType::kQ8 ? 32 : 16))};
+    const uint64_t superblocks = rows * ((shape.back() + 255) / 256);
+    weight.scale = {MakePart(dtype == DType::kQ4S ? superblocks * 12 : blocks * 2)};
   } else {
     const uint64_t data = rows * shape.back() * (dtype == DType::kF32 ? 4 : 2);
     weight.data = {MakePart(data / 2), MakePart(data - data / 2)};
@@ -174,9 +175,44 @@ TEST(Codec, RefusesAnotherVersionWithBothNumbers) {
   const std::string bytes = message.SerializeAsString();
   const auto decoded = Decode(AsBytes(bytes));
   EXPECT_EQ(decoded.error().code(), ErrorCode::kUnsupported);
-  EXPECT_THAT(decoded.error().message(), HasSubstr("has version 9; this weft runs version 1"));
+  EXPECT_THAT(decoded.error().message(),
+              HasSubstr("has version 9; this weft runs versions 1 to 2"));
   EXPECT_EQ(Decode(AsBytes("")).error().code(), ErrorCode::kUnsupported);  // version 0
   EXPECT_EQ(Decode(AsBytes("\xff\xff\xff")).error().code(), ErrorCode::kInvalidData);
+}
+
+// The embedding with a second table of q4s.
+Program WithQ4s() {
+  Program program = Embedding();
+  const View own = AddBuffer(&program, "own", 300);
+  program.ops.push_back(Embed{AddWeight(&program, "table", DType::kQ4S, {512, 300}), own, 2});
+  return program;
+}
+
+TEST(Codec, WritesVersion2OnlyForWhatVersion1HasNot) {
+  pb::Program message;
+  const std::vector<uint8_t> bytes = Encode(WithQ4s());
+  ASSERT_TRUE(message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())));
+  EXPECT_EQ(message.version(), 2u);
+  EXPECT_EQ(message.weights(1).dtype(), 18u);
+  const auto decoded = Decode(bytes);
+  ASSERT_TRUE(decoded.ok()) << decoded.error().ToString();
+  EXPECT_EQ(Encode(*decoded), bytes);
+  message.set_version(1);
+  EXPECT_THAT(Decode(AsBytes(message.SerializeAsString())).error().message(),
+              HasSubstr("Weight 'table' is q4s in a program of version 1; that dtype begins with "
+                        "version 2."));
+}
+
+TEST(Codec, RefusesRecordsOfQ4sThatAreTooFew) {
+  Program program = WithQ4s();
+  EXPECT_TRUE(Validate(program).ok());
+  program.weights[1].scale[0].byte_count -= 12;
+  EXPECT_THAT(Validate(program).error().message(),
+              HasSubstr("hold 12276 bytes; its shape and dtype need 12288"));
+  program = WithQ4s();
+  program.weights[1].zero = {program.weights[1].scale[0]};
+  EXPECT_THAT(Validate(program).error().message(), HasSubstr("The parts of the zero points of"));
 }
 
 TEST(Codec, RefusesADigestOfAnotherLength) {
