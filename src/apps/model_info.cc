@@ -34,12 +34,23 @@ uint64_t BytesOf(const program::Weight& weight) {
   return bytes;
 }
 
-// What the layer's program says of its experts, if it has any.
-Status FindExpertCosts(const package::Package& package, const package::LayerInfo& layer,
-                       swarm::ModelLayer& costs) {
+// Adds dtypes that not every worker runs.
+void FindDTypes(const program::Program& program, swarm::ModelInfo& model) {
+  for (const program::Weight& weight : program.weights) {
+    const bool is_old = program::VersionOf(weight.dtype) == program::kOldestProgramVersion;
+    if (is_old || std::ranges::find(model.dtypes, weight.dtype) != model.dtypes.end()) continue;
+    model.dtypes.push_back(weight.dtype);
+    model.program_version = std::max(model.program_version, program::VersionOf(weight.dtype));
+  }
+}
+
+// What the layer's program says of its weights, and of its experts, if it has any.
+Status ReadProgram(const package::Package& package, const package::LayerInfo& layer,
+                   swarm::ModelInfo& model, swarm::ModelLayer& costs) {
   ASSIGN_OR_RETURN(const Slice bytes,
                    package.blobs->Get(layer.program, package.manifest.blobs.at(layer.program)));
   ASSIGN_OR_RETURN(const program::Program program, program::Decode(bytes.bytes()));
+  FindDTypes(program, model);
   const program::MoeExperts* experts = program::FindExperts(program);
   if (experts == nullptr) return OkStatus();
   costs.expert_count = experts->experts;
@@ -78,7 +89,7 @@ swarm::ModelInfo ModelInfoOf(const package::Package& package) {
   model.boundary_dtype = manifest.boundary_dtype;
   model.lowered = manifest.lowered;
   model.has_onnx = manifest.has_onnx;
-  model.program_version = program::kProgramVersion;
+  model.program_version = program::kOldestProgramVersion;
   model.package_format = manifest.format();
   model.embeds = manifest.embedding.has_value();
   for (const package::LayerInfo& layer : manifest.layers) {
@@ -88,7 +99,7 @@ swarm::ModelInfo ModelInfoOf(const package::Package& package) {
     costs.read_bytes_per_token = layer.read_bytes_per_token;
     costs.kv_bytes_per_position = layer.kv_bytes_per_position;
     if (model.lowered) {
-      const Status found = FindExpertCosts(package, layer, costs);
+      const Status found = ReadProgram(package, layer, model, costs);
       if (!found.ok())
         LogWarn("the program of layer {} cannot be read: {}", layer.index, found.error().message());
     }

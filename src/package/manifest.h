@@ -21,9 +21,9 @@
 
 namespace weft::package {
 
-// A manifest with another format is refused with both numbers. Packages that make embeddings have
-// the newest one, so that a weft from before them, which takes their rows for logits, refuses them;
-// all others still have the oldest, whose readers are older.
+// A manifest with a newer format is refused with both numbers. Format 2 has packages that make
+// embeddings, whose rows a weft from before them takes for logits, and weights of q4s; all others
+// still have the oldest, whose readers are older.
 inline constexpr uint32_t kPackageFormat = 2;
 inline constexpr uint32_t kOldestPackageFormat = 1;
 inline constexpr uint64_t kChunkBytes = 1 << 20;
@@ -51,10 +51,15 @@ struct LayerInfo {
   Digest predictor;
 };
 
+// Whether a package of this quantisation has weights that format 1 had not.
+inline bool IsNewQuantisation(std::string_view quantisation) {
+  return quantisation == "q4s";
+}
+
 struct Manifest {
   std::string name;
   std::string architecture;            // "qwen3", "llama", ...
-  std::string quantisation;            // "f32", "f16", "q8", "q4"
+  std::string quantisation;            // "f32", "f16", "q8", "q4", "q4s"
   DType boundary_dtype = DType::kF16;  // of the residual stream on the wire: f16, bf16 or f32
   uint32_t hidden_columns = 0;
   uint32_t vocabulary = 0;
@@ -71,7 +76,9 @@ struct Manifest {
   std::map<std::string, Digest> files;  // "model.onnx", "tokenizer.json", ...: SHA-256 of each
 
   // What it is written in, and what a worker has to know to compute it.
-  uint32_t format() const { return embedding ? kPackageFormat : kOldestPackageFormat; }
+  uint32_t format() const {
+    return embedding || IsNewQuantisation(quantisation) ? kPackageFormat : kOldestPackageFormat;
+  }
   // Columns of what the last layer gives: logits, or the rows that become an embedding.
   uint32_t head_columns() const { return embedding ? hidden_columns : vocabulary; }
 };

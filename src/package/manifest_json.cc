@@ -283,11 +283,15 @@ Status CheckFormat(const json::object& root) {
   ASSIGN_OR_RETURN(const uint64_t format, Number(root, "format", "it", 0, UINT32_MAX));
   if (format >= kOldestPackageFormat && format <= kPackageFormat) {
     const bool embeds = root.contains("embedding");
-    if (embeds == (format == kPackageFormat)) return OkStatus();
+    const json::value* form = root.if_contains("quantisation");
+    const bool is_new = embeds || (form != nullptr && form->is_string() &&
+                                   IsNewQuantisation(std::string_view(form->get_string())));
+    if (is_new == (format == kPackageFormat)) return OkStatus();
     return Invalid("it has format " + std::to_string(format) +
-                   (embeds ? " and 'embedding', which has format "
-                           : " without 'embedding'; only "
-                             "embeddings have format ") +
+                   (embeds   ? " and 'embedding', which has format "
+                    : is_new ? " and weights of q4s, which have format "
+                             : " without 'embedding'; only embeddings and weights of q4s have "
+                               "format ") +
                    std::to_string(kPackageFormat) + ".");
   }
   const std::string both = "This package has format " + std::to_string(format) +

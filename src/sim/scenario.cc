@@ -89,7 +89,7 @@ Scenario MakeScenario(uint64_t seed) {
   options.model.name = "hash";
   options.model.vocabulary = 512;
   options.model.hidden_columns = kRowColumns;
-  options.model.program_version = program::kProgramVersion;
+  options.model.program_version = program::kOldestProgramVersion;
   for (uint32_t i = 0; i < layers; ++i) {
     swarm::ModelLayer layer;
     layer.weight_bytes = layer.download_bytes = 500'000 + random.Below(1'000'000);

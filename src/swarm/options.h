@@ -57,7 +57,9 @@ struct ModelInfo {
   bool is_in_groups() const {
     return std::ranges::any_of(layers, [](const ModelLayer& l) { return l.groups; });
   }
-  uint32_t program_version = 1;  // program::kProgramVersion and package::Manifest::format(),
+  // Of weights, beside f32, f16, bf16, q8 and q4: a worker says which of them it runs.
+  std::vector<DType> dtypes;
+  uint32_t program_version = 1;  // program::VersionOf and package::Manifest::format(),
   uint32_t package_format = 1;   // which this module may not include
 };
 

@@ -95,8 +95,7 @@ void Joining::SayConnect(std::vector<pb::HeldBinding> held) {
   const uint32_t places = TokenBatch(offer_, *init_);
   queue_.Begin(loads_.layer_count(), places);
   pb::WorkerMessage message;
-  *message.mutable_connect() = MakeConnect(offer_, *package_);
-  message.mutable_connect()->set_package_format(init_->package_format());  // that of its package
+  *message.mutable_connect() = MakeConnect(offer_, *package_, *init_);
   init_.reset();
   message.mutable_connect()->set_makes_tokens(places);
   message.mutable_connect()->mutable_held()->Assign(held.begin(), held.end());

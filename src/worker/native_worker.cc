@@ -29,6 +29,7 @@ Offer OfferOf(const NativeWorkerOptions& options) {
   offer.keeps_state = true;
   offer.can_be_hub = true;
   offer.runs_groups = true;
+  offer.dtypes = {DType::kQ4S};
   if (options.datagrams) {
     offer.datagrams = true;
     offer.datagram_addresses = options.datagrams->Addresses();

@@ -18,8 +18,9 @@ constexpr double kLocalBytesPerS = 1e10;
 constexpr int64_t kPingsMissed = 3;
 constexpr Duration kLeastSilence = Seconds(3);
 
-Status CheckVersion(const char* what, uint32_t server, uint32_t worker) {
-  if (server == worker) return OkStatus();
+// `oldest` to `worker` are known here.
+Status CheckVersion(const char* what, uint32_t server, uint32_t oldest, uint32_t worker) {
+  if (server >= oldest && server <= worker) return OkStatus();
   return Error(ErrorCode::kUnsupported, std::string("The server speaks ") + what + " version " +
                                             std::to_string(server) + ", this worker version " +
                                             std::to_string(worker) +
@@ -29,12 +30,12 @@ Status CheckVersion(const char* what, uint32_t server, uint32_t worker) {
 }  // namespace
 
 Status CheckInit(const wire::pb::Init& init) {
-  TRY(CheckVersion("protocol", init.protocol_version(), wire::kProtocolVersion));
-  TRY(CheckVersion("program", init.program_version(), program::kProgramVersion));
-  // Older packages are read, too.
-  if (init.package_format() < package::kOldestPackageFormat ||
-      init.package_format() > package::kPackageFormat)
-    TRY(CheckVersion("package format", init.package_format(), package::kPackageFormat));
+  TRY(CheckVersion("protocol", init.protocol_version(), wire::kProtocolVersion,
+                   wire::kProtocolVersion));
+  TRY(CheckVersion("program", init.program_version(), program::kOldestProgramVersion,
+                   program::kProgramVersion));
+  TRY(CheckVersion("package format", init.package_format(), package::kOldestPackageFormat,
+                   package::kPackageFormat));
   if (init.package_digest().size() == Sha256Digest{}.size()) return OkStatus();
   return Error(ErrorCode::kInvalidData, "The server's package digest has " +
                                             std::to_string(init.package_digest().size()) +
@@ -45,10 +46,12 @@ uint32_t TokenBatch(const Offer& offer, const wire::pb::Init& init) {
   return init.batches_tokens() ? offer.makes_tokens : std::min(offer.makes_tokens, 1u);
 }
 
-wire::pb::Connect MakeConnect(const Offer& offer, const JoinedPackage& package) {
+wire::pb::Connect MakeConnect(const Offer& offer, const JoinedPackage& package,
+                              const wire::pb::Init& init) {
   wire::pb::Connect connect;
   connect.set_protocol_version(wire::kProtocolVersion);
-  connect.set_program_version(program::kProgramVersion);
+  connect.set_program_version(init.program_version());
+  connect.set_package_format(init.package_format());
   connect.set_kind(offer.kind);
   connect.set_engine(offer.engine);
   connect.set_name(offer.name);
@@ -64,6 +67,7 @@ wire::pb::Connect MakeConnect(const Offer& offer, const JoinedPackage& package) 
   connect.set_can_be_hub(offer.can_be_hub);
   connect.set_runs_groups(offer.runs_groups);
   connect.set_datagrams(offer.datagrams);
+  for (const DType dtype : offer.dtypes) connect.add_dtypes(static_cast<uint32_t>(dtype));
   const size_t named = std::min(offer.datagram_addresses.size(), wire::kMostChannelAddresses);
   connect.set_datagram_addresses(
       wire::PackAddresses(std::span(offer.datagram_addresses).first(named)));

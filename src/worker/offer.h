@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/datagram_address.h"
 #include "base/result.h"
+#include "tensor/dtype.h"
 #include "wire/control.pb.h"
 
 namespace weft::worker {
@@ -25,10 +26,11 @@ struct Offer {
   bool needs_onnx = false;        // computes ONNX stages, a run at a time
   // Sessions of whole-model generation that one batch takes; 0: it knows none of those frames.
   uint32_t makes_tokens = 0;
-  bool takes_experts = false;  // knows HoldExperts and shard messages
-  bool keeps_state = false;    // runs layers with recurrent state
-  bool can_be_hub = false;     // knows stages whose experts are elsewhere
-  bool runs_groups = false;    // runs layers in neuron groups
+  bool takes_experts = false;      // knows HoldExperts and shard messages
+  bool keeps_state = false;        // runs layers with recurrent state
+  bool can_be_hub = false;         // knows stages whose experts are elsewhere
+  bool runs_groups = false;        // runs layers in neuron groups
+  std::vector<DType> dtypes = {};  // of weights beside f32, f16, bf16, q8 and q4 that it runs
   // Has a socket for datagrams, which others may reach at these addresses.
   bool datagrams = false;
   std::vector<DatagramAddress> datagram_addresses = {};
@@ -41,14 +43,16 @@ struct JoinedPackage {
   double download_bytes_per_s = 0;  // 0: a local disk, which needs no link
 };
 
-// kUnsupported names both versions, kInvalidData what else cannot be.
+// Of programs and packages every version that this weft reads will do: what a server sends is the
+// one that its model needs. kUnsupported names both versions, kInvalidData what else cannot be.
 Status CheckInit(const wire::pb::Init& init);
 
 // Sessions of a batch with a server that has sent this Init.
 uint32_t TokenBatch(const Offer& offer, const wire::pb::Init& init);
 
-// Without makes_tokens, which Init decides as well.
-wire::pb::Connect MakeConnect(const Offer& offer, const JoinedPackage& package);
+// In the versions of Init, without makes_tokens, which Init decides as well.
+wire::pb::Connect MakeConnect(const Offer& offer, const JoinedPackage& package,
+                              const wire::pb::Init& init);
 
 // How long a server that pings as its Init says may be silent.
 Duration SilenceLimit(const wire::pb::Init& init);

@@ -35,6 +35,7 @@ Offer OfferOf(uint8_t byte) {
   offer.runs_groups = (byte & 16) != 0;
   offer.keeps_state = (byte & 32) != 0;
   offer.datagrams = (byte & 64) != 0;
+  if ((byte & 128) != 0) offer.dtypes = {DType::kQ4S};
   if (offer.datagrams) offer.datagram_addresses.push_back({{}, 7});
   return offer;
 }

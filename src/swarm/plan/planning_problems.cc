@@ -38,6 +38,11 @@ void Planning::OnNothingFound(const planner::PlanOutcome& outcome, const Job& jo
         problem_ =
             "This model is in neuron groups, which browsers do not run: start `weft worker` on a "
             "device.";
+      if (!RunsDTypes(worker.offer, options_.model))
+        problem_ = "This model has weights of the form " +
+                   std::string(DTypeName(options_.model.dtypes.front())) +
+                   ", which no device that has joined runs: update weft on it, or start `weft "
+                   "worker` on a device.";
       if (!worker.offer.keeps_state && options_.model.is_recurrent())
         problem_ =
             "This model has recurrent layers, which browsers do not run: start `weft worker` "

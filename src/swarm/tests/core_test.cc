@@ -63,5 +63,24 @@ TEST(Core, RecurrentLayersGoToThoseWhoKeepTheirState) {
   EXPECT_THAT(swarm.Tokens(swarm.Submit({3, 4, 5}, 2)), ElementsAre(6, 7));
 }
 
+TEST(Core, WeightsOfANewFormGoToThoseWhoRunIt) {
+  CoreOptions options = TestOptions();
+  options.model.dtypes = {DType::kQ4S};
+  options.model.program_version = options.model.package_format = 2;
+  TestSwarm swarm(options);
+  swarm.Join();
+  TestWorker other;
+  other.dtypes = {DType{200}};
+  swarm.Join(other);
+  swarm.Advance(Seconds(1));
+  EXPECT_EQ(swarm.picture().state, SwarmState::kDown);
+  EXPECT_THAT(swarm.picture().message, testing::HasSubstr("weights of the form q4s"));
+  EXPECT_THAT(swarm.picture().message, testing::HasSubstr("update weft"));
+  TestWorker newer;
+  newer.dtypes = {DType{200}, DType::kQ4S};
+  swarm.BringUp(1, newer);
+  EXPECT_THAT(swarm.Tokens(swarm.Submit({3, 4, 5}, 2)), ElementsAre(6, 7));
+}
+
 }  // namespace
 }  // namespace weft::swarm

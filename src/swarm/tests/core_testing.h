@@ -40,6 +40,7 @@ struct TestWorker {
   std::string token;
   std::vector<DatagramAddress> datagram_addresses;
   double bytes_per_s = 1e9;
+  std::vector<DType> dtypes;
   // Answers that a test may hold back.
   bool answer_prepare = true, answer_steps = true, answer_pings = true, answer_downloads = true,
        answer_measure = true, answer_experts = true;

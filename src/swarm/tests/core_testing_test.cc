@@ -109,6 +109,7 @@ wire::pb::WorkerMessage TestSwarm::ConnectOf(WorkerId id) const {
   connect.set_keeps_state(worker.keeps_state);
   connect.set_runs_groups(worker.runs_groups);
   connect.set_worker_id(worker.device_id);
+  for (const DType dtype : worker.dtypes) connect.add_dtypes(static_cast<uint32_t>(dtype));
   connect.set_datagram_addresses(wire::PackAddresses(worker.datagram_addresses));
   for (const uint32_t layer : worker.cached_layers) connect.add_cached_layers(layer);
   const Seen& seen = seen_.at(id);

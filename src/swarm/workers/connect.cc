@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 
 #include "base/secret.h"
 #include "swarm/workers/device.h"
@@ -19,6 +20,7 @@ constexpr size_t kNameBytes = 64, kDeviceBytes = 200, kDeviceIdBytes = 64, kToke
 constexpr uint64_t kMaxMemoryBytes = 1ull << 50;
 constexpr double kMaxRate = 1e12;
 constexpr uint32_t kMaxTokenBatch = 64;
+constexpr int kMaxDTypes = 64;
 
 Error Broken(std::string message) {
   return Error(ErrorCode::kInvalidData, std::move(message));
@@ -110,14 +112,21 @@ std::string PrintableText(std::string_view text, size_t byte_limit) {
   return out;
 }
 
+bool RunsDTypes(const Offer& offer, const ModelInfo& model) {
+  return std::ranges::all_of(model.dtypes, [&](DType dtype) {
+    return std::ranges::find(offer.dtypes, dtype) != offer.dtypes.end();
+  });
+}
+
 bool CanCompute(const Offer& offer, const ModelInfo& model) {
   return (offer.needs_onnx ? model.has_onnx : model.lowered) &&
-         (offer.keeps_state || !model.is_recurrent()) &&
+         (offer.keeps_state || !model.is_recurrent()) && RunsDTypes(offer, model) &&
          (offer.runs_groups || !model.is_in_groups());
 }
 
 bool CanHoldExperts(const Offer& offer, const ModelInfo& model) {
-  return offer.takes_experts && (offer.runs_groups || !model.is_in_groups());
+  return offer.takes_experts && RunsDTypes(offer, model) &&
+         (offer.runs_groups || !model.is_in_groups());
 }
 
 wire::pb::Init MakeInit(const CoreOptions& options) {
@@ -164,6 +173,13 @@ Result<Offer> CheckConnect(const wire::pb::Connect& connect, const CoreOptions& 
   offer.can_be_hub = connect.can_be_hub();
   offer.runs_groups = connect.runs_groups();
   offer.datagrams = connect.datagrams();
+  if (connect.dtypes_size() > kMaxDTypes)
+    return Broken("Connect lists " + std::to_string(connect.dtypes_size()) +
+                  " dtypes, expected at most " + std::to_string(kMaxDTypes) + ".");
+  // Those that are not known here are of no use.
+  for (const uint32_t dtype : connect.dtypes())
+    if (dtype <= std::numeric_limits<uint8_t>::max())
+      offer.dtypes.push_back(DType{static_cast<uint8_t>(dtype)});
   ASSIGN_OR_RETURN(offer.datagram_addresses,
                    wire::UnpackAddresses(AsBytes(connect.datagram_addresses())));
   offer.memory_bytes = connect.memory_bytes();

@@ -31,10 +31,13 @@ struct Offer {
   bool can_be_hub = false;     // can be sent PrepareStage for layers in hub form
   bool runs_groups = false;    // runs layers in neuron groups
   bool datagrams = false;      // can answer hubs in datagrams
+  std::vector<DType> dtypes;   // of weights beside f32, f16, bf16, q8 and q4 that it runs
   std::vector<DatagramAddress> datagram_addresses;  // that it has named as its own
   std::vector<uint32_t> cached_layers;
 };
 
+// Whether it runs every dtype of the model's weights.
+bool RunsDTypes(const Offer& offer, const ModelInfo& model);
 // Whether it can be given layers of this model, and whether it can hold experts of it.
 bool CanCompute(const Offer& offer, const ModelInfo& model);
 bool CanHoldExperts(const Offer& offer, const ModelInfo& model);

@@ -2,9 +2,11 @@
 // package/manifest.h of the C++ side.
 
 export const kProtocolVersion = 5;
-export const kProgramVersion = 1;
+export const kProgramVersion = 2;
 export const kPackageFormat = 2;
-export const kOldestPackageFormat = 1; // that is read, too
+// The oldest that are read. A server names the version that its model needs.
+export const kOldestProgramVersion = 1;
+export const kOldestPackageFormat = 1;
 
 // First byte of a WebSocket message that holds a control message; data frames begin with 'W'.
 export const kControlByte = 0x01;

@@ -5,7 +5,7 @@ import { fromBinary } from "@bufbuild/protobuf";
 import { ProgramSchema } from "../../gen/program_pb.ts";
 import type * as Pb from "../../gen/program_pb.ts";
 import { EngineError } from "../base/error.ts";
-import { kProgramVersion } from "./ir.ts";
+import { kOldestProgramVersion, kProgramVersion } from "./ir.ts";
 import type { Op, Part, Program, Rope, View, Weight, WeightView } from "./ir.ts";
 import { validate } from "./validate.ts";
 
@@ -16,11 +16,11 @@ export function decodeProgram(bytes: Uint8Array): Program {
   } catch {
     throw new EngineError("invalid_data", "The program is not valid protobuf.");
   }
-  if (message.version !== kProgramVersion) {
+  if (message.version < kOldestProgramVersion || message.version > kProgramVersion) {
     throw new EngineError(
       "unsupported",
-      `The program has version ${message.version}, this worker reads version ` +
-        `${kProgramVersion}: reload the page, update weft on this device, or convert the model ` +
+      `The program has version ${message.version}, this worker reads versions ` +
+        `${kOldestProgramVersion} to ${kProgramVersion}: reload the page, update weft on this device, or convert the model ` +
         `again.`,
     );
   }

@@ -1,9 +1,11 @@
 // The program of one layer as plain data: the same names and meanings as src/program/ir.h, where
 // shapes and aliasing are described. Made by decode.ts, checked by validate.ts.
-export const kProgramVersion = 1;
+// Versions from kOldestProgramVersion on are read; 2 has the dtype q4s.
+export const kProgramVersion = 2;
+export const kOldestProgramVersion = 1;
 
 // The numbers of tensor/dtype.h, as far as weights have them.
-export const DType = { f32: 0, f16: 1, bf16: 2, q8: 16, q4: 17 } as const;
+export const DType = { f32: 0, f16: 1, bf16: 2, q8: 16, q4: 17, q4s: 18 } as const;
 export const kBlockValues = 32;
 
 export function isBlockFormat(dtype: number): boolean {

@@ -59,7 +59,7 @@ describe("decodeProgram", () => {
   });
 
   const refusals: [string, (program: PbProgram) => void, string][] = [
-    ["another version", (p) => void (p.version = 2), "version 2, this worker reads version 1"],
+    ["another version", (p) => void (p.version = 3), "version 3, this worker reads versions 1 to 2"],
     ["no operations", (p) => void (p.ops = []), "no operations"],
     ["an unknown operation", (p) => {
       p.ops[0]!.kind = { case: undefined };
@@ -75,6 +75,7 @@ describe("decodeProgram", () => {
       p.weights[1]!.data[0]!.byteCount = 5n;
     }, "hold 5 bytes"],
     ["a part that is empty", (p) => void (p.weights[1]!.data[0]!.byteCount = 0n), "expected 1 to"],
+    ["a form that it does not run", (p) => void (p.weights[1]!.dtype = 18), "of the form q4s"],
     ["a dtype that is none", (p) => void (p.weights[1]!.dtype = 9), "dtype"],
     ["a digest of another length", (p) => {
       p.weights[1]!.data[0]!.digest = new Uint8Array(31);

@@ -46,6 +46,12 @@ export function checkWeight(weight: Weight): void {
       `The dtype of ${what} is ${weight.dtype}; expected f32, f16, bf16, q8 or q4.`,
     );
   }
+  if (weight.dtype === DType.q4s) {
+    throw new EngineError(
+      "unsupported",
+      `${what} is of the form q4s, which this engine does not run: it is for native workers.`,
+    );
+  }
   const isBlock = isBlockFormat(weight.dtype);
   const { shape } = weight;
   const fits = shape.length >= (isBlock ? 2 : 1) && shape.length <= 3;

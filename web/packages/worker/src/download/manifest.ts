@@ -140,8 +140,10 @@ export function parseManifest(bytes: Uint8Array): Manifest {
     );
   }
   const embeds = json["embedding"] !== undefined;
-  if (embeds !== (format === kPackageFormat)) {
-    throw invalid(`it has format ${format} ${embeds ? "and" : "without"} 'embedding'.`);
+  const isNew = embeds || json["quantisation"] === "q4s";
+  if (isNew !== (format === kPackageFormat)) {
+    const what = isNew && !embeds ? "weights of q4s" : "'embedding'";
+    throw invalid(`it has format ${format} ${isNew ? "and" : "without"} ${what}.`);
   }
   const boundaryDtype = dtypeFromName(text(json["boundary_dtype"], "boundary_dtype"));
   if (

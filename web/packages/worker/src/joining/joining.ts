@@ -1,7 +1,7 @@
 // What happens from Init to Connect: whether both sides speak the same versions, the manifest, the
 // speed of the link, and what this device offers. Has no socket and no queue.
 import { EngineError } from "@weft/engine";
-import { kProgramVersion, kProtocolVersion } from "@weft/wire";
+import { kProtocolVersion } from "@weft/wire";
 import type { Init } from "@weft/wire";
 
 import type { Manifest } from "../download/manifest.ts";
@@ -80,8 +80,8 @@ function connectMessage(
     case: "connect",
     value: {
       protocolVersion: kProtocolVersion,
-      programVersion: kProgramVersion,
-      packageFormat: init.packageFormat, // that of its package
+      programVersion: init.programVersion,
+      packageFormat: init.packageFormat,
       kind: offer.kind,
       engine: offer.engineName,
       name: offer.name,

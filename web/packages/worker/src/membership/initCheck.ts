@@ -1,6 +1,6 @@
 // What an Init must say before anything else is done about it.
 import {
-  kOldestPackageFormat, kPackageFormat, kProgramVersion, kProtocolVersion,
+  kOldestPackageFormat, kOldestProgramVersion, kPackageFormat, kProgramVersion, kProtocolVersion,
 } from "@weft/wire";
 import type { Init } from "@weft/wire";
 
@@ -8,18 +8,15 @@ import type { Ending } from "./events.ts";
 
 const kDigestBytes = 32;
 
-// Null when both sides speak the same versions, and the package has a name.
+// Null when this side reads the server's versions, and the package has a name.
 export function problemOf(init: Init): Ending | null {
-  const { packageFormat } = init;
-  // Older packages are read, too.
-  const reads = packageFormat >= kOldestPackageFormat && packageFormat <= kPackageFormat;
-  const pairs: [string, number, number][] = [
-    ["protocol", init.protocolVersion, kProtocolVersion],
-    ["program", init.programVersion, kProgramVersion],
-    ["package format", packageFormat, reads ? packageFormat : kPackageFormat],
+  const versions: [string, number, number, number][] = [
+    ["protocol", init.protocolVersion, kProtocolVersion, kProtocolVersion],
+    ["program", init.programVersion, kOldestProgramVersion, kProgramVersion],
+    ["package format", init.packageFormat, kOldestPackageFormat, kPackageFormat],
   ];
-  for (const [what, theirs, ours] of pairs) {
-    if (theirs === ours) continue;
+  for (const [what, theirs, oldest, ours] of versions) {
+    if (theirs >= oldest && theirs <= ours) continue;
     const message =
       `The server speaks ${what} version ${theirs}, this worker version ${ours}: ` +
       "reload the page, or update weft on " +
