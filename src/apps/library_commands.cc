@@ -1,5 +1,6 @@
 // `weft pull`, `list`, `show` and `rm`: models of a hub, and the library of packages.
 #include <boost/json.hpp>
+#include <cstdio>
 #include <cstdlib>
 #include <ctime>
 #include <iostream>
@@ -8,6 +9,7 @@
 #include "apps/pull_model.h"
 #include "apps/text_columns.h"
 #include "base/bytes.h"
+#include "convert/weights/weight_errors.h"
 #include "hub/hub_cache.h"
 #include "hub/hub_settings.h"
 #include "hub/library.h"
@@ -182,8 +184,35 @@ int List(bool as_json) {
   return 0;
 }
 
+// How far each matrix is from the checkpoint's.
+Status ShowErrors(const fs::path& folder, const fs::path& checkpoint, bool as_json) {
+  ASSIGN_OR_RETURN(const package::Package package, package::Package::Open(folder));
+  ASSIGN_OR_RETURN(const convert::WeightErrors errors,
+                   convert::CompareWeights(package, checkpoint));
+  if (as_json) {
+    json::array array;
+    for (const convert::WeightError& matrix : errors.matrices)
+      array.push_back({{"name", matrix.name},
+                       {"dtype", json::value(DTypeName(matrix.dtype))},
+                       {"relative_rms", matrix.relative_rms}});
+    std::cout << json::serialize(array) << "\n";
+    return OkStatus();
+  }
+  std::vector<std::vector<std::string>> rows = {{"MATRIX", "FORM", "ERROR"}};
+  for (const convert::WeightError& matrix : errors.matrices) {
+    char percent[32];
+    std::snprintf(percent, sizeof(percent), "%.3f%%", 100 * matrix.relative_rms);
+    rows.push_back({matrix.name, std::string(DTypeName(matrix.dtype)), percent});
+  }
+  PrintColumns(rows);
+  if (errors.left_out > 0)
+    std::cout << "Not compared: " << errors.left_out << " matrices of experts.\n";
+  return OkStatus();
+}
+
 struct ShowOptions {
   std::string name;
+  std::string errors;  // a checkpoint
   bool as_json = false;
   bool layers = false;
 };
@@ -192,6 +221,7 @@ Status Show(const ShowOptions& options) {
   ASSIGN_OR_RETURN(const fs::path folder,
                    hub::FindPackage(hub::LibraryFolder(std::getenv), options.name));
   if (options.layers) return ShowLayers(folder, options.as_json);
+  if (!options.errors.empty()) return ShowErrors(folder, options.errors, options.as_json);
   ASSIGN_OR_RETURN(const hub::LibraryEntry entry, hub::ReadEntry(folder));
   if (options.as_json) {
     std::cout << json::serialize(EntryJson(entry)) << "\n";
@@ -217,7 +247,8 @@ Status Show(const ShowOptions& options) {
       {"keys, values", HumanBytes(kv_bytes) + " per token of a conversation"},
       {"memory", HumanBytes(memory_bytes) + " on all devices together, for a conversation of " +
                      std::to_string(context) + " tokens"},
-      {"runs on", !manifest.lowered   ? "browsers with onnxruntime-web only"
+      {"runs on", !manifest.lowered ? "browsers with onnxruntime-web only"
+                  : package::IsNewQuantisation(manifest.quantisation) ? "native workers"
                   : manifest.has_onnx ? "native workers and browsers"
                                       : "native workers and browsers with WebGPU"},
       {"on disk", HumanBytes(entry.byte_count) + " in " + entry.folder.string()},
@@ -360,6 +391,9 @@ void AddLibraryCommands(CLI::App& app, int* exit_code) {
   show->add_option("package", shown->name, "A name in the library, or a package's folder")
       ->required();
   show->add_flag("--layers", shown->layers, "Show what every layer does and needs");
+  show->add_option("--errors", shown->errors,
+                   "Show how far each matrix is from that of the checkpoint at this path, as the "
+                   "root mean square of the differences by that of the values");
   show->add_flag("--json", shown->as_json, "Print JSON");
   show->callback([shown, exit_code] { *exit_code = ReportStatus(Show(*shown)); });
 

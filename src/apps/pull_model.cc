@@ -87,6 +87,7 @@ Result<hub::PulledModel> Download(const hub::HubSettings& settings,
 // A package of q4 is about a third of a 16-bit checkpoint, one of f32 twice as large.
 uint64_t ExpectedBytes(const hub::PulledModel& pulled) {
   const double factor = pulled.quantisation == "q4"    ? 0.35
+                        : pulled.quantisation == "q4s" ? 0.35
                         : pulled.quantisation == "q8"  ? 0.6
                         : pulled.quantisation == "f32" ? 2.0
                                                        : 1.0;

@@ -52,7 +52,9 @@ DType TargetDType(const WeightSpec& weight, const TensorMap& tensors,
   if (weight.role == WeightRole::kRouter) return DType::kF16;
   // Lookups in a quantised table want whole blocks.
   if (weight.shape[1] % kBlockValues != 0) return DType::kF16;
-  return weight.role == WeightRole::kTable ? *quantisation : DType::kQ8;
+  // Tables are read row by row: the products that q4s is made for do not happen.
+  const DType table = *quantisation == DType::kQ4S ? DType::kQ4 : *quantisation;
+  return weight.role == WeightRole::kTable ? table : DType::kQ8;
 }
 
 // The experts of a layer are stacked, so they have one dtype; onnxruntime's quantised ones want
@@ -79,6 +81,12 @@ std::string QuantisationName(const std::optional<DType>& quantisation,
     if (weight.shape.size() > 1) dtypes.insert(weight.dtype);
   }
   return dtypes.size() == 1 ? std::string(DTypeName(*dtypes.begin())) : "mixed";
+}
+
+// Whether there is a form that onnxruntime has no operator for.
+bool HasOwnForms(const StoredWeights& weights) {
+  return std::ranges::any_of(weights,
+                             [](const auto& entry) { return entry.second.dtype == DType::kQ4S; });
 }
 
 class Converter {
@@ -118,7 +126,7 @@ class Converter {
     const std::string quantisation = QuantisationName(options_.quantisation, store.weights());
     ASSIGN_OR_RETURN(DescribedLayers described,
                      Describe(built, package::KvDType(quantisation), &store));
-    if (!described.lowered && HasOwnOperators(config_)) {
+    if (!described.lowered && (HasOwnOperators(config_) || HasOwnForms(store.weights()))) {
       return Error(ErrorCode::kUnsupported, described.why_not_lowered);
     }
     store.RemoveLeftovers();
@@ -286,7 +294,7 @@ class Converter {
           std::min(config_.context_length, embedding_->token_limit.value_or(UINT32_MAX));
     }
     manifest.lowered = described.lowered;
-    manifest.has_onnx = !HasOwnOperators(config_);
+    manifest.has_onnx = !HasOwnOperators(config_) && !HasOwnForms(store.weights());
     manifest.layers = described.layers;
     manifest.keep_together = config_.KeptTogether();
     manifest.blobs = store.blobs();

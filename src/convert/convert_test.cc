@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "convert/source/checkpoint_testing.h"
+#include "convert/weights/weight_errors.h"
 #include "onnx/load.h"
 #include "package/package.h"
 #include "program/codec.h"
@@ -56,11 +57,11 @@ std::vector<float> WeightValues(const package::Package& package, const program::
     return values;
   }
   const std::vector<uint8_t> scale = ReadParts(package, weight.scale);
-  const auto blocks = static_cast<size_t>(BlockCount(static_cast<int64_t>(columns)));
+  const auto words = static_cast<size_t>(ScaleWords(weight.dtype, static_cast<int64_t>(columns)));
   const size_t row_bytes = data.size() / rows;
   for (size_t row = 0; row < rows; ++row) {
-    std::vector<uint16_t> scales(blocks);
-    std::memcpy(scales.data(), scale.data() + row * blocks * 2, blocks * 2);
+    std::vector<uint16_t> scales(words);
+    std::memcpy(scales.data(), scale.data() + row * words * 2, words * 2);
     DequantizeRow(weight.dtype, ByteSpan(data).subspan(row * row_bytes, row_bytes), scales, {},
                   std::span(values).subspan(row * columns, columns));
   }
@@ -162,7 +163,7 @@ TEST_F(ConvertTest, LowersALayerToTheOperationsOfTheArchitecture) {
 
 TEST_F(ConvertTest, QuantisesWithinHalfAStep) {
   const testing::FloatTensors tensors = testing::TinyQwen3();
-  for (const DType dtype : {DType::kF16, DType::kQ8, DType::kQ4}) {
+  for (const DType dtype : {DType::kF16, DType::kQ8, DType::kQ4, DType::kQ4S}) {
     options_.quantisation = dtype;
     options_.force = true;
     const auto report = Convert(options_);
@@ -186,8 +187,24 @@ TEST_F(ConvertTest, QuantisesWithinHalfAStep) {
     }
     EXPECT_LE(worst, limit);
     EXPECT_GT(worst, 0);
-    const DType table = dtype == DType::kQ4 ? DType::kQ8 : dtype;
-    EXPECT_EQ(LayerProgram(package, 0).weights[0].dtype, table);
+    const auto errors = CompareWeights(package, source());
+    ASSERT_TRUE(errors.ok()) << errors.error().ToString();
+    const auto of_matrix = std::ranges::find(errors->matrices, matrix->name, &WeightError::name);
+    ASSERT_NE(of_matrix, errors->matrices.end());
+    EXPECT_EQ(of_matrix->dtype, dtype);
+    double differences = 0, squares = 0;
+    for (size_t i = 0; i < values.size(); ++i) {
+      differences += std::pow(double{values[i]} - double{expected[i]}, 2);
+      squares += std::pow(double{expected[i]}, 2);
+    }
+    EXPECT_NEAR(of_matrix->relative_rms, std::sqrt(differences / squares), 1e-9);
+    const bool four_bits = dtype == DType::kQ4 || dtype == DType::kQ4S;
+    EXPECT_EQ(LayerProgram(package, 0).weights[0].dtype, four_bits ? DType::kQ8 : dtype);
+    // What older readers know has the form that they know.
+    EXPECT_EQ(package.manifest.format(), dtype == DType::kQ4S ? 2u : 1u);
+    EXPECT_EQ(package.manifest.has_onnx, dtype != DType::kQ4S);
+    EXPECT_EQ(program::VersionOf(layer), dtype == DType::kQ4S ? 2u : 1u);
+    EXPECT_EQ(program::VersionOf(LayerProgram(package, 0)), 1u);
   }
 }
 

@@ -261,7 +261,7 @@ TEST_F(ExpertsTest, TakesOverFinishedExperts) {
 }
 
 TEST_F(ExpertsTest, QuantisedExpertsKeepTheirScalesBesideThem) {
-  for (const DType dtype : {DType::kF16, DType::kQ8, DType::kQ4}) {
+  for (const DType dtype : {DType::kF16, DType::kQ8, DType::kQ4, DType::kQ4S}) {
     const auto report = Convert(Separate(), Config(), dtype);
     ASSERT_TRUE(report.ok()) << report.error().ToString();
     EXPECT_TRUE(report->lowered) << report->why_not_lowered;

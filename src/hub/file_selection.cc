@@ -24,7 +24,7 @@ std::string Lower(std::string text) {
 }
 
 bool IsOurForm(const std::string& form) {
-  return form == "f32" || form == "f16" || form == "q8" || form == "q4";
+  return form == "f32" || form == "f16" || form == "q8" || form == "q4" || form == "q4s";
 }
 
 bool Has(const std::vector<std::string>& names, std::string_view name) {

@@ -1,4 +1,4 @@
-// Rows of activations as whole numbers, and the product rule of q4s (docs/decisions/0025):
+// Rows of activations as whole numbers, and the product rule of q4s (docs/decisions/0026):
 //   e = exponent of the largest magnitude of the row in a superblock of 256 columns, as biased in
 //       f32's bits, kept within 40..254
 //   x = row * 2^(141 - e) * 32639/32768, rounded to the nearest, ties to even:  |x| <= 32,639

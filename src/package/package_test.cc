@@ -237,6 +237,16 @@ TEST(Manifest, RefusesAnotherFormatWithBothNumbers) {
   EXPECT_THAT(older.error().message(), HasSubstr("weft convert"));
 }
 
+TEST(Manifest, WeightsOfQ4sHaveANewerFormat) {
+  Manifest manifest = Sample().manifest;
+  manifest.quantisation = "q4s";
+  const std::string text = ToJson(manifest);
+  EXPECT_THAT(text, HasSubstr("\"format\": 2"));
+  ASSERT_TRUE(ParseManifest(AsBytes(text)).ok());
+  const auto old = ParseManifest(AsBytes(Replaced(text, "\"format\": 2", "\"format\": 1")));
+  EXPECT_THAT(old.error().message(), HasSubstr("format 1 and weights of q4s, which have format 2"));
+}
+
 Embedding SomeEmbedding() {
   Embedding embedding;
   embedding.pooling = Pooling::kLast;

@@ -200,15 +200,19 @@ class ExpertBuilder {
 
   std::string Scales(const std::string& matrix) {
     const std::string node = node_ + "/experts/" + matrix + "_scale";
-    uint64_t blocks = 0;
+    const DType dtype = nodes_.Weight(Name(0, matrix + ".weight")).dtype;
+    const bool records = dtype == DType::kQ4S;
+    uint64_t scales = 0;  // of a row; bytes of records
     const std::string stacked = Stack(node, matrix + ".weight_scale", [&](uint32_t expert) {
       const std::string name = Name(expert, matrix + ".weight");
       const StoredWeight& weight = nodes_.Weight(name);
-      blocks = weight.shape[1] / kBlockValues;
-      return nodes_.External(name + "_scale", ElementType::kFloat16,
-                             Dims({1, weight.shape[0], blocks}), weight.scale);
+      const auto columns = static_cast<int64_t>(weight.shape[1]);
+      scales = records ? RecordBytes(columns) : static_cast<uint64_t>(columns / kBlockValues);
+      return nodes_.External(name + "_scale", records ? ElementType::kUint8 : ElementType::kFloat16,
+                             Dims({1, weight.shape[0], scales}), weight.scale);
     });
-    return Finish(matrix, node, nodes_.ToFloat(node + "/Cast", stacked), blocks);
+    const std::string all = records ? stacked : nodes_.ToFloat(node + "/Cast", stacked);
+    return Finish(matrix, node, all, scales);
   }
 
   std::string Bias(const std::string& matrix) {

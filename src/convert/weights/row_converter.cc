@@ -28,6 +28,8 @@ float Limit(DType to) {
       return 65504.0f * 127;
     case DType::kQ4:
       return 65504.0f * 6;  // the smallest divisor that the scale search tries
+    case DType::kQ4S:
+      return 65504.0f * 90;  // 6 times the largest multiplier
     default:
       return std::numeric_limits<float>::max();
   }
@@ -183,7 +185,7 @@ uint64_t RowDataBytes(DType dtype, uint64_t columns) {
 
 uint64_t RowScaleBytes(DType dtype, uint64_t columns) {
   if (!IsBlockFormat(dtype)) return 0;
-  return 2 * static_cast<uint64_t>(BlockCount(static_cast<int64_t>(columns)));
+  return 2 * static_cast<uint64_t>(ScaleWords(dtype, static_cast<int64_t>(columns)));
 }
 
 uint64_t RowZeroBytes(uint64_t columns) {

@@ -182,15 +182,17 @@ class ExpertsLowering {
     const int64_t bits = node_.Int("expert_weight_bits", 4);
     ASSIGN_OR_RETURN(const Stack scale, StackAt(context_, node_, scale_slot, interleaved));
     const int64_t columns = data.dims[1] * 8 / std::max<int64_t>(bits, 1);
+    const bool records = bits == 4 && scale.type == ElementType::kUint8;  // of q4s
+    const int64_t scales = records ? 2 * ScaleWords(DType::kQ4S, columns) : columns / kBlockValues;
     const bool fits = (bits == 4 || bits == 8) && node_.Int("block_size", 0) == kBlockValues &&
                       data.type == ElementType::kUint8 && columns % kBlockValues == 0 &&
-                      scale.type == ElementType::kFloat16 &&
+                      (records || scale.type == ElementType::kFloat16) &&
                       scale.initializers.size() == data.initializers.size() &&
-                      scale.dims == std::vector<int64_t>{data.dims[0], columns / kBlockValues};
+                      scale.dims == std::vector<int64_t>{data.dims[0], scales};
     if (!fits) {
       return Refuse(node_, "has experts that are not 4 or 8 bits in blocks of 32 with f16 scales");
     }
-    weight.dtype = bits == 4 ? DType::kQ4 : DType::kQ8;
+    weight.dtype = records ? DType::kQ4S : bits == 4 ? DType::kQ4 : DType::kQ8;
     weight.shape.push_back(static_cast<uint64_t>(columns));
     ASSIGN_OR_RETURN(weight.scale, PartsOf(context_, node_, scale));
     return context_.AddWeight(std::move(weight));

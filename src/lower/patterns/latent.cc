@@ -1,6 +1,7 @@
 // Multi-head latent attention in weft's own operators (convert/graph/latent_nodes.h). The small
 // matrix of each head is a product of its own over views of the heads' columns, for which engines
 // need nothing new.
+#include "lower/patterns/block_forms.h"
 #include "lower/patterns/rules.h"
 #include "lower/refuse.h"
 
@@ -36,10 +37,10 @@ Result<WeightId> MatrixAt(LoweringContext& context, const Node& node, size_t slo
   const std::string scale_name = context.ThroughCasts(node.Input(slot + 1));
   const Tensor* scale = context.graph().FindInitializer(scale_name);
   const int64_t blocks = BlockCount(column_count);
-  for (const DType dtype : {DType::kQ8, DType::kQ4}) {
+  for (const DType dtype : {DType::kQ8, DType::kQ4, DType::kQ4S}) {
     const std::vector<int64_t> dims = {row_count, blocks, BlockDataBytes(dtype)};
-    if (data->type != ElementType::kUint8 || data->dims != dims || scale == nullptr ||
-        scale->type != ElementType::kFloat16 || scale->element_count() != row_count * blocks) {
+    if (data->type != ElementType::kUint8 || data->dims != dims ||
+        !AreScales(scale, dtype, row_count, column_count)) {
       continue;
     }
     ASSIGN_OR_RETURN(const Part scale_part, PartOf(node, scale_name, *scale));

@@ -1,5 +1,6 @@
 // Products with weights: plain matrices that checkpoints store as [N, K] and graphs read through a
 // Transpose, and the block formats of MatMulNBits. A bias added afterwards joins the product.
+#include "lower/patterns/block_forms.h"
 #include "lower/patterns/rules.h"
 #include "lower/refuse.h"
 
@@ -66,21 +67,20 @@ Result<WeightId> BlockMatrix(LoweringContext& context, const Node& node) {
                   std::to_string(kBlockValues));
   }
   if (node.HasInput(4)) return refuse("reorders its rows by group indices");
-  const DType dtype = bits == 4 ? DType::kQ4 : DType::kQ8;
   const std::string name(node.Input(1));
   const Tensor* data = context.graph().FindInitializer(name);
   const std::string scale_name = context.ThroughCasts(node.Input(2));
   const Tensor* scale = context.graph().FindInitializer(scale_name);
+  const DType dtype = FormOf(bits, scale);
   const int64_t blocks = BlockCount(columns);
   if (data == nullptr || data->type != ElementType::kUint8 ||
       data->dims != std::vector<int64_t>{rows, blocks, BlockDataBytes(dtype)}) {
     return refuse("has a weight that is not u8 [" + std::to_string(rows) + ", " +
                   std::to_string(blocks) + ", " + std::to_string(BlockDataBytes(dtype)) + "]");
   }
-  if (scale == nullptr || scale->type != ElementType::kFloat16 ||
-      scale->element_count() != rows * blocks) {
+  if (!AreScales(scale, dtype, rows, columns)) {
     return refuse("has scales that are not f16 [" + std::to_string(rows) + ", " +
-                  std::to_string(blocks) + "]");
+                  std::to_string(blocks) + "] nor records of q4s");
   }
   Weight weight{name, dtype, {static_cast<uint64_t>(rows), static_cast<uint64_t>(columns)},
                 {},   {},    {}};
