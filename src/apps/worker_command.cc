@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <iostream>
 #include <thread>
 
 #include "apps/commands.h"
@@ -13,6 +14,7 @@
 #include "apps/secret_file.h"
 #include "apps/worker_id.h"
 #include "base/secret.h"
+#include "kernels/q4s_matmul.h"
 #include "net/udp_socket.h"
 
 namespace weft::apps {
@@ -26,6 +28,7 @@ struct WorkerCommandOptions {
   std::string fingerprint;
   std::string cache;
   bool insecure = false;
+  bool list_kernels = false;
   bool gpu = false, list = false, allow_software = false, run_here = false;  // of --gpu
   std::string adapter;                                                       // of --gpu, too
   uint32_t threads = std::max(1u, std::thread::hardware_concurrency());
@@ -120,6 +123,18 @@ std::string HostName() {
   return gethostname(name, sizeof(name) - 1) == 0 ? name : "native worker";
 }
 
+// The kernels of q4s, the best first.
+void ListKernels() {
+  for (const kernels::Q4sKernel& kernel : kernels::Q4sKernels()) {
+    const bool is_used = &kernel == &kernels::BestQ4sKernel();
+    std::cout << kernel.name
+              << (is_used              ? " (used)"
+                  : kernel.runs_here() ? ""
+                                       : " (this processor lacks it)")
+              << "\n";
+  }
+}
+
 void AddGpuOptions(CLI::App& command, WorkerCommandOptions& options, CLI::Option* threads) {
   CLI::Option* gpu =
       command
@@ -158,6 +173,8 @@ void AddWorkerCommand(CLI::App& app, int* exit_code) {
   CLI::Option* threads = command->add_option("--threads", options->threads, "Threads that compute")
                              ->capture_default_str()
                              ->check(CLI::Range(1, 1024));
+  command->add_flag("--list-kernels", options->list_kernels,
+                    "Name the kernels for weights of q4s, and which one this processor uses");
   command->add_option("--name", options->name, "Name shown to the others")->capture_default_str();
   CLI::Option* token =
       command->add_option("--token", options->token,
@@ -176,6 +193,7 @@ void AddWorkerCommand(CLI::App& app, int* exit_code) {
   AddGpuOptions(*command, *options, threads);
   command->callback([options, exit_code] {
     OutliveReaders();
+    if (options->list_kernels) return ListKernels();
     const Status status = RunWorker(*options);
     if (!status.ok()) *exit_code = ReportStatus(status);
   });

@@ -1,7 +1,6 @@
 #include "kernels/q4s_matmul.h"
 
 #include <algorithm>
-#include <atomic>
 #include <vector>
 
 #include "kernels/q4s_x86.h"
@@ -36,8 +35,6 @@ constexpr Q4sKernel kKernels[] = {
     {"scalar", Everywhere, PrepareQ4sRow, RunScalar},
 };
 
-std::atomic<const Q4sKernel*> chosen = nullptr;
-
 }  // namespace
 
 std::span<const Q4sKernel> Q4sKernels() {
@@ -45,24 +42,8 @@ std::span<const Q4sKernel> Q4sKernels() {
 }
 
 const Q4sKernel& BestQ4sKernel() {
-  if (const Q4sKernel* kernel = chosen.load(std::memory_order_relaxed)) return *kernel;
   static const Q4sKernel& best = *std::ranges::find_if(kKernels, &Q4sKernel::runs_here);
   return best;
-}
-
-void UseQ4sKernel(const Q4sKernel* kernel) {
-  chosen.store(kernel, std::memory_order_relaxed);
-}
-
-void StorePanel(const Q4sProduct& product, size_t panel, size_t row, const float* y) {
-  const size_t at = panel * kPanelOutputs;
-  const size_t first = product.weight.first_row, end = first + product.weight.rows;
-  float* out = product.out + row * product.out_stride;
-  for (size_t o = 0; o < kPanelOutputs; ++o) {
-    if (at + o < first || at + o >= end) continue;
-    const size_t n = at + o - first;
-    out[n] = product.bias == nullptr ? y[o] : y[o] + product.bias[n];
-  }
 }
 
 }  // namespace weft::kernels

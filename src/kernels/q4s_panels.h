@@ -4,8 +4,9 @@
 //   u8  [blocks * 4][16][4]  byte k of output o in group t: columns 8 t + k (low nibble) and
 //                            8 t + 4 + k (high nibble), so that one 32-bit lane is one output
 //   f16 [16]                 S of each output
-//   u16 [16]                 signs: bit o of word i is set where output o's multiplier i is negative
-//   u32 [2][16]              magnitudes of multipliers 0 to 7, then 8 to 15, the lowest nibble first
+//   u16 [16]                 signs: bit o of word i is set where multiplier i of output o is
+//                            negative
+//   u32 [2][16]              magnitudes of multipliers 0 to 7, then 8 to 15, lowest nibble first
 // 140 bytes an output and superblock, as stored. Outputs that the weight has not are all 0, with
 // multipliers of 1. Panels begin at multiples of 64 bytes.
 #pragma once
@@ -15,7 +16,7 @@
 #include <span>
 
 #include "base/result.h"
-#include "kernels/view.h"
+#include "kernels/matrix.h"
 
 namespace weft::kernels {
 

@@ -1,5 +1,5 @@
-// Every kernel of q4s against the scalar rule, bit for bit: shapes, views, extremes, values that are
-// not finite; and the rule against the product in double precision.
+// Every kernel of q4s against the scalar rule, bit for bit: shapes, views, extremes, values that
+// are not finite; and the rule against the product in double precision.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -67,8 +67,8 @@ std::vector<float> Rows(uint64_t seed, size_t rows, size_t columns) {
 
 std::vector<float> Multiply(void (*run)(std::span<const MatMulArgs>, Workspace&),
                             const Matrix& weight, const std::vector<float>& in, size_t rows,
-                            std::span<const float> bias, size_t threads = 1) {
-  Workspace workspace(threads);
+                            std::span<const float> bias) {
+  Workspace workspace(2);
   std::vector<float> out(rows * weight.rows, NAN);
   const MatMulArgs call = {{in.data(), rows, weight.columns, weight.columns},
                            weight,
@@ -78,22 +78,42 @@ std::vector<float> Multiply(void (*run)(std::span<const MatMulArgs>, Workspace&)
   return out;
 }
 
+// The same by one kernel, in tasks of up to three panels.
+std::vector<float> MultiplyBy(const Q4sKernel& kernel, const Matrix& panels,
+                              const std::vector<float>& in, size_t rows,
+                              std::span<const float> bias) {
+  const size_t superblocks = (panels.columns + 255) / 256;
+  std::vector<Q4sInput> prepared(rows * superblocks);
+  for (size_t r = 0; r < rows; ++r)
+    kernel.prepare(std::span(in).subspan(r * panels.columns, panels.columns),
+                   &prepared[r * superblocks]);
+  std::vector<float> out(rows * panels.rows, NAN);
+  const Q4sProduct product = {
+      prepared.data(), rows, panels, bias.empty() ? nullptr : bias.data(), out.data(), panels.rows};
+  for (size_t first = product.first_panel(); first < product.end_panel(); first += 3)
+    kernel.run(product, first, std::min(first + 3, product.end_panel()));
+  return out;
+}
+
 class Q4sKernels : public testing::TestWithParam<size_t> {
  protected:
   void SetUp() override {
-    const Q4sKernel& kernel = weft::kernels::Q4sKernels()[GetParam()];
-    if (!kernel.runs_here()) GTEST_SKIP() << "this processor has no " << kernel.name;
-    UseQ4sKernel(&kernel);
+    if (!kernel_.runs_here()) GTEST_SKIP() << "this processor has no " << kernel_.name;
   }
-  void TearDown() override { UseQ4sKernel(nullptr); }
 
-  static void ExpectTheRule(const Weight& weight, const std::vector<float>& in, size_t rows,
-                            std::span<const float> bias = {}, size_t threads = 1) {
+  std::vector<float> Multiplied(const Matrix& panels, const std::vector<float>& in,
+                                size_t rows) const {
+    return MultiplyBy(kernel_, panels, in, rows, {});
+  }
+  void ExpectTheRule(const Weight& weight, const std::vector<float>& in, size_t rows,
+                     std::span<const float> bias = {}) const {
     const auto expected = Multiply(MatMulsReference, weight.stored.matrix(), in, rows, bias);
-    const auto got = Multiply(MatMulsSimd, weight.panels, in, rows, bias, threads);
+    const auto got = MultiplyBy(kernel_, weight.panels, in, rows, bias);
     ASSERT_EQ(BitsOf(got), BitsOf(expected))
         << rows << " rows, " << weight.panels.rows << " x " << weight.panels.columns;
   }
+
+  const Q4sKernel& kernel_ = weft::kernels::Q4sKernels()[GetParam()];
 };
 
 TEST_P(Q4sKernels, HaveTheBitsOfTheRuleOverShapes) {
@@ -103,7 +123,7 @@ TEST_P(Q4sKernels, HaveTheBitsOfTheRuleOverShapes) {
       const std::vector<float> bias = CaseFloats(5, outputs);
       for (const size_t rows : {1u, 2u, 3u, 4u, 7u, 11u}) {
         const auto in = Rows(columns + rows, rows, columns);
-        ExpectTheRule(weight, in, rows, {}, 2);
+        ExpectTheRule(weight, in, rows);
         ExpectTheRule(weight, in, rows, bias);
       }
     }
@@ -113,7 +133,7 @@ TEST_P(Q4sKernels, HaveTheBitsOfTheRuleOverShapes) {
 TEST_P(Q4sKernels, HaveTheBitsOfTheRuleForEveryNumberOfRowsTo64) {
   const Weight weight(67, 600, 3);
   for (size_t rows = 1; rows <= 64; ++rows) ExpectTheRule(weight, Rows(rows, rows, 600), rows);
-  ExpectTheRule(weight, Rows(9, 203, 600), 203, {}, 2);
+  ExpectTheRule(weight, Rows(9, 203, 600), 203);
 }
 
 TEST_P(Q4sKernels, KeepTheirBitsAtTheExtremes) {
@@ -138,7 +158,7 @@ TEST_P(Q4sKernels, KeepTheirBitsAtTheExtremes) {
     }
   }
   std::vector<Q4sInput> prepared(1);
-  BestQ4sKernel().prepare(std::vector<float>(256, largest), prepared.data());
+  kernel_.prepare(std::vector<float>(256, largest), prepared.data());
   EXPECT_EQ(prepared[0].high[7] * 256 + prepared[0].low[7], 32639);
 }
 
@@ -147,9 +167,9 @@ TEST_P(Q4sKernels, GiveNoNumberForARowThatIsNotFiniteAndForThatRowAlone) {
   for (const float bad : {NAN, INFINITY, -INFINITY}) {
     for (const size_t rows : {3u, 20u}) {
       auto in = Rows(4, rows, 300);
-      const auto without = Multiply(MatMulsSimd, weight.panels, in, rows, {});
+      const auto without = Multiplied(weight.panels, in, rows);
       in[300 + 290] = bad;
-      const auto out = Multiply(MatMulsSimd, weight.panels, in, rows, {});
+      const auto out = Multiplied(weight.panels, in, rows);
       for (size_t i = 0; i < out.size(); ++i) {
         if (i / 33 == 1) {
           ASSERT_TRUE(std::isnan(out[i])) << i;
@@ -165,9 +185,9 @@ TEST_P(Q4sKernels, ViewsOfRowsAreThatPartOfTheProduct) {
   const Weight weight(90, 300, 2);
   for (const size_t rows : {1u, 12u}) {
     const auto in = Rows(6, rows, 300);
-    const auto all = Multiply(MatMulsSimd, weight.panels, in, rows, {});
+    const auto all = Multiplied(weight.panels, in, rows);
     for (const auto& [first, count] : {std::pair{0u, 90u}, {16u, 32u}, {5u, 3u}, {15u, 40u}}) {
-      const auto part = Multiply(MatMulsSimd, weight.panels.Sub(first, count), in, rows, {});
+      const auto part = Multiplied(weight.panels.Sub(first, count), in, rows);
       for (size_t r = 0; r < rows; ++r)
         for (size_t n = 0; n < count; ++n)
           ASSERT_EQ(part[r * count + n], all[r * 90 + first + n]) << first << ", " << n;
@@ -185,7 +205,7 @@ TEST_P(Q4sKernels, PrepareRowsAsTheRuleDoes) {
     }
     if (seed % 4 == 2) std::fill(row.begin(), row.end(), 0x1p-140f);
     std::vector<Q4sInput> got((columns + 255) / 256), expected(got.size());
-    BestQ4sKernel().prepare(row, got.data());
+    kernel_.prepare(row, got.data());
     PrepareQ4sRow(row, expected.data());
     for (size_t b = 0; b < got.size(); ++b)
       ASSERT_EQ(std::memcmp(&got[b], &expected[b], offsetof(Q4sInput, scale) + 4), 0) << seed;
@@ -199,6 +219,20 @@ INSTANTIATE_TEST_SUITE_P(All, Q4sKernels,
                            std::erase(name, '-');
                            return name;
                          });
+
+TEST(MatMulOfPanels, IsTheRuleWhateverTheTasks) {
+  const Weight weight(301, 300, 6);
+  const std::vector<float> bias = CaseFloats(5, 301);
+  for (const size_t rows : {1u, 20u}) {
+    const auto in = Rows(rows, rows, 300);
+    for (const auto& [first, count] : {std::pair{0u, 301u}, {7u, 100u}}) {
+      const auto part = std::span(bias).subspan(first, count);
+      EXPECT_EQ(
+          Multiply(MatMulsSimd, weight.panels.Sub(first, count), in, rows, part),
+          Multiply(MatMulsReference, weight.stored.matrix().Sub(first, count), in, rows, part));
+    }
+  }
+}
 
 // 16 bits of a row and whole weights: nothing but the row is rounded, by 2^-15 of its largest.
 TEST(Q4sRule, IsTheProductUpToTheRoundingOfTheRow) {

@@ -23,7 +23,7 @@ bool HasVnni512() {
          __builtin_cpu_supports("avx512vnni");
 }
 
-WEFT_BEGIN_TARGET("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")
+WEFT_BEGIN_TARGET("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c");
 
 namespace {
 
@@ -297,7 +297,7 @@ void RunQ4sVnni512(const Q4sProduct& product, size_t first, size_t end) {
   }
 }
 
-WEFT_END_TARGET
+WEFT_END_TARGET;
 
 }  // namespace weft::kernels
 

@@ -23,7 +23,7 @@ struct WeightErrors {
   size_t left_out = 0;                // matrices of experts, which packages stack
 };
 
-// Compares each matrix of the package with the same one of the checkpoint (convert/open_source.h).
+// Compares each matrix of the package with the same one of the checkpoint, which OpenSource opens.
 // kInvalidArgument when the checkpoint has none of the package's matrices; kUnsupported for models
 // with towers and packages without programs.
 Result<WeightErrors> CompareWeights(const package::Package& package,

@@ -16,12 +16,13 @@ export function decodeProgram(bytes: Uint8Array): Program {
   } catch {
     throw new EngineError("invalid_data", "The program is not valid protobuf.");
   }
-  if (message.version < kOldestProgramVersion || message.version > kProgramVersion) {
+  const { version } = message;
+  if (version < kOldestProgramVersion || version > kProgramVersion) {
     throw new EngineError(
       "unsupported",
-      `The program has version ${message.version}, this worker reads versions ` +
-        `${kOldestProgramVersion} to ${kProgramVersion}: reload the page, update weft on this device, or convert the model ` +
-        `again.`,
+      `The program has version ${version}, this worker reads versions ` +
+        `${kOldestProgramVersion} to ${kProgramVersion}: reload the page, update weft on this ` +
+        `device, or convert the model again.`,
     );
   }
   const program: Program = {

@@ -59,7 +59,7 @@ describe("decodeProgram", () => {
   });
 
   const refusals: [string, (program: PbProgram) => void, string][] = [
-    ["another version", (p) => void (p.version = 3), "version 3, this worker reads versions 1 to 2"],
+    ["another version", (p) => void (p.version = 3), "this worker reads versions 1 to 2"],
     ["no operations", (p) => void (p.ops = []), "no operations"],
     ["an unknown operation", (p) => {
       p.ops[0]!.kind = { case: undefined };

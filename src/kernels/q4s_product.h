@@ -1,0 +1,34 @@
+// A product with panels of q4s, as its kernels (q4s_matmul.h) are given it.
+#pragma once
+
+#include <cstddef>
+
+#include "kernels/q4s_panels.h"
+#include "kernels/q4s_rows.h"
+
+namespace weft::kernels {
+
+// out[r][n] = the product of prepared row r with output n of `weight`, plus bias[n].
+struct Q4sProduct {
+  const Q4sInput* in = nullptr;  // [rows, superblocks]
+  size_t rows = 0;
+  Matrix weight;                // panels
+  const float* bias = nullptr;  // [weight.rows], or null
+  float* out = nullptr;         // [rows, weight.rows]
+  size_t out_stride = 0;        // floats
+
+  size_t superblocks() const { return (weight.columns + 255) / 256; }
+  // Panels that have outputs of this matrix: the first and the last may have others, too.
+  size_t first_panel() const { return weight.first_row / kPanelOutputs; }
+  size_t end_panel() const {
+    return (weight.first_row + weight.rows + kPanelOutputs - 1) / kPanelOutputs;
+  }
+  const uint8_t* Panel(size_t panel) const {
+    return weight.panels + panel * PanelBytes(weight.columns);
+  }
+};
+
+// Adds the bias to 16 outputs of a panel, and stores those that are in `product`.
+void StorePanel(const Q4sProduct& product, size_t panel, size_t row, const float* y);
+
+}  // namespace weft::kernels
