@@ -102,11 +102,11 @@ class RecomputeWatch {
     }
     const Result<wire::Frame> frame = wire::DecodeFrame(Slice(std::move(bytes)));
     if (!frame.ok()) return std::nullopt;  // its worker says so
-    const uint32_t epoch = frame.value().header.epoch;
+    const uint32_t binding = frame.value().header.epoch;
     std::optional<std::string> problem;
     for (const wire::Run& run : frame.value().runs) {
-      Sent& sent = seen_[{epoch, run.session}];
-      Ever& ever = ever_[{epoch, run.session}];
+      Sent& sent = seen_[{binding, run.session}];
+      Ever& ever = ever_[{binding, run.session}];
       if (is_loss && sent.serves && !trimmed_.contains(run.session)) {
         ++survivor_frames_;
         // The last stage may be asked for its last row once more, to draw from it.

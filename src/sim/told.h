@@ -69,8 +69,8 @@ class Told {
     return message.has_experts_held() && message.experts_held().epoch() == experts_epoch_ &&
            expert_bytes_ > 0;
   }
-  void AddBinding(uint32_t epoch, const wire::pb::LayerRange& layers, LayerForm form) {
-    bindings_[epoch] = {layers, form};
+  void AddBinding(uint32_t id, const wire::pb::LayerRange& layers, LayerForm form) {
+    bindings_[id] = {layers, form};
     layers_.AddRange(layers.first(), layers.end());
     if (IsHub(form)) hubs_.AddRange(layers.first(), layers.end());
   }
@@ -90,7 +90,7 @@ class Told {
     std::erase_if(bindings_, [&](const auto& each) {
       return std::ranges::find(retire.epochs(), each.first) == retire.epochs().end();
     });
-    for (const auto& [epoch, binding] : bindings_)
+    for (const auto& [id, binding] : bindings_)
       if (IsHub(binding.form)) hubs_.AddRange(binding.layers.first(), binding.layers.end());
   }
   // What it does not name has gone with the connection before, experts always.

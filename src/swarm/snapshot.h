@@ -107,7 +107,7 @@ struct Snapshot {
   std::string message;                // a sentence for people: what is going on and what to do
   uint64_t missing_memory_bytes = 0;  // > 0: no plan because of memory
   std::vector<WorkerSnapshot> workers;
-  uint64_t epoch = 0;                 // rises with every change of plan
+  uint64_t plan_version = 0;          // rises with every change of plan
   std::vector<StageSnapshot> stages;  // the active plan
   std::vector<StandbySnapshot> standbys;
   std::vector<ConsentSnapshot> consents;

@@ -9,9 +9,9 @@
 namespace weft::worker {
 
 // Of PrepareStage or HoldExperts with this number; 0: of something else.
-wire::pb::WorkerMessage FailedMessage(uint32_t epoch, const Error& error);
+wire::pb::WorkerMessage FailedMessage(uint32_t binding, const Error& error);
 // In place of a result.
-wire::pb::WorkerMessage StepFailedMessage(uint32_t sequence, uint32_t epoch, uint32_t stage,
+wire::pb::WorkerMessage StepFailedMessage(uint32_t sequence, uint32_t binding, uint32_t stage,
                                           const Error& error);
 
 }  // namespace weft::worker

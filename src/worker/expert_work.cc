@@ -8,27 +8,27 @@ std::optional<std::vector<wire::LayerExperts>> ExpertWork::Hold(const pb::HoldEx
                                                                 uint32_t layer_count) {
   if (!takes_experts_)
     out_.Violation("The server sent HoldExperts to a worker that takes no experts.");
-  else if (message.epoch() <= epoch_)
+  else if (message.epoch() <= binding_)
     out_.Violation("The server sent HoldExperts of epoch " + std::to_string(message.epoch()) +
-                   " after that of epoch " + std::to_string(epoch_) + ".");
+                   " after that of epoch " + std::to_string(binding_) + ".");
   if (out_.ended()) return std::nullopt;
   auto sets = wire::ReadExpertSets(message.sets(), layer_count);
   if (!sets.ok()) {
     out_.Finish(std::move(sets).error());
     return std::nullopt;
   }
-  epoch_ = message.epoch();
+  binding_ = message.epoch();
   // What it does not name is not computed any more; what it adds is, once it is loaded.
   queue_.HoldOnly(*sets);
   return std::move(sets).value();
 }
 
-void ExpertWork::OnInstalled(uint32_t epoch, const std::vector<wire::LayerExperts>& sets,
+void ExpertWork::OnInstalled(uint32_t binding, const std::vector<wire::LayerExperts>& sets,
                              uint64_t used_bytes) {
   used_bytes_ = used_bytes;
   queue_.Hold(sets);
   pb::WorkerMessage reply;
-  reply.mutable_experts_held()->set_epoch(epoch);
+  reply.mutable_experts_held()->set_epoch(binding);
   reply.mutable_experts_held()->set_used_bytes(used_bytes_);
   out_.Send(std::move(reply));
 }
@@ -63,7 +63,7 @@ void ExpertWork::SayHeartbeats(bool computes_experts) {
 void ExpertWork::OnConnectionLost() {
   queue_.Clear();
   senders_.clear();
-  epoch_ = 0;
+  binding_ = 0;
 }
 
 // Hubs are workers like this one, and the server forwards what they send without reading it: what

@@ -35,7 +35,7 @@ class ExpertWork {
   std::optional<std::vector<wire::LayerExperts>> Hold(const wire::pb::HoldExperts& message,
                                                       uint32_t layer_count);
   // They are loaded.
-  void OnInstalled(uint32_t epoch, const std::vector<wire::LayerExperts>& sets,
+  void OnInstalled(uint32_t binding, const std::vector<wire::LayerExperts>& sets,
                    uint64_t used_bytes);
   // The next message's dispatches, if there are any.
   std::optional<HubDispatches> Next() { return queue_.Next(); }
@@ -45,7 +45,7 @@ class ExpertWork {
   void SayHeartbeats(bool computes_experts);
   // Nothing is held any more.
   void Release() { queue_.Clear(); }
-  // The next connection begins with any epoch.
+  // The next connection begins with any binding.
   void OnConnectionLost();
 
   // ---- messages and datagrams ----
@@ -84,7 +84,7 @@ class ExpertWork {
   ExpertQueue queue_;
   std::map<uint32_t, dispatch::SumSender> senders_;  // by hub
   ChannelLimit channel_limit_;
-  uint32_t epoch_ = 0;       // of the newest HoldExperts of this connection
+  uint32_t binding_ = 0;     // of the newest HoldExperts of this connection
   uint64_t used_bytes_ = 0;  // that the experts take
   Duration compute_time_;    // that the last dispatches took
 };

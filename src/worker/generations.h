@@ -51,7 +51,7 @@ class Generations {
   template <typename IsOver>
   void StopWhere(IsOver is_over) {
     for (auto& [sequence, known] : known_)
-      if (is_over(known.session, known.epoch)) known.stopped = true;
+      if (is_over(known.session, known.binding)) known.stopped = true;
   }
 
   bool IsStopped(uint32_t sequence) const {
@@ -94,7 +94,7 @@ class Generations {
 
  private:
   struct Known {
-    uint32_t session = 0, epoch = 0;
+    uint32_t session = 0, binding = 0;
     bool stopped = false;
   };
   uint32_t places_ = 0;

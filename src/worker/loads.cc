@@ -57,7 +57,7 @@ void Loads::HoldExperts(const pb::HoldExperts& message) {
   if (!sets) return;
   DropExperts();  // the newest counts
   Load load;
-  load.epoch = message.epoch();
+  load.binding = message.epoch();
   load.experts = std::move(*sets);
   Add(std::move(load));
 }
@@ -69,8 +69,8 @@ void Loads::Retire(const pb::Retire& message) {
     if (!checked) return;
     keep.ranges.push_back(*checked);
   }
-  const std::vector<uint32_t> epochs(message.epochs().begin(), message.epochs().end());
-  stages_.KeepOnly(epochs, keep.ranges);
+  const std::vector<uint32_t> ids(message.epochs().begin(), message.epochs().end());
+  stages_.KeepOnly(ids, keep.ranges);
   kept_ = keep.ranges;
   keep.hubs = stages_.Ranges(LayerForm::kHub);
   DropUnwanted();
@@ -98,8 +98,8 @@ void Loads::Add(Load load) {
 void Loads::DropUnwanted() {
   for (auto load = loads_.begin(); load != loads_.end();) {
     const auto each = load++;
-    const bool is_binding = each->second.epoch != 0 && !each->second.experts;
-    if (is_binding && !stages_.Has(each->second.epoch)) DropOne(each);
+    const bool is_binding = each->second.binding != 0 && !each->second.experts;
+    if (is_binding && !stages_.Has(each->second.binding)) DropOne(each);
   }
 }
 

@@ -63,7 +63,7 @@ class Loads {
  private:
   // Its key is the ticket of the fetch.
   struct Load {
-    uint32_t epoch = 0;  // 0: to be measured
+    uint32_t binding = 0;  // 0: to be measured
     std::vector<LayerRange> ranges;
     uint32_t runs = 0;                                            // of the measurement
     bool standby = false;                                         // nobody waits for it

@@ -70,10 +70,10 @@ void Loads::OnFetchEnded(const Status& status) {
 
 void Loads::Fail(uint32_t ticket, const Error& error) {
   const auto load = loads_.find(ticket);
-  const uint32_t epoch = load == loads_.end() ? 0 : load->second.epoch;
-  if (epoch != 0 && !load->second.experts) stages_.Remove(epoch);
+  const uint32_t binding = load == loads_.end() ? 0 : load->second.binding;
+  if (binding != 0 && !load->second.experts) stages_.Remove(binding);
   if (load != loads_.end()) loads_.erase(load);
-  out_.Send(FailedMessage(epoch, error));
+  out_.Send(FailedMessage(binding, error));
 }
 
 void Loads::OnRead(LayersRead event) {
@@ -96,7 +96,7 @@ std::optional<Work> Loads::TakeInstall(StepQueue::Install install) {
   }
   if (load->second.experts) return InstallExperts{std::move(install.layers)};
   return InstallLayers{std::move(install.layers), load->second.ranges, load->second.form,
-                       load->second.epoch};
+                       load->second.binding};
 }
 
 void Loads::OnInstalled(uint32_t ticket, const Result<Outcome>& outcome) {
@@ -112,13 +112,13 @@ void Loads::OnInstalled(uint32_t ticket, const Result<Outcome>& outcome) {
   const Load load = std::move(found->second);
   loads_.erase(found);
   if (load.experts)
-    return experts_.OnInstalled(load.epoch, *load.experts,
+    return experts_.OnInstalled(load.binding, *load.experts,
                                 std::get<ExpertsInstalled>(*outcome).used_bytes);
-  if (load.epoch == 0) return queue_.PushFront(MeasureSpeed{load.timed, load.runs, load.probes});
-  stages_.SetLoaded(load.epoch);
+  if (load.binding == 0) return queue_.PushFront(MeasureSpeed{load.timed, load.runs, load.probes});
+  stages_.SetLoaded(load.binding);
   const auto& installed = std::get<Installed>(*outcome);
   pb::WorkerMessage reply;
-  reply.mutable_prepared()->set_epoch(load.epoch);
+  reply.mutable_prepared()->set_epoch(load.binding);
   reply.mutable_prepared()->set_used_bytes(installed.used_bytes);
   reply.mutable_prepared()->set_weight_factor(installed.weight_factor);
   out_.Send(std::move(reply));

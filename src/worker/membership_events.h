@@ -33,7 +33,7 @@ struct InstallLayers {
   std::unique_ptr<engine::LoadedLayers> layers;
   std::vector<LayerRange> ranges;  // loaded afterwards
   LayerForm form = LayerForm::kWhole;
-  uint32_t epoch = 0;  // of their binding; 0: they are to be measured
+  uint32_t binding = 0;  // of their binding; 0: they are to be measured
 };
 // Experts that were read are held from now on, and no others. Outcome: ExpertsInstalled.
 struct InstallExperts {

@@ -110,7 +110,7 @@ class Player {
   void Begin(const Action& action, const Work& work) {
     outcomes_.Begin(work);
     const auto* install = std::get_if<InstallLayers>(&work);
-    installs_to_measure_ = install && install->epoch == 0;
+    installs_to_measure_ = install && install->binding == 0;
     if (std::holds_alternative<InstallExperts>(work))
       words_.push_back(experts_);
     else if (!installs_to_measure_)

@@ -126,7 +126,8 @@ json::value FrameWords(const std::vector<Slice>& message) {
 
 struct WorkNamer {
   json::value operator()(const InstallLayers& each) {
-    return json::object{{"install", {{"epoch", each.epoch}, {"layers", Pair(each.ranges.at(0))}}}};
+    return json::object{
+        {"install", {{"epoch", each.binding}, {"layers", Pair(each.ranges.at(0))}}}};
   }
   // The read before it names them.
   json::value operator()(const InstallExperts&) { return nullptr; }

@@ -4,20 +4,20 @@
 
 namespace weft::worker {
 
-bool StageTable::Prepare(uint32_t epoch, uint32_t stage, LayerRange layers, LayerForm form) {
-  if (epoch <= newest_epoch_ || bindings_.size() >= kMaxBindings) return false;
-  newest_epoch_ = epoch;
-  bindings_.push_back({epoch, stage, layers, form});
+bool StageTable::Prepare(uint32_t id, uint32_t stage, LayerRange layers, LayerForm form) {
+  if (id <= newest_ || bindings_.size() >= kMaxBindings) return false;
+  newest_ = id;
+  bindings_.push_back({id, stage, layers, form});
   return true;
 }
 
-void StageTable::SetLoaded(uint32_t epoch) {
+void StageTable::SetLoaded(uint32_t id) {
   for (Binding& binding : bindings_)
-    if (binding.epoch == epoch) binding.loaded = true;
+    if (binding.id == id) binding.loaded = true;
 }
 
-const StageTable::Binding* StageTable::ToRun(uint32_t epoch, uint32_t stage) const {
-  const Binding* found = Find(epoch);
+const StageTable::Binding* StageTable::ToRun(uint32_t id, uint32_t stage) const {
+  const Binding* found = Find(id);
   if (found == nullptr || !found->loaded || found->stage != stage) return nullptr;
   return found;
 }
@@ -29,26 +29,26 @@ std::vector<LayerRange> StageTable::Ranges(LayerForm form) const {
   return ranges;
 }
 
-void StageTable::Remove(uint32_t epoch) {
-  std::erase_if(bindings_, [epoch](const Binding& binding) { return binding.epoch == epoch; });
+void StageTable::Remove(uint32_t id) {
+  std::erase_if(bindings_, [id](const Binding& binding) { return binding.id == id; });
 }
 
 void StageTable::RemoveUnloaded() {
   std::erase_if(bindings_, [](const Binding& binding) { return !binding.loaded; });
 }
 
-void StageTable::KeepOnly(std::span<const uint32_t> epochs, std::span<const LayerRange> layers) {
+void StageTable::KeepOnly(std::span<const uint32_t> ids, std::span<const LayerRange> layers) {
   std::erase_if(bindings_, [&](const Binding& binding) {
-    const bool wanted = std::find(epochs.begin(), epochs.end(), binding.epoch) != epochs.end();
+    const bool wanted = std::find(ids.begin(), ids.end(), binding.id) != ids.end();
     return !wanted || std::none_of(layers.begin(), layers.end(), [&](LayerRange range) {
       return range.first <= binding.layers.first && binding.layers.end <= range.end;
     });
   });
 }
 
-const StageTable::Binding* StageTable::Find(uint32_t epoch) const {
+const StageTable::Binding* StageTable::Find(uint32_t id) const {
   const auto found = std::find_if(bindings_.begin(), bindings_.end(),
-                                  [epoch](const auto& binding) { return binding.epoch == epoch; });
+                                  [id](const auto& binding) { return binding.id == id; });
   return found == bindings_.end() ? nullptr : &*found;
 }
 

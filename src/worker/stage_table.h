@@ -12,7 +12,8 @@ namespace weft::worker {
 class StageTable {
  public:
   struct Binding {
-    uint32_t epoch = 0, stage = 0;
+    uint32_t id = 0;  // a frame's epoch
+    uint32_t stage = 0;
     LayerRange layers;
     LayerForm form = LayerForm::kWhole;
     bool loaded = false;
@@ -22,29 +23,29 @@ class StageTable {
   // with. More than this nobody needs.
   static constexpr size_t kMaxBindings = 64;
 
-  // False, and nothing changed, unless the epoch is newer than every one before and there is room.
-  bool Prepare(uint32_t epoch, uint32_t stage, LayerRange layers, LayerForm form);
-  void SetLoaded(uint32_t epoch);
+  // False, and nothing changed, unless it is newer than every one before and there is room.
+  bool Prepare(uint32_t id, uint32_t stage, LayerRange layers, LayerForm form);
+  void SetLoaded(uint32_t id);
 
-  bool Has(uint32_t epoch) const { return Find(epoch) != nullptr; }
-  // What a step of this epoch and stage runs; null unless it is loaded.
-  const Binding* ToRun(uint32_t epoch, uint32_t stage) const;
-  // By rising epoch.
+  bool Has(uint32_t id) const { return Find(id) != nullptr; }
+  // What a step of this binding and stage runs; null unless it is loaded.
+  const Binding* ToRun(uint32_t id, uint32_t stage) const;
+  // By rising id.
   const std::vector<Binding>& bindings() const { return bindings_; }
   // Of every binding of that form.
   std::vector<LayerRange> Ranges(LayerForm form) const;
 
-  void Remove(uint32_t epoch);
+  void Remove(uint32_t id);
   void RemoveUnloaded();
   // Forgets every other binding, and those whose layers do not all stay loaded.
-  void KeepOnly(std::span<const uint32_t> epochs, std::span<const LayerRange> layers);
+  void KeepOnly(std::span<const uint32_t> ids, std::span<const LayerRange> layers);
   void Clear() { bindings_.clear(); }
 
  private:
-  const Binding* Find(uint32_t epoch) const;
+  const Binding* Find(uint32_t id) const;
 
   std::vector<Binding> bindings_;
-  uint32_t newest_epoch_ = 0;
+  uint32_t newest_ = 0;
 };
 
 }  // namespace weft::worker

@@ -75,8 +75,8 @@ void StepQueue::OnGenerate(wire::Generate generate, bool is_member) {
 
 // Generates go on between other work, and would be found without their session or their layers.
 void StepQueue::StopOver() {
-  generations_.StopWhere([this](uint32_t session, uint32_t epoch) {
-    return !sessions_.Has(session) || !stages_.Has(epoch);
+  generations_.StopWhere([this](uint32_t session, uint32_t binding) {
+    return !sessions_.Has(session) || !stages_.Has(binding);
   });
 }
 

@@ -39,7 +39,7 @@ class StepQueue {
     std::optional<uint64_t> step;                          // a number of answers_
     std::optional<uint32_t> place;                         // of a hub's step
     std::optional<uint32_t> experts_for;                   // the hub
-    std::vector<std::pair<uint32_t, uint32_t>> generates;  // sequences and epochs of a batch
+    std::vector<std::pair<uint32_t, uint32_t>> generates;  // sequences and bindings of a batch
   };
 
   StepQueue(Outbox& out, const StageTable& stages, ExpertWork& experts, bool needs_onnx)
@@ -92,7 +92,7 @@ class StepQueue {
   using Waiting = std::variant<Work, Install, wire::pb::WorkerMessage, wire::Generate>;
   // A step that was begun, and what it was answered with while older ones are not.
   struct Answer {
-    uint32_t sequence = 0, epoch = 0, stage = 0;
+    uint32_t sequence = 0, binding = 0, stage = 0;
     std::optional<Action> answer = {};
     std::optional<wire::pb::WorkerMessage> before = {};  // is sent right before it
   };

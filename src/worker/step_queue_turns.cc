@@ -116,13 +116,14 @@ void StepQueue::AnswerStep(uint64_t number, Action answer) {
 
 void StepQueue::FailStep(uint64_t number, const Error& error) {
   const Answer& step = answers_.at(number - first_answer_);
-  AnswerStep(number, SendControl{StepFailedMessage(step.sequence, step.epoch, step.stage, error)});
+  AnswerStep(number,
+             SendControl{StepFailedMessage(step.sequence, step.binding, step.stage, error)});
 }
 
 void StepQueue::OnMadeTokens(const Running& ran, Result<Outcome> outcome) {
   if (!outcome.ok()) {
-    for (const auto& [sequence, epoch] : ran.generates) {
-      out_.Send(StepFailedMessage(sequence, epoch, 0, outcome.error()));
+    for (const auto& [sequence, binding] : ran.generates) {
+      out_.Send(StepFailedMessage(sequence, binding, 0, outcome.error()));
       generations_.End(sequence);
     }
     return;

@@ -98,7 +98,7 @@ struct State {
   void OnLoadFault(Worker& worker, const std::string& code, const std::string& problem,
                    LayerSpan layers);
   void EndSlowRepair();
-  LayerSpan LayersOf(const Worker& worker, BindingId epoch) const;
+  LayerSpan LayersOf(const Worker& worker, BindingId id) const;
 
   // Closes its connection and goes on without it. `blamed`: it did wrong or refused what it was
   // asked for, which counts against the device; going away, however suddenly, does not.

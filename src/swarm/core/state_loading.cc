@@ -9,9 +9,9 @@
 
 namespace weft::swarm {
 
-// Of the failure that names this epoch; all layers where it is not known which.
-LayerSpan State::LayersOf(const Worker& worker, BindingId epoch) const {
-  const Binding* binding = worker.Find(epoch);
+// Of the failure of this binding; all layers where it is not known which.
+LayerSpan State::LayersOf(const Worker& worker, BindingId id) const {
+  const Binding* binding = worker.Find(id);
   return binding ? binding->layers : LayerSpan{0, costs.layer_count()};
 }
 

@@ -177,7 +177,7 @@ bool Pipeline::HasRoomBehind(size_t stage_index, const Worker& worker, bool with
   if (next.bound.binding == 0) return sessions_.history_bytes() < options_.history_bytes;
   uint64_t rows = WaitingRows(stage_index + 1, with_idle);
   for (const SentFrame& sent : worker.steps->in_flight)
-    if (sent.epoch == stages_[stage_index].bound.binding && sent.columns > 0) rows += sent.rows;
+    if (sent.binding == stages_[stage_index].bound.binding && sent.columns > 0) rows += sent.rows;
   return rows < uint64_t{kQueuedChunks} * chunk_rows_;
 }
 
@@ -289,7 +289,7 @@ void Pipeline::Send(Stage& stage, Worker& worker, Batch batch, Instant now) {
 
   SentFrame sent;
   sent.sequence = header.sequence;
-  sent.epoch = bound.binding;
+  sent.binding = bound.binding;
   sent.stage = header.stage;
   sent.layers = bound.layers;
   sent.rows = batch.rows;
@@ -321,8 +321,9 @@ void Pipeline::Send(Stage& stage, Worker& worker, Batch batch, Instant now) {
 void Pipeline::Track(Worker& worker, SentFrame& sent, double predicted_us, Instant now) {
   sent.alone = worker.steps->idle();
   const Timeouts& timeouts = options_.timeouts;
-  const Duration least = worker.steps->answered_epoch == sent.epoch ? timeouts.step_deadline_min
-                                                                    : timeouts.step_deadline_first;
+  const Duration least = worker.steps->answered_binding == sent.binding
+                             ? timeouts.step_deadline_min
+                             : timeouts.step_deadline_first;
   sent.limit = std::max(least, Microseconds(static_cast<int64_t>(
                                    std::min(predicted_us * timeouts.step_deadline_factor, 3.6e9))));
   worker.steps.edit().last_at = now;

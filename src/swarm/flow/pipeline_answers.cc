@@ -15,7 +15,7 @@ Error Unexpected(std::string message) {
 }  // namespace
 
 void Pipeline::PopOldest(Worker& worker, Instant now) {
-  worker.steps.edit().NoteAnswered(worker.steps->in_flight.front().epoch);
+  worker.steps.edit().NoteAnswered(worker.steps->in_flight.front().binding);
   worker.steps.edit().met.AddStep(worker.steps->in_flight.front().rows);
   worker.steps.edit().in_flight.pop_front();
   WorkerSteps& steps = worker.steps.edit();
@@ -30,7 +30,7 @@ double Pipeline::ComputeUs(const Worker& worker, const SentFrame& sent,
                            const wire::FrameHeader& header, Instant now) const {
   const double claimed_us = header.compute_us;
   const bool only_computes =
-      worker.steps->answered_epoch == sent.epoch && worker.steps->generating.empty() &&
+      worker.steps->answered_binding == sent.binding && worker.steps->generating.empty() &&
       !sent.layers.is_hub() && !worker.IsLoading() &&
       worker.measure->phase == MeasureJob::Phase::kNone && worker.times.latency_us.count() > 0;
   const Instant begin = sent.alone ? sent.sent_at : worker.OldestSince();
@@ -49,7 +49,7 @@ double Pipeline::ComputeUs(const Worker& worker, const SentFrame& sent,
 // together.
 void Pipeline::RecordTimes(Worker& worker, const SentFrame& sent, const wire::FrameHeader& header,
                            Instant now) {
-  const bool serves = FindStage(sent.epoch) != nullptr;
+  const bool serves = FindStage(sent.binding) != nullptr;
   // Another worker has been asked meanwhile. That this one takes so long must be known all the
   // same: two that are slower than they were would else be asked in turn, token after token.
   if (serves || sent.was_late)
@@ -96,7 +96,7 @@ Result<Pipeline::StepResult> Pipeline::OnResult(Worker& worker, Slice message, I
   if (worker.steps->in_flight.empty())
     return Unexpected("A data frame came though no step is under way.");
   const SentFrame& expected = worker.steps->in_flight.front();
-  TRY(wire::CheckFrame(frame, {wire::FrameType::kResult, expected.sequence, expected.epoch,
+  TRY(wire::CheckFrame(frame, {wire::FrameType::kResult, expected.sequence, expected.binding,
                                expected.stage, expected.runs, expected.columns,
                                options_.model.boundary_dtype, options_.model.head_columns()}));
   const SentFrame sent = std::move(worker.steps.edit().in_flight.front());
@@ -104,10 +104,10 @@ Result<Pipeline::StepResult> Pipeline::OnResult(Worker& worker, Slice message, I
   PopOldest(worker, now);
   worker.steps.edit().tokens_computed += sent.rows;
   StepResult result;
-  result.failed = {sent.epoch, 1, {}, false};
+  result.failed = {sent.binding, 1, {}, false};
   result.last_layer = sent.layers.end - 1;
   // Whose place another one has taken, because its answer was late, may still be the first.
-  const Stage* stage = FindStage(sent.epoch);
+  const Stage* stage = FindStage(sent.binding);
   result.serves = stage != nullptr;
   if (result.serves) worker.steps.edit().has_served = true;
   const bool is_last = stage != nullptr
@@ -119,7 +119,7 @@ Result<Pipeline::StepResult> Pipeline::OnResult(Worker& worker, Slice message, I
         {&run, 1}, sent.columns, options_.model.boundary_dtype, options_.model.head_columns());
     Slice payload = frame.payload.Sub(at, byte_count);
     at += byte_count;
-    StageProgress* progress = LiveProgress(run, sent.epoch);
+    StageProgress* progress = LiveProgress(run, sent.binding);
     if (progress == nullptr) continue;
     if (run.output == wire::OutputKind::kHidden)
       if (const uint64_t bad = CountNotFinite(options_.model.boundary_dtype, payload.bytes())) {
@@ -149,20 +149,20 @@ Result<Pipeline::FailedRuns> Pipeline::OnStepFailed(Worker& worker,
                                                     Instant now) {
   auto& generating = worker.steps.edit().generating;
   const auto generate = std::find_if(generating.begin(), generating.end(), [&](const auto& sent) {
-    return sent.sequence == failed.sequence() && sent.epoch == failed.epoch();
+    return sent.sequence == failed.sequence() && sent.binding == failed.epoch();
   });
   if (generate != generating.end()) return FailGenerate(worker, generate, now);
   if (worker.steps->in_flight.empty())
     return Unexpected("StepFailed came though no step is under way.");
   const SentFrame& oldest = worker.steps->in_flight.front();
-  if (failed.sequence() != oldest.sequence || failed.epoch() != oldest.epoch ||
+  if (failed.sequence() != oldest.sequence || failed.epoch() != oldest.binding ||
       failed.stage() != oldest.stage)
     return Unexpected(
         "StepFailed names step " + std::to_string(failed.sequence()) + " of epoch " +
         std::to_string(failed.epoch()) + " and stage " + std::to_string(failed.stage()) +
         ", expected step " + std::to_string(oldest.sequence) + " of epoch " +
-        std::to_string(oldest.epoch) + " and stage " + std::to_string(oldest.stage) + ".");
-  FailedRuns live{oldest.epoch, oldest.runs.size(), {}, false};
+        std::to_string(oldest.binding) + " and stage " + std::to_string(oldest.stage) + ".");
+  FailedRuns live{oldest.binding, oldest.runs.size(), {}, false};
   std::copy_if(oldest.runs.begin(), oldest.runs.end(), std::back_inserter(live.runs),
                [&](const wire::Run& run) { return LiveProgress(run, live.binding) != nullptr; });
   PopOldest(worker, now);

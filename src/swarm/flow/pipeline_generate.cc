@@ -113,7 +113,7 @@ void Pipeline::SendGenerate(Session& session, Worker& worker, Instant now) {
 
   SentFrame sent;
   sent.sequence = frame.sequence;
-  sent.epoch = bound.binding;
+  sent.binding = bound.binding;
   sent.layers = bound.layers;
   wire::Run run;
   run.session = session.id;
@@ -143,9 +143,9 @@ void Pipeline::StopUnwanted() {
   if (!generates_) return;
   const WorkerId worker = stages_[0].bound.worker;
   for (SentFrame& sent : roster_.Find(worker)->steps.edit().generating) {
-    if (sent.stopped || LiveProgress(sent.runs[0], sent.epoch)) continue;
+    if (sent.stopped || LiveProgress(sent.runs[0], sent.binding)) continue;
     sent.stopped = true;
-    SendFrame(worker, wire::StopGenerating{sent.sequence, sent.epoch});
+    SendFrame(worker, wire::StopGenerating{sent.sequence, sent.binding});
   }
 }
 
@@ -155,21 +155,21 @@ void Pipeline::EndGenerating(const BoundStage& bound) {
   Worker* worker = roster_.Find(bound.worker);
   if (worker == nullptr) return;
   for (SentFrame& sent : worker->steps.edit().generating) {
-    if (sent.epoch != bound.binding) continue;
-    if (StageProgress* progress = LiveProgress(sent.runs[0], sent.epoch)) {
+    if (sent.binding != bound.binding) continue;
+    if (StageProgress* progress = LiveProgress(sent.runs[0], sent.binding)) {
       Session& session = *sessions_.Find(sent.runs[0].session);
       session.RewindStage(*progress, session.completed);
     }
     if (sent.stopped) continue;
     sent.stopped = true;
-    SendFrame(worker->id, wire::StopGenerating{sent.sequence, sent.epoch});
+    SendFrame(worker->id, wire::StopGenerating{sent.sequence, sent.binding});
   }
 }
 
 // What fails with one of a batch is told of each, one after the other.
 Pipeline::FailedRuns Pipeline::FailGenerate(Worker& worker,
                                             std::deque<SentFrame>::iterator generate, Instant now) {
-  FailedRuns live{generate->epoch, 1, {}, generate->failure_counted};
+  FailedRuns live{generate->binding, 1, {}, generate->failure_counted};
   if (LiveProgress(generate->runs[0], live.binding) != nullptr)
     live.runs.push_back(generate->runs[0]);
   worker.steps.edit().generating.erase(generate);
@@ -185,12 +185,12 @@ Result<GeneratedTokens> Pipeline::OnTokens(Worker& worker, const wire::Tokens& t
                                            Instant now) {
   auto& generating = worker.steps.edit().generating;
   const auto found = std::find_if(generating.begin(), generating.end(), [&](const auto& sent) {
-    return sent.sequence == tokens.sequence && sent.epoch == tokens.epoch;
+    return sent.sequence == tokens.sequence && sent.binding == tokens.epoch;
   });
   if (found == generating.end()) {
     std::string expected = generating.empty() ? "none" : "one of";
     for (const SentFrame& sent : generating)
-      expected += " " + std::to_string(sent.sequence) + " of epoch " + std::to_string(sent.epoch);
+      expected += " " + std::to_string(sent.sequence) + " of epoch " + std::to_string(sent.binding);
     return Unexpected("Tokens answers the Generate " + std::to_string(tokens.sequence) +
                       " of epoch " + std::to_string(tokens.epoch) + ", expected " + expected + ".");
   }
@@ -213,8 +213,8 @@ Result<GeneratedTokens> Pipeline::OnTokens(Worker& worker, const wire::Tokens& t
   out.run.first_position += sent.tokens_made;
   out.token_ids = tokens.token_ids;
   out.last = tokens.last;
-  StageProgress* progress = LiveProgress(sent.runs[0], sent.epoch);
-  out.live = progress != nullptr && FindStage(sent.epoch) != nullptr &&
+  StageProgress* progress = LiveProgress(sent.runs[0], sent.binding);
+  out.live = progress != nullptr && FindStage(sent.binding) != nullptr &&
              out.run.first_position + 1u == sessions_.Find(out.run.session)->tokens.size();
   if (progress != nullptr) {
     progress->forked = false;
@@ -226,10 +226,10 @@ Result<GeneratedTokens> Pipeline::OnTokens(Worker& worker, const wire::Tokens& t
   WorkerSteps& steps = worker.steps.edit();
   steps.has_served = true;
   steps.tokens_computed += tokens.token_ids.size();
-  if (FindStage(sent.epoch) != nullptr && !tokens.token_ids.empty())
+  if (FindStage(sent.binding) != nullptr && !tokens.token_ids.empty())
     if (const double us = TokensUs(worker, sent, tokens, now); tokens.compute_us > 0 || us > 0)
       RecordTokens(worker, sent, us);
-  steps.NoteAnswered(sent.epoch);
+  steps.NoteAnswered(sent.binding);
   // One that has not told yet may still wait for the kernels of so large a batch.
   const auto told =
       std::ranges::count_if(generating, [](const SentFrame& each) { return each.tokens_made > 0; });

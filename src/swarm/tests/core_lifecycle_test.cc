@@ -388,9 +388,9 @@ TEST(Lifecycle, AReportThatLeavesNoPlanIsDoubted) {
   swarm.Control(id, prepared);
   EXPECT_EQ(swarm.picture().state, SwarmState::kUp);
   swarm.Advance(Seconds(60));
-  const uint64_t epoch = swarm.picture().epoch;
+  const uint64_t version = swarm.picture().plan_version;
   swarm.Advance(Seconds(60));
-  EXPECT_EQ(swarm.picture().epoch, epoch);  // and stays so
+  EXPECT_EQ(swarm.picture().plan_version, version);  // and stays so
 }
 
 TEST(Lifecycle, AWorkerThatHoldsMoreThanItOffersIsBelieved) {

@@ -145,7 +145,7 @@ void SwarmView::AddPlan(Snapshot& picture) const {
   for (uint32_t layer = 0; layer < parts_.planning.covered_end(); ++layer)
     picture.covered_layers[layer] = true;
   if (active == nullptr) return;
-  picture.epoch = parts_.lifecycle.version();
+  picture.plan_version = parts_.lifecycle.version();
   bool all_measured = true;
   for (const PlanStage& stage : active->stages) {
     picture.stages.push_back(PictureOf(stage));

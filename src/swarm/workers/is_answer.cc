@@ -4,8 +4,8 @@ namespace weft::swarm {
 
 bool IsAnswer(const Worker& worker, const wire::pb::WorkerMessage& message, uint32_t layer_count) {
   using Kind = wire::pb::WorkerMessage;
-  const auto is_loading = [&worker](BindingId epoch) {
-    const Binding* binding = worker.Find(epoch);
+  const auto is_loading = [&worker](BindingId id) {
+    const Binding* binding = worker.Find(id);
     return binding != nullptr && !binding->loaded;
   };
   switch (message.kind_case()) {
@@ -24,11 +24,11 @@ bool IsAnswer(const Worker& worker, const wire::pb::WorkerMessage& message, uint
     case Kind::kExpertsHeld:
       return !worker.holding->answered;
     case Kind::kFailed: {
-      const BindingId epoch = message.failed().epoch();
-      if (epoch == 0)
+      const BindingId id = message.failed().epoch();
+      if (id == 0)
         return worker.measure->phase != MeasureJob::Phase::kNone ||
                worker.measure->late_answers > 0 || !worker.layers->requested.empty();
-      return is_loading(epoch) || (!worker.holding->answered && worker.holding->binding == epoch);
+      return is_loading(id) || (!worker.holding->answered && worker.holding->binding == id);
     }
     default:
       return true;

@@ -42,7 +42,7 @@ class WholeWishes;
 // A step frame or a Generate that has not been answered to the end.
 struct SentFrame {
   uint32_t sequence = 0;
-  BindingId epoch = 0;
+  BindingId binding = 0;
   uint16_t stage = 0;
   LayerSpan layers;
   std::vector<wire::Run> runs;
@@ -196,11 +196,11 @@ struct WorkerSteps {
   Instant answered_at;   // a step frame was answered
   Instant last_at{INT64_MIN};  // anything was sent or answered
   bool idle() const { return in_flight.empty() && generating.empty(); }
-  BindingId answered_epoch = 0;  // last binding of which it answered a step
-  MetSizes met;                  // of that binding
-  void NoteAnswered(BindingId epoch) {
-    if (epoch != answered_epoch) met = {};
-    answered_epoch = epoch;
+  BindingId answered_binding = 0;  // last binding of which it answered a step
+  MetSizes met;                    // of that binding
+  void NoteAnswered(BindingId binding) {
+    if (binding != answered_binding) met = {};
+    answered_binding = binding;
   }
   uint64_t message_limit = 0;    // told to the host; 0: none yet
   uint64_t tokens_computed = 0;  // rows
@@ -307,8 +307,10 @@ struct Worker {
   // True while long silences are normal: loading layers, measuring, first steps of a binding.
   bool Busy() const {
     return IsLoading() || (measure->phase == MeasureJob::Phase::kRunning && !measure->again) ||
-           (!steps->in_flight.empty() && steps->in_flight.front().epoch != steps->answered_epoch) ||
-           (!steps->generating.empty() && steps->generating.front().epoch != steps->answered_epoch);
+           (!steps->in_flight.empty() &&
+            steps->in_flight.front().binding != steps->answered_binding) ||
+           (!steps->generating.empty() &&
+            steps->generating.front().binding != steps->answered_binding);
   }
   // Whether it may have to compile kernels before it answers (MetSizes).
   bool MeetsNewSize() const {

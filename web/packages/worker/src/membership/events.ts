@@ -142,7 +142,7 @@ export type Work =
   // installed before it.
   | {
       readonly kind: "installLayers";
-      readonly epoch: number;
+      readonly binding: number;
       readonly layers: LayerRange;
       readonly isLast: boolean;
       readonly doneBytes: number;
@@ -163,7 +163,7 @@ export type Work =
   // The next of these sets of experts; what they do not name goes.
   | {
       readonly kind: "installExperts";
-      readonly epoch: number;
+      readonly binding: number;
       readonly sets: readonly LayerExperts[];
     }
   // The dispatches of one of a hub's messages.

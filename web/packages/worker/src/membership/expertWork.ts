@@ -32,7 +32,7 @@ type Dispatches = Extract<Work, { kind: "runExperts" }>;
 export class ExpertWork {
   readonly #out: Outbox;
   readonly #takesExperts: boolean;
-  #epoch = 0; // of the newest HoldExperts of this connection
+  #binding = 0; // of the newest HoldExperts of this connection
   #wanted: readonly LayerExperts[] | null = null; // by it
   #held: readonly LayerExperts[] = []; // what may be asked for
   #usedBytes = 0;
@@ -48,19 +48,19 @@ export class ExpertWork {
 
   // Throws WireError for what a server must not send. What the statement does not name is not
   // computed any more; what it adds is, once it is loaded.
-  hold({ epoch, sets }: HoldExperts, layerCount: number): Fetch {
+  hold({ epoch: binding, sets }: HoldExperts, layerCount: number): Fetch {
     this.#check("HoldExperts");
-    if (epoch <= this.#epoch) {
-      throw new WireError(`HoldExperts of epoch ${epoch} came after that of ${this.#epoch}.`);
+    if (binding <= this.#binding) {
+      throw new WireError(`HoldExperts of epoch ${binding} came after that of ${this.#binding}.`);
     }
     const wanted = readExpertSets(sets, layerCount);
-    this.#epoch = epoch;
+    this.#binding = binding;
     this.#wanted = wanted;
     this.#held = this.#held.flatMap(({ layer, experts }) => {
       const kept = experts.filter((expert) => names(wanted, layer, expert));
       return kept.length > 0 ? [{ layer, experts: kept }] : [];
     });
-    return { purpose: { kind: "experts", epoch }, ranges: [], experts: wanted };
+    return { purpose: { kind: "experts", binding }, ranges: [], experts: wanted };
   }
 
   #check(what: string): void {
@@ -69,8 +69,8 @@ export class ExpertWork {
   }
 
   // Whether nothing newer was said.
-  isWanted(epoch: number): boolean {
-    return this.#wanted !== null && epoch === this.#epoch;
+  isWanted(binding: number): boolean {
+    return this.#wanted !== null && binding === this.#binding;
   }
 
   get heldCount(): number {
@@ -78,9 +78,9 @@ export class ExpertWork {
   }
 
   // A layer's experts at a time, between other work.
-  installing(epoch: number): Turn {
+  installing(binding: number): Turn {
     const take = (): Work | null =>
-      this.isWanted(epoch) ? { kind: "installExperts", epoch, sets: this.#wanted! } : null;
+      this.isWanted(binding) ? { kind: "installExperts", binding, sets: this.#wanted! } : null;
     return { take, forgets: false };
   }
 
@@ -92,11 +92,11 @@ export class ExpertWork {
       this.#send(work.hub, outcome.results);
     }
     const isInstalled = work.kind === "installExperts" && outcome.kind === "expertsInstalled";
-    if (!isInstalled || !this.isWanted(work.epoch)) return [];
-    if (outcome.rest > 0) return [this.installing(work.epoch)];
+    if (!isInstalled || !this.isWanted(work.binding)) return [];
+    if (outcome.rest > 0) return [this.installing(work.binding)];
     this.#held = this.#wanted!;
     this.#usedBytes = outcome.usedBytes;
-    const value = { epoch: work.epoch, usedBytes: BigInt(outcome.usedBytes) };
+    const value = { epoch: work.binding, usedBytes: BigInt(outcome.usedBytes) };
     this.#out.send({ case: "expertsHeld", value });
     return [];
   }
@@ -213,10 +213,10 @@ export class ExpertWork {
     this.#waiting = [];
   }
 
-  // The next connection begins with any epoch.
+  // The next connection begins with any number.
   lost(): void {
     this.clear();
-    this.#epoch = 0;
+    this.#binding = 0;
   }
 }
 

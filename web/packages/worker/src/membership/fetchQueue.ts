@@ -8,8 +8,8 @@ import type { LayerExperts } from "@weft/wire";
 import type { Probe } from "./events.ts";
 
 export type Purpose =
-  | { readonly kind: "stage"; readonly epoch: number; readonly isStandby: boolean }
-  | { readonly kind: "experts"; readonly epoch: number }
+  | { readonly kind: "stage"; readonly binding: number; readonly isStandby: boolean }
+  | { readonly kind: "experts"; readonly binding: number }
   | {
       readonly kind: "measurement";
       readonly timed: readonly LayerRange[];

@@ -63,12 +63,13 @@ export class Loads {
     this.#fetches.push(measurementOf(message, this.layerCount));
   }
 
-  prepare({ epoch, stage, layers, standby }: PrepareStage): void {
+  prepare({ epoch: id, stage, layers, standby }: PrepareStage): void {
     const range = checkedRange(layers, this.layerCount);
-    if (!this.#stages.prepare(epoch, stage, range, standby)) {
-      return this.#out.finish("retry", unpreparable(epoch));
+    if (!this.#stages.prepare(id, stage, range, standby)) {
+      return this.#out.finish("retry", unpreparable(id));
     }
-    this.#fetches.push({ purpose: { kind: "stage", epoch, isStandby: standby }, ranges: [range] });
+    const purpose = { kind: "stage", binding: id, isStandby: standby } as const;
+    this.#fetches.push({ purpose, ranges: [range] });
   }
 
   holdExperts(message: HoldExperts): void {
@@ -78,9 +79,9 @@ export class Loads {
     this.#out.hasChanged = true;
   }
 
-  retire({ keep, epochs }: Retire): void {
+  retire({ keep, epochs: ids }: Retire): void {
     const ranges = this.#checked(keep);
-    this.#stages.keepOnly(epochs, ranges);
+    this.#stages.keepOnly(ids, ranges);
     this.#queue.stopOver();
     this.#kept = ranges;
     this.#forgetFetches();
@@ -105,8 +106,8 @@ export class Loads {
 
   #forgetFetches(): void {
     this.#fetches.keep((purpose) => {
-      if (purpose.kind === "experts") return this.#experts.isWanted(purpose.epoch);
-      return purpose.kind !== "stage" || this.#stages.unfinished(purpose.epoch) !== undefined;
+      if (purpose.kind === "experts") return this.#experts.isWanted(purpose.binding);
+      return purpose.kind !== "stage" || this.#stages.unfinished(purpose.binding) !== undefined;
     });
   }
 
@@ -123,7 +124,7 @@ export class Loads {
     this.#out.send({ case: "layerDownloaded", value });
     this.#fetches.layerCame(layer);
     const purpose = this.#fetches.current?.purpose; // the next ones are fetched meanwhile
-    if (purpose?.kind === "stage") this.#install(purpose.epoch, layer + 1);
+    if (purpose?.kind === "stage") this.#install(purpose.binding, layer + 1);
   }
 
   onFetchEnded(fault: Fault | null): void {
@@ -136,8 +137,8 @@ export class Loads {
   }
 
   #onFetchFailed({ purpose }: Fetch, fault: Fault): void {
-    if (purpose.kind === "stage") this.onStageFailed(purpose.epoch, fault);
-    else this.#out.sendFailed("epoch" in purpose ? purpose.epoch : 0, fault);
+    if (purpose.kind === "stage") this.onStageFailed(purpose.binding, fault);
+    else this.#out.sendFailed("binding" in purpose ? purpose.binding : 0, fault);
   }
 
   #onFetched({ purpose }: Fetch): void {
@@ -145,65 +146,65 @@ export class Loads {
       const { timed, runs, probes } = purpose;
       this.#queue.push({ kind: "measureSpeed", ranges: timed, runs, probes });
     } else if (purpose.kind === "experts") {
-      this.#queue.pushTurn(this.#experts.installing(purpose.epoch));
+      this.#queue.pushTurn(this.#experts.installing(purpose.binding));
     } else if (purpose.kind === "stage") {
-      this.#install(purpose.epoch, Infinity);
+      this.#install(purpose.binding, Infinity);
     }
   }
 
   // ---- installing ----
 
   // The stage's layers before `thereEnd` are on this device.
-  #install(epoch: number, thereEnd: number): void {
-    const stage = this.#stages.unfinished(epoch);
+  #install(binding: number, thereEnd: number): void {
+    const stage = this.#stages.unfinished(binding);
     if (!stage) return; // retired or released meanwhile
     stage.thereEnd = Math.min(Math.max(stage.thereEnd, thereEnd), stage.layers.end);
-    if (!stage.hasTurn) this.#installNext(epoch, stage);
+    if (!stage.hasTurn) this.#installNext(binding, stage);
   }
 
   // One layer at a time, each behind the steps that came before its turn, and a standby's behind
   // those that somebody waits for.
-  #installNext(epoch: number, { isStandby }: Binding): void {
+  #installNext(binding: number, { isStandby }: Binding): void {
     const take = (): Work | null => {
       if (isStandby && this.#urgentInstalls > 0) {
         this.#queue.pushTurn({ take, forgets: false });
         return null;
       }
       if (!isStandby) --this.#urgentInstalls;
-      const stage = this.#stages.unfinished(epoch);
+      const stage = this.#stages.unfinished(binding);
       if (!stage) return null;
       const { next } = stage;
       const [doneBytes, totalBytes] = installedBytes(this.#layerBytes, stage);
       const layers = { first: next, end: next + 1 };
       const isLast = layers.end === stage.layers.end;
-      return { kind: "installLayers", epoch, layers, isLast, doneBytes, totalBytes };
+      return { kind: "installLayers", binding, layers, isLast, doneBytes, totalBytes };
     };
-    const stage = this.#stages.unfinished(epoch)!;
+    const stage = this.#stages.unfinished(binding)!;
     stage.hasTurn = stage.next < stage.thereEnd;
     if (!stage.hasTurn) return; // it comes
     if (!isStandby) ++this.#urgentInstalls;
     this.#queue.pushTurn({ take, forgets: false });
   }
 
-  onInstalled({ epoch, layers }: Installing, of: Extract<Outcome, { kind: "installed" }>): void {
-    const stage = this.#stages.unfinished(epoch);
+  onInstalled({ binding, layers }: Installing, of: Extract<Outcome, { kind: "installed" }>): void {
+    const stage = this.#stages.unfinished(binding);
     if (!stage) return;
     stage.next = layers.end;
-    if (stage.next < stage.layers.end) return this.#installNext(epoch, stage);
-    this.#stages.setLoaded(epoch);
+    if (stage.next < stage.layers.end) return this.#installNext(binding, stage);
+    this.#stages.setLoaded(binding);
     this.#out.fault = "";
     const { weightFactor, usedBytes } = of;
-    const value = { epoch, weightFactor, usedBytes: BigInt(usedBytes) };
+    const value = { epoch: binding, weightFactor, usedBytes: BigInt(usedBytes) };
     this.#out.send({ case: "prepared", value });
   }
 
   // What was installed of the binding goes.
-  onStageFailed(epoch: number, fault: Fault): void {
-    const stage = this.#stages.unfinished(epoch);
+  onStageFailed(binding: number, fault: Fault): void {
+    const stage = this.#stages.unfinished(binding);
     if (!stage) return;
-    this.#stages.remove(epoch);
+    this.#stages.remove(binding);
     if (stage.hasTurn || stage.next > stage.layers.first) this.unload();
-    this.#out.sendFailed(epoch, fault);
+    this.#out.sendFailed(binding, fault);
   }
 
   // What nobody needs goes, before anything else is done.

@@ -66,10 +66,10 @@ export class Outcomes {
         this.#queue.onBatchFailed(fault);
         break;
       case "installLayers":
-        this.#loads.onStageFailed(work.epoch, fault);
+        this.#loads.onStageFailed(work.binding, fault);
         break;
       case "installExperts":
-        if (this.#experts.isWanted(work.epoch)) this.#out.sendFailed(work.epoch, fault);
+        if (this.#experts.isWanted(work.binding)) this.#out.sendFailed(work.binding, fault);
         break;
       case "measureSpeed":
         this.#loads.unload();

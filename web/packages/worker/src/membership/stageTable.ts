@@ -6,9 +6,9 @@ import type { LayerRange } from "@weft/engine";
 // with. More than this nobody needs.
 export const kMaxBindings = 64;
 
-export function unpreparable(epoch: number): string {
+export function unpreparable(id: number): string {
   return (
-    `The server asked for epoch ${epoch} to be prepared, expected one that is newer than those ` +
+    `The server asked for epoch ${id} to be prepared, expected one that is newer than those ` +
     `before, and at most ${kMaxBindings} at a time.`
   );
 }
@@ -41,28 +41,28 @@ export function installedBytes(
 }
 
 export class StageTable {
-  readonly #bindings = new Map<number, Binding>(); // by rising epoch
-  #newestEpoch = 0;
-  #lastRun = 0; // the epoch of the last step
+  readonly #bindings = new Map<number, Binding>(); // by rising id
+  #newest = 0;
+  #lastRun = 0; // the binding of the last step
 
-  // False, and nothing changed, unless the epoch is newer than every one before and there is room.
-  prepare(epoch: number, stage: number, layers: LayerRange, isStandby: boolean): boolean {
-    if (epoch <= this.#newestEpoch || this.#bindings.size >= kMaxBindings) return false;
-    this.#newestEpoch = epoch;
+  // False, and nothing changed, unless it is newer than every one before and there is room.
+  prepare(id: number, stage: number, layers: LayerRange, isStandby: boolean): boolean {
+    if (id <= this.#newest || this.#bindings.size >= kMaxBindings) return false;
+    this.#newest = id;
     const { first } = layers;
     const loading = { isLoaded: false, thereEnd: first, next: first, hasTurn: false };
-    this.#bindings.set(epoch, { stage, layers, isStandby, ...loading });
+    this.#bindings.set(id, { stage, layers, isStandby, ...loading });
     return true;
   }
 
-  setLoaded(epoch: number): void {
-    const binding = this.#bindings.get(epoch);
+  setLoaded(id: number): void {
+    const binding = this.#bindings.get(id);
     if (binding) binding.isLoaded = true;
   }
 
-  // What still has to be fetched and loaded; undefined where nobody wants the epoch any more.
-  unfinished(epoch: number): Binding | undefined {
-    const binding = this.#bindings.get(epoch);
+  // What still has to be fetched and loaded; undefined where nobody wants it any more.
+  unfinished(id: number): Binding | undefined {
+    const binding = this.#bindings.get(id);
     return binding?.isLoaded === false ? binding : undefined;
   }
 
@@ -71,11 +71,11 @@ export class StageTable {
     return this.bindings().some(([, it]) => !it.isLoaded && it.thereEnd > it.layers.first);
   }
 
-  // The layers that a step of this epoch and stage runs; undefined unless they are loaded.
-  toRun(epoch: number, stage: number): LayerRange | undefined {
-    const binding = this.#bindings.get(epoch);
+  // The layers that a step of this binding and stage runs; undefined unless they are loaded.
+  toRun(id: number, stage: number): LayerRange | undefined {
+    const binding = this.#bindings.get(id);
     if (binding?.isLoaded !== true || binding.stage !== stage) return undefined;
-    this.#lastRun = epoch;
+    this.#lastRun = id;
     return binding.layers;
   }
 
@@ -88,37 +88,37 @@ export class StageTable {
     return loaded.findLast(({ isStandby }) => !isStandby) ?? loaded.at(-1);
   }
 
-  // With their epochs, which rise.
+  // With their ids, which rise.
   bindings(): [number, Binding][] {
     return [...this.#bindings];
   }
 
   removeUnloaded(): void {
-    for (const [epoch, { isLoaded }] of this.#bindings) {
-      if (!isLoaded) this.#bindings.delete(epoch);
+    for (const [id, { isLoaded }] of this.#bindings) {
+      if (!isLoaded) this.#bindings.delete(id);
     }
   }
 
-  remove(epoch: number): void {
-    this.#bindings.delete(epoch);
+  remove(id: number): void {
+    this.#bindings.delete(id);
   }
 
   clear(): void {
     this.#bindings.clear();
   }
 
-  // As a table that was never used: another server counts its epochs by itself.
+  // As a table that was never used: another server counts its bindings by itself.
   reset(): void {
     this.clear();
-    this.#newestEpoch = 0;
+    this.#newest = 0;
     this.#lastRun = 0;
   }
 
   // Forgets every other binding, and those whose layers do not all stay loaded.
-  keepOnly(epochs: readonly number[], keep: readonly LayerRange[]): void {
-    for (const [epoch, { layers }] of this.#bindings) {
+  keepOnly(ids: readonly number[], keep: readonly LayerRange[]): void {
+    for (const [id, { layers }] of this.#bindings) {
       const stays = keep.some(({ first, end }) => first <= layers.first && layers.end <= end);
-      if (!stays || !epochs.includes(epoch)) this.#bindings.delete(epoch);
+      if (!stays || !ids.includes(id)) this.#bindings.delete(id);
     }
   }
 

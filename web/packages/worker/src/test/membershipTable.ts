@@ -150,9 +150,9 @@ function words(action: Action): string {
     }
     case "compute": {
       const { work } = action;
-      if (work.kind === "installLayers") return `install ${span(work.layers)} of ${work.epoch}`;
+      if (work.kind === "installLayers") return `install ${span(work.layers)} of ${work.binding}`;
       if (work.kind === "keepLayers") return `keep ${work.keep.map(span).join()}`;
-      if (work.kind === "installExperts") return `install experts of ${work.epoch}`;
+      if (work.kind === "installExperts") return `install experts of ${work.binding}`;
       if (work.kind === "runExperts") {
         return `experts for ${work.hub}:${framesText(work.dispatches)}`;
       }

@@ -152,7 +152,7 @@ class Player {
     this.#workDone(outcomeOf(work, details));
     if (work.kind !== "installLayers" || work.isLast) return;
     const next = this.#work; // the next layer of the stage
-    if (next?.kind === "installLayers" && next.epoch === work.epoch) return this.#done(details);
+    if (next?.kind === "installLayers" && next.binding === work.binding) return this.#done(details);
     expect(next, "other work comes between a stage's layers: give it one").toBeNull();
   }
 
@@ -205,10 +205,12 @@ class Player {
   }
 
   // Told of a stage's first layer, as the whole of it.
-  #install({ epoch, layers, isLast }: Extract<Work, { kind: "installLayers" }>): void {
-    const { first, end } = this.#stages.get(epoch)!;
+  #install({ binding, layers, isLast }: Extract<Work, { kind: "installLayers" }>): void {
+    const { first, end } = this.#stages.get(binding)!;
     expect(isLast, "the last layer says so").toBe(layers.end === end);
-    if (layers.first === first) this.#words.push({ install: { epoch, layers: [first, end] } });
+    if (layers.first === first) {
+      this.#words.push({ install: { epoch: binding, layers: [first, end] } });
+    }
   }
 }
 
