@@ -4,6 +4,7 @@ import { describe, expect, it } from "vitest";
 
 import { bf16ToF32, f16ToF32, f32ToBf16, f32ToF16 } from "./base/half.ts";
 import { kMaxRows, kUsualRows } from "./dispatch/layout.ts";
+import { DType } from "./program/ir.ts";
 import type { ExchangeRequest, Run, StepInput, StepOutput } from "./stage/stageEngine.ts";
 import { weightOf } from "./test/caseInputs.ts";
 import { sharedNodeGpu } from "./test/nodeGpu.ts";
@@ -120,6 +121,38 @@ describe.skipIf(!gpu)("exchange", { timeout: 600_000 }, () => {
       ]),
     );
     await expect(engineOf(head)).rejects.toThrow("exchange in the output head");
+  });
+});
+
+describe.skipIf(!gpu)("a form that is not run here", () => {
+  it("is refused by name", async () => {
+    const weight = {
+      dtype: DType.q4s,
+      shape: [kColumns, kColumns],
+      data: new Uint8Array(kColumns * 32),
+      scale: new Uint8Array(kColumns * 12),
+      zero: new Uint8Array(0),
+    };
+    const layer = {
+      buffers: [kColumns, kColumns],
+      weights: [weight],
+      ops: [
+        {
+          kind: {
+            case: "matmul" as const,
+            value: {
+              in: view(0), out: view(1), weight: { weight: 0, firstRow: 0, rows: kColumns },
+            },
+          },
+        },
+        { kind: { case: "add" as const, value: { a: view(0), b: view(1), out: view(0) } } },
+      ],
+      input: 0,
+      output: 0,
+    };
+    await expect(engineOf(new ToyModel(new Map([[1, layer]])))).rejects.toThrow(
+      "weight 'w0' of the form q4s, which native workers alone run",
+    );
   });
 });
 

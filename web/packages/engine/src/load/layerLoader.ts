@@ -8,7 +8,7 @@ import { fuse } from "../dispatch/fuse.ts";
 import type { Fused } from "../dispatch/fuse.ts";
 import type { ExpertBlock, LoadedLayer } from "../dispatch/loadedLayer.ts";
 import { decodeProgram } from "../program/decode.ts";
-import { endsInLogits, findAttention, outColumnsOf } from "../program/ir.ts";
+import { DType, endsInLogits, findAttention, outColumnsOf } from "../program/ir.ts";
 import type { Embed, MatMul, MoeExperts, Program, QkNormRope, Weight } from "../program/ir.ts";
 import type { Ropes } from "../run/ropes.ts";
 import type { WeightSource } from "../stage/stageEngine.ts";
@@ -262,6 +262,13 @@ function checkRunnable(program: Program, index: number): void {
   const what = `The program of layer ${index}`;
   if (program.layerIndex !== index) {
     throw new EngineError("invalid_data", `${what} says that it is layer ${program.layerIndex}.`);
+  }
+  const newForm = program.weights.find(({ dtype }) => dtype === DType.q4s);
+  if (newForm) {
+    throw new EngineError(
+      "unsupported",
+      `${what} has weight '${newForm.name}' of the form q4s, which native workers alone run.`,
+    );
   }
   const attention = findAttention(program);
   if (endsInLogits(program) && program.ops.some((op) => op.kind === "exchange")) {

@@ -7,9 +7,10 @@ export const kOldestProgramVersion = 1;
 // The numbers of tensor/dtype.h, as far as weights have them.
 export const DType = { f32: 0, f16: 1, bf16: 2, q8: 16, q4: 17, q4s: 18 } as const;
 export const kBlockValues = 32;
+export const kSuperblockValues = 256; // of q4s
 
 export function isBlockFormat(dtype: number): boolean {
-  return dtype === DType.q8 || dtype === DType.q4;
+  return dtype === DType.q8 || dtype === DType.q4 || dtype === DType.q4s;
 }
 
 export interface Part {

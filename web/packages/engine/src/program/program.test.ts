@@ -75,7 +75,11 @@ describe("decodeProgram", () => {
       p.weights[1]!.data[0]!.byteCount = 5n;
     }, "hold 5 bytes"],
     ["a part that is empty", (p) => void (p.weights[1]!.data[0]!.byteCount = 0n), "expected 1 to"],
-    ["a form that it does not run", (p) => void (p.weights[1]!.dtype = 18), "of the form q4s"],
+    ["records of q4s that are not there", (p) => {
+      p.weights[1]!.dtype = 18;
+      p.weights[1]!.data[0]!.byteCount = 2048n;
+      p.weights[1]!.scale = [];
+    }, "its shape and dtype need 768"],
     ["a dtype that is none", (p) => void (p.weights[1]!.dtype = 9), "dtype"],
     ["a digest of another length", (p) => {
       p.weights[1]!.data[0]!.digest = new Uint8Array(31);

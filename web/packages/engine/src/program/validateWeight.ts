@@ -1,7 +1,7 @@
 // The weights of a program: dtype and shape are ones that engines hold, and the parts add up to
 // exactly the bytes that they need.
 import { EngineError } from "../base/error.ts";
-import { DType, isBlockFormat, kBlockValues } from "./ir.ts";
+import { DType, isBlockFormat, kBlockValues, kSuperblockValues } from "./ir.ts";
 import type { Part, Weight } from "./ir.ts";
 
 const kMaxDimension = 2 ** 31;
@@ -35,6 +35,9 @@ export function columnsOf(weight: Pick<Weight, "shape">): number {
 export function rowBytes(dtype: number, columns: number): ArrayBytes {
   const blocks = Math.ceil(columns / kBlockValues);
   if (dtype === DType.q4) return { data: 16 * blocks, scale: 2 * blocks, zero: (blocks + 1) >> 1 };
+  if (dtype === DType.q4s) {
+    return { data: 16 * blocks, scale: 12 * Math.ceil(columns / kSuperblockValues), zero: 0 };
+  }
   if (dtype === DType.q8) return { data: 32 * blocks, scale: 2 * blocks, zero: 0 };
   return { data: columns * (dtype === DType.f32 ? 4 : 2), scale: 0, zero: 0 };
 }
@@ -43,13 +46,7 @@ export function checkWeight(weight: Weight): void {
   const what = `weight '${weight.name.slice(0, 200)}'`;
   if (!kDTypes.includes(weight.dtype)) {
     throw invalid(
-      `The dtype of ${what} is ${weight.dtype}; expected f32, f16, bf16, q8 or q4.`,
-    );
-  }
-  if (weight.dtype === DType.q4s) {
-    throw new EngineError(
-      "unsupported",
-      `${what} is of the form q4s, which this engine does not run: it is for native workers.`,
+      `The dtype of ${what} is ${weight.dtype}; expected f32, f16, bf16, q8, q4 or q4s.`,
     );
   }
   const isBlock = isBlockFormat(weight.dtype);
