@@ -10,7 +10,9 @@
 
 #include "base/random.h"
 #include "kernels/kernel_set.h"
+#include "kernels/q4s_panels.h"
 #include "tensor/blocks.h"
+#include "tensor/q4s.h"
 
 namespace weft::kernels {
 namespace {
@@ -29,6 +31,7 @@ std::vector<float> RandomFloats(size_t count) {
 struct StoredWeight {
   std::vector<uint8_t> data;
   std::vector<uint16_t> scale;
+  FloatBuffer panels;
   Matrix matrix;
 
   StoredWeight(DType dtype, size_t rows, size_t columns) {
@@ -41,9 +44,21 @@ struct StoredWeight {
       // 0x33 in the odd bytes keeps f16, bf16 and f32 patterns finite.
       StoreLe(&data[i], (random.Next() & 0x00ff00ff00ff00ffull) | 0x3300330033003300ull);
     }
-    if (IsBlockFormat(dtype)) scale.assign(rows * matrix.blocks(), 0x2c00);
+    if (IsBlockFormat(dtype)) scale.assign(rows * matrix.scale_words(), 0x2c00);
     matrix.data = data.data();
     matrix.scale = scale.empty() ? nullptr : scale.data();
+    if (dtype == DType::kQ4S) Pack();
+  }
+  // As an engine multiplies by them.
+  void Pack() {
+    for (size_t i = 0; i < scale.size(); ++i)
+      scale[i] = i % kSuperblockWords == 0 ? 0x1000 : i % kSuperblockWords == 1 ? 0x5a5a : 0x37bf;
+    const size_t bytes = PanelsBytes(matrix.rows, matrix.columns);
+    auto* at = reinterpret_cast<uint8_t*>(panels.Reserve(bytes / sizeof(float)));
+    CHECK(PackPanels(matrix, at).ok());
+    matrix.data = nullptr;
+    matrix.scale = nullptr;
+    matrix.panels = at;
   }
   size_t bytes() const { return data.size() + scale.size() * 2; }
 };
@@ -99,8 +114,9 @@ void MatMul(benchmark::State& state) {
 
 void MatMulCases(benchmark::internal::Benchmark* bench) {
   for (const int64_t threads : {1, 2}) {
-    for (const int64_t rows : {1, 4, 8, 64}) {
-      for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16, DType::kQ8, DType::kQ4}) {
+    for (const int64_t rows : {1, 4, 8, 64, 512}) {
+      for (const DType dtype :
+           {DType::kF32, DType::kF16, DType::kBF16, DType::kQ8, DType::kQ4, DType::kQ4S}) {
         bench->Args({static_cast<int64_t>(dtype), rows, threads});
       }
     }
