@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/check.h"
+#include "package/manifest.h"
 #include "worker/rulebook_testing.h"
 
 namespace weft::worker {
@@ -95,6 +96,8 @@ json::value ConnectWords(const pb::Connect& connect) {
     words["cachedLayers"] =
         Numbers({connect.cached_layers().begin(), connect.cached_layers().end()}, false);
   if (connect.makes_tokens() > 0) words["makesTokens"] = connect.makes_tokens();
+  if (connect.package_format() != package::kPackageFormat)
+    words["packageFormat"] = connect.package_format();
   return json::object{{"connect", words}};
 }
 

@@ -177,7 +177,7 @@ test("refusals are the client's own errors, and name what it was", { skip }, () 
       /'suffix'/);
     await refused(client.chat({ ...kQuestion, model: "llama3" }), 404, /no model 'llama3'/);
     await refused(client.show({ model: "llama3" }), 404, /no model 'llama3'/);
-    await refused(client.embed({ model: "weft-tiny", input: "x" }), 501, /no embeddings/);
+    await refused(client.embed({ model: "weft-tiny", input: "x" }), 400, /makes no embeddings/);
     await refused(client.pull({ model: "llama3" }), 501, /weft pull/);
     await refused(client.delete({ model: "weft-tiny" }), 501, /weft rm/);
     const stranger = await clientOf(origin);

@@ -81,7 +81,6 @@ function connectMessage(
     value: {
       protocolVersion: kProtocolVersion,
       programVersion: init.programVersion,
-      packageFormat: init.packageFormat,
       kind: offer.kind,
       engine: offer.engineName,
       name: offer.name,

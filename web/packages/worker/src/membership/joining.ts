@@ -114,12 +114,13 @@ export class Joining {
   #sayConnect(held: readonly HeldBinding[]): void {
     this.isMember = true;
     const isBatching = this.#init?.batchesTokens === true;
+    const packageFormat = this.#init?.packageFormat ?? 0; // that of its package
     this.#init = null;
     const { value } = this.#package!.connect;
     const makesTokens = Math.min(value.makesTokens ?? 0, isBatching ? Infinity : 1);
     this.#queue.begin(this.#loads.layerCount, makesTokens);
     const cachedLayers = [...this.#cached].sort((a, b) => a - b);
-    const own = { makesTokens, cachedLayers, held: held.map(heldValue) };
+    const own = { makesTokens, packageFormat, cachedLayers, held: held.map(heldValue) };
     this.#out.send({ case: "connect", value: { ...value, ...own } });
     if (this.#wish.isWanted) this.sayWish();
     this.#out.hasChanged = true;

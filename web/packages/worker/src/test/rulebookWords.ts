@@ -1,7 +1,9 @@
 // What a membership asks for in the words of tests/conformance/membership, and what its work came
 // to from them.
 import type { LayerRange } from "@weft/engine";
-import { ExpertFrameType, decodeGeneration, decodeShardMessage, isShardMessage } from "@weft/wire";
+import {
+  ExpertFrameType, decodeGeneration, decodeShardMessage, isShardMessage, kPackageFormat,
+} from "@weft/wire";
 import type { ExpertFrame, LayerExperts } from "@weft/wire";
 import { workerJson } from "@weft/wire/test/orchestrator.ts";
 import type { JsonValue } from "@weft/wire/test/orchestrator.ts";
@@ -60,8 +62,8 @@ function plainMessage(json: Json): Json {
 type Held = readonly HeldBinding[];
 
 function connectWords({ value }: Extract<WorkerKind, { case: "connect" }>): Json {
-  const { held = [], cachedLayers = [], makesTokens = 0 } = value as {
-    held?: Held; cachedLayers?: number[]; makesTokens?: number;
+  const { held = [], cachedLayers = [], makesTokens = 0, packageFormat } = value as {
+    held?: Held; cachedLayers?: number[]; makesTokens?: number; packageFormat?: number;
   };
   const words: JsonObject = {};
   for (const { epoch, sessions, positions } of held) {
@@ -71,6 +73,7 @@ function connectWords({ value }: Extract<WorkerKind, { case: "connect" }>): Json
   }
   if (cachedLayers.length > 0) words["cachedLayers"] = cachedLayers;
   if (makesTokens > 0) words["makesTokens"] = makesTokens;
+  if (packageFormat !== kPackageFormat) words["packageFormat"] = packageFormat ?? 0;
   return { connect: words };
 }
 
