@@ -21,7 +21,7 @@ State::State(CoreOptions core_options)
       experts(options, costs, roster, lifecycle, probation, popularity, changes, outbox),
       hub_reports(options, costs, roster, popularity, changes),
       planning(options, costs, roster, lifecycle, probation, checks, members, changes, outbox),
-      wishes(options, roster, members, checks, planning, changes, outbox),
+      wishes(options, roster, members, checks, planning, changes),
       measuring(options, costs, roster, lifecycle, checks, changes, outbox),
       pipeline(options, costs, roster, sessions, outbox),
       health(options, roster, outbox),

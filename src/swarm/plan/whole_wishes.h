@@ -20,14 +20,13 @@ namespace weft::swarm {
 class WholeWishes {
  public:
   WholeWishes(const CoreOptions& options, Roster& roster, Members& members, Checks& checks,
-              Planning& planning, Changes& changes, Outbox& outbox)
+              Planning& planning, Changes& changes)
       : options_(options),
         roster_(roster),
         members_(members),
         checks_(checks),
         planning_(planning),
-        changes_(changes),
-        outbox_(outbox) {}
+        changes_(changes) {}
 
   // The worker is told in any case.
   void OnWish(Worker& worker, const wire::RunHere& wish, Instant now);
@@ -51,7 +50,6 @@ class WholeWishes {
   Checks& checks_;
   Planning& planning_;
   Changes& changes_;
-  Outbox& outbox_;
   std::map<std::string, Instant> last_;  // when a device was let ask last
   std::map<WorkerId, Instant> asked_;    // the owner, until then
 };
