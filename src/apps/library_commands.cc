@@ -360,9 +360,10 @@ void AddPullCommand(CLI::App& app, int* exit_code) {
       "HF_ENDPOINT names the hub, HF_TOKEN who asks, HF_HUB_CACHE (or HF_HOME) where downloads are "
       "kept, WEFT_HOME where packages are. docs/models-from-a-hub.md says more.");
   command
-      ->add_option("model", request->model,
-                   "ORGANISATION/NAME; with :q4, :q8, :f16 or :f32 for weft's own conversion, or "
-                   "with a GGUF file's kind, like :Q4_K_M")
+      ->add_option(
+          "model", request->model,
+          "ORGANISATION/NAME; with :q4, :q4s, :q8, :f16 or :f32 for weft's own conversion, or "
+          "with a GGUF file's kind, like :Q4_K_M")
       ->required();
   command->add_option("--revision", request->revision, "Branch, tag or commit (default: main)");
   command->add_flag("--offline", request->offline, "Use what was downloaded before, no network");
