@@ -222,6 +222,7 @@ TEST(SelectFiles, TakesSafetensorsAndText) {
                                         "chat_template.jinja", "model.safetensors"));
   EXPECT_EQ(plain->quantisation, "keep");
   EXPECT_EQ(SelectFiles(names, "q4", "org/name")->quantisation, "q4");
+  EXPECT_EQ(SelectFiles(names, "q4s", "org/name")->quantisation, "q4s");
   EXPECT_EQ(SelectFiles(names, "q4_k_m", "org/name")->model_file, "x-Q4_K_M.gguf");
   EXPECT_THAT(SelectionError(names, "q5_k_m"), HasSubstr("x-Q4_K_M.gguf"));
 }

@@ -140,6 +140,19 @@ TEST(Q4s, SmallValuesBesideLargeOnesAreKept) {
   for (size_t i = 16; i < 256; ++i) EXPECT_NEAR(q.back[i], row[i], 0.5) << i;
 }
 
+// What the converter lets through: 60 times the largest f16.
+TEST(Q4s, TheLargestValuesHaveAFiniteScale) {
+  SeededRandom random(4);
+  for (int round = 0; round < 200; ++round) {
+    std::vector<float> row = Normal(&random, 256);
+    float most = 0;
+    for (const float x : row) most = std::max(most, std::fabs(x));
+    for (float& x : row) x *= 65504.0f * 59.99f / most;
+    const Status status = CheckQ4sRow(Quantise(DType::kQ4S, row).words, 256);
+    ASSERT_TRUE(status.ok()) << status.error().ToString();
+  }
+}
+
 TEST(Q4s, ValuesTooSmallForAScaleAreZero) {
   const Quantised q = Quantise(DType::kQ4S, std::vector<float>(40, 1e-30f));
   EXPECT_EQ(q.words[0], 0);

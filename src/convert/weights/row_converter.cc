@@ -29,7 +29,7 @@ float Limit(DType to) {
     case DType::kQ4:
       return 65504.0f * 6;  // the smallest divisor that the scale search tries
     case DType::kQ4S:
-      return 65504.0f * 90;  // 6 times the largest multiplier
+      return 65504.0f * 60;  // kLargestX / kMostUnit of the search
     default:
       return std::numeric_limits<float>::max();
   }
