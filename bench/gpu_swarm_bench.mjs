@@ -20,7 +20,8 @@ const kUsage = `./dev bench gpu-swarm --package DIR [options]
   --package DIR        package to load and to ask (default: the embedded model)
   --workers 1,2        how many headless workers share it, one cell each
   --adapters 0,1       worker i takes adapter i of these, or the first again (default: 0)
-  --parts LIST         of line, load, engine, swarm, prompts (default: all)
+  --parts LIST         of line, load, engine, swarm, beside, prompts (default: all); beside: every
+                       worker holds the whole model, and answers conversations of its own
   --tokens 160         tokens of an answer
   --rounds 3           medians of so many
   --conversations 1,4,16,32   how many at once
@@ -44,7 +45,7 @@ const { values } = parseArgs({
     tokens: { type: "string", default: "160" },
     rounds: { type: "string", default: "3" },
     conversations: { type: "string", default: "1,4,16,32" },
-    parts: { type: "string", default: "line,load,engine,swarm,prompts" },
+    parts: { type: "string", default: "line,load,engine,swarm,beside,prompts" },
     prompts: { type: "string", default: "128,4096" },
     "allow-software": { type: "boolean", default: false },
     help: { type: "boolean", default: false },
@@ -94,9 +95,9 @@ async function withServer(body) {
 }
 
 // A headless worker; its memory is what its part of the model takes, with room for its scratch.
-function startWorker(origin, index, count, cache, more = []) {
+function startWorker(origin, index, count, cache, more = [], isWhole = count === 1) {
   const adapters = values.adapters.split(",");
-  const memory = count === 1 ? heldBytes * 2 + 3e9 : (heldBytes / count) * 2;
+  const memory = isWhole ? heldBytes * 2 + 3e9 : (heldBytes / count) * 2;
   const args = [values.worker, origin.replace("http", "ws"), "--name", `gpu ${index}`,
     "--memory", String(Math.round(memory)), "--cache", cache,
     "--adapter", adapters[index] ?? adapters[0], ...more];
@@ -281,6 +282,27 @@ async function measureSwarm(count, cache, more = []) {
   });
 }
 
+// Every worker has room for the whole model: each answers conversations of its own.
+async function measureBeside(count, cache) {
+  return await withServer(async (origin) => {
+    const workers = [];
+    try {
+      for (let i = 0; i < count; ++i) workers.push(startWorker(origin, i, count, cache, [], true));
+      await waitFor(origin, workers, (swarm) =>
+        swarm.state === "up" && swarm.side_plans.length >= count - 1);
+      await sleep(3000); // measurements of the devices
+      const before = await swarmOf(origin);
+      const cells = await measureTokens(origin);
+      const after = await swarmOf(origin);
+      const made = after.generated_tokens - before.generated_tokens;
+      const share = (after.side_tokens - before.side_tokens) / made;
+      return { plans: 1 + after.side_plans.length, share_beside: round(share), ...cells };
+    } finally {
+      await stop(workers);
+    }
+  });
+}
+
 // The same package in the engine, without a server.
 async function measureEngine() {
   const { kDefaultOptions, openGpu, tuneFor, MemoryTuneStore, PackageFolder, WebGpuEngine } =
@@ -360,6 +382,11 @@ try {
       if (count > 1) continue;
       const whole = await measureSwarm(1, cache, ["--run-here"]);
       print({ figure: "whole model", workers: 1, ...whole });
+    }
+  }
+  if (parts.includes("beside")) {
+    for (const count of values.workers.split(",").map(Number)) {
+      print({ figure: "side by side", workers: count, ...(await measureBeside(count, cache)) });
     }
   }
   if (parts.includes("prompts")) {

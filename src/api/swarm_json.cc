@@ -123,6 +123,17 @@ json::object LossesJson(const swarm::LossSnapshot& losses) {
           {"fragments", CountsJson(losses.fragments)}};
 }
 
+json::object StageJson(const swarm::StageSnapshot& stage) {
+  return {{"worker", stage.worker},
+          {"first_layer", stage.first_layer},
+          {"end_layer", stage.end_layer},
+          {"predicted_us", stage.predicted_us},
+          {"measured_us", stage.measured_us},
+          {"binding", stage.binding},
+          {"filled_by", json::array(stage.filled_by.begin(), stage.filled_by.end())},
+          {"loss_us", stage.loss_us ? json::value(*stage.loss_us) : nullptr}};
+}
+
 json::value ErrorJson(const std::optional<double>& error) {
   return error ? json::value(*error) : nullptr;
 }
@@ -130,21 +141,16 @@ json::value ErrorJson(const std::optional<double>& error) {
 }  // namespace
 
 std::string SwarmJson(const swarm::Snapshot& snapshot, const ModelCard& model) {
-  json::array workers, stages, standbys, covered, losses, consents;
+  json::array workers, stages, side_plans, standbys, covered, losses, consents;
   for (const auto& asked : snapshot.consents)
     consents.push_back({{"worker", asked.worker}, {"ends_in_s", asked.ends_in_s}});
   for (const auto& hub : snapshot.losses) losses.push_back(LossesJson(hub));
   for (const auto& worker : snapshot.workers) workers.push_back(WorkerJson(worker));
-  for (const auto& stage : snapshot.stages) {
-    json::array filled_by(stage.filled_by.begin(), stage.filled_by.end());
-    stages.push_back({{"worker", stage.worker},
-                      {"first_layer", stage.first_layer},
-                      {"end_layer", stage.end_layer},
-                      {"predicted_us", stage.predicted_us},
-                      {"measured_us", stage.measured_us},
-                      {"binding", stage.binding},
-                      {"filled_by", std::move(filled_by)},
-                      {"loss_us", stage.loss_us ? json::value(*stage.loss_us) : nullptr}});
+  for (const auto& stage : snapshot.stages) stages.push_back(StageJson(stage));
+  for (const auto& plan : snapshot.side_plans) {
+    json::array own;
+    for (const auto& stage : plan.stages) own.push_back(StageJson(stage));
+    side_plans.push_back({{"stages", std::move(own)}, {"active_requests", plan.active_requests}});
   }
   for (const auto& standby : snapshot.standbys) {
     standbys.push_back({{"worker", standby.worker},
@@ -177,6 +183,7 @@ std::string SwarmJson(const swarm::Snapshot& snapshot, const ModelCard& model) {
                                       {"completed_requests", snapshot.completed_requests},
                                       {"failed_requests", snapshot.failed_requests},
                                       {"generated_tokens", snapshot.generated_tokens},
+                                      {"side_tokens", snapshot.side_tokens},
                                       {"prompt_tokens", snapshot.prompt_tokens},
                                       {"cached_prompt_tokens", snapshot.cached_prompt_tokens},
                                       {"computed_positions", snapshot.computed_positions},
@@ -189,6 +196,7 @@ std::string SwarmJson(const swarm::Snapshot& snapshot, const ModelCard& model) {
                                       {"lost_groups", snapshot.lost_groups},
                                       {"covered_layers", std::move(covered)},
                                       {"stages", std::move(stages)},
+                                      {"side_plans", std::move(side_plans)},
                                       {"standbys", std::move(standbys)},
                                       {"consents", std::move(consents)},
                                       {"history_bytes", snapshot.history_bytes},

@@ -112,6 +112,8 @@ std::string MetricsText(const SwarmHost& host) {
       {"weft_frame_bytes_sent_total", "Bytes of step frames", count(counters.bytes_sent)},
       {"weft_frame_bytes_received_total", "Bytes of result frames", count(counters.bytes_received)},
       {"weft_generated_tokens_total", "Tokens generated", count(snapshot.generated_tokens)},
+      {"weft_side_tokens_total", "Of those: that plans beside the active one made",
+       count(snapshot.side_tokens)},
       {"weft_forced_tokens_total", "Of those: that a grammar left no choice of, computed together",
        count(snapshot.forced_tokens)},
       {"weft_prompt_tokens_total", "Tokens of the prompts of requests that have ended",

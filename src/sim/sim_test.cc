@@ -35,13 +35,13 @@ TEST(Simulation, SeedsReachWhatTheyAreAbout) {
     sum.losses += outcome.losses;
     sum.closed_by_core += outcome.closed_by_core;
     sum.cancelled += outcome.cancelled;
-    sum.failed_on_purpose += outcome.failed_on_purpose;
     sum.wishes += outcome.wishes;
     sum.faults += outcome.faults;
     sum.repeated += outcome.repeated;
     sum.overtaken += outcome.overtaken;
     sum.generated_alone += outcome.generated_alone;
     sum.generated_together += outcome.generated_together;
+    sum.side_tokens += outcome.side_tokens;
     sum.interrupted += outcome.interrupted;
     sum.resumed += outcome.resumed;
     sum.doubts += outcome.doubts;
@@ -65,13 +65,13 @@ TEST(Simulation, SeedsReachWhatTheyAreAbout) {
   EXPECT_GT(sum.losses, 300u);
   EXPECT_GT(sum.closed_by_core, 100u);
   EXPECT_GT(sum.cancelled, 50u);
-  EXPECT_GT(sum.failed_on_purpose, 0u);
   EXPECT_GT(sum.wishes, 5u);
   EXPECT_GT(sum.faults, 180u * 20u);  // a tenth of the seeds has none
   EXPECT_GT(sum.repeated, 50u);
   EXPECT_GT(sum.overtaken, 50u);
   EXPECT_GT(sum.generated_alone, 1'000u);
   EXPECT_GT(sum.generated_together, 50u);
+  EXPECT_GT(sum.side_tokens, 1'000u);
   EXPECT_GT(sum.interrupted, 50u);
   EXPECT_GT(sum.resumed, 50u);
   EXPECT_GT(sum.doubts, 10u);

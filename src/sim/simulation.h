@@ -91,6 +91,7 @@ struct Outcome {
   // Tokens that devices with the whole model chose by themselves, one session at a time.
   uint64_t generated_alone = 0;
   uint64_t generated_together = 0;  // those of batches of several sessions
+  uint64_t side_tokens = 0;         // that plans beside the active one made
   uint64_t resumed = 0;             // connections of workers that had held on to what they hold
   uint64_t interrupted = 0;         // downloads that made way for others
   uint64_t restarts = 0, continued = 0;  // of the server; requests that went on by themselves

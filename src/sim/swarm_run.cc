@@ -338,6 +338,7 @@ void SwarmRun::CheckEnd() {
               std::to_string(tracked.tokens.size()) +
               " tokens; the swarm says: " + core_.snapshot(scheduler_.now()).message);
   const swarm::Snapshot picture = core_.snapshot(scheduler_.now());
+  outcome_.side_tokens = picture.side_tokens;  // since the last restart
   if (outcome_.violations.empty() && unfinished_ == 0) {
     if (picture.active_requests + picture.queued_requests != 0)
       Violate("requests are left in the core");

@@ -9,6 +9,10 @@
 
 namespace weft::swarm {
 
+// The active plan, or one that serves beside it (plan/side_plans.h). Rising, never reused.
+using PlanId = uint32_t;
+inline constexpr PlanId kActivePlan = 0;
+
 // A range of layers and who runs it. Without a worker it is a hole: the stages in front of it go
 // on, as far as history holds what they give, while somebody is found for it.
 struct PlanStage {

@@ -59,6 +59,12 @@ struct StageSnapshot {
   std::optional<double> loss_us;
 };
 
+// A plan that serves beside the active one.
+struct SidePlanSnapshot {
+  std::vector<StageSnapshot> stages;
+  uint32_t active_requests = 0;  // that it answers now
+};
+
 // A device that wants to compute the whole model, which the owner has to allow.
 struct ConsentSnapshot {
   WorkerId worker = 0;
@@ -109,6 +115,7 @@ struct Snapshot {
   std::vector<WorkerSnapshot> workers;
   uint64_t plan_version = 0;          // rises with every change of plan
   std::vector<StageSnapshot> stages;  // the active plan
+  std::vector<SidePlanSnapshot> side_plans;
   std::vector<StandbySnapshot> standbys;
   std::vector<ConsentSnapshot> consents;
   uint64_t history_bytes = 0, history_limit_bytes = 0;  // rows kept for whoever takes over
@@ -126,6 +133,7 @@ struct Snapshot {
   uint32_t kept_prefixes = 0;  // each in the place of a conversation
   uint64_t completed_requests = 0, failed_requests = 0, generated_tokens = 0;
   uint64_t forced_tokens = 0;  // of those: that a grammar left no choice of
+  uint64_t side_tokens = 0;    // of those: that side plans made
   // Of requests that have ended: their prompts, and what of them had been computed before.
   uint64_t prompt_tokens = 0, cached_prompt_tokens = 0;
   uint64_t computed_positions = 0;  // rows of all requests, of prompts and of answers

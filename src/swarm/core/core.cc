@@ -50,7 +50,7 @@ CoreSizes Core::sizes() const {
   sizes.sessions = state_->sessions.sessions().size();
   sizes.waiting_requests = state_->requests.waiting_count();
   sizes.probation_records = state_->probation.record_count();
-  sizes.waiting_rows = state_->pipeline.waiting_rows();
+  sizes.waiting_rows = state_->pipelines.waiting_rows();
   sizes.history_trims = state_->sessions.history_trims();
   for (const auto& session : state_->sessions.sessions())
     sizes.session_tokens += session->tokens.size();

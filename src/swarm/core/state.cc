@@ -23,11 +23,12 @@ State::State(CoreOptions core_options)
       planning(options, costs, roster, lifecycle, probation, checks, members, changes, outbox),
       wishes(options, roster, members, checks, planning, changes),
       measuring(options, costs, roster, lifecycle, checks, changes, outbox),
-      pipeline(options, costs, roster, sessions, outbox),
+      side_plans(costs, roster, lifecycle, planning),
+      pipelines(options, costs, roster, sessions, outbox),
       health(options, roster, outbox),
       requests(options, roster, sessions, changes, outbox),
-      view({options, costs, roster, lifecycle, planning, wishes, experts, sessions, pipeline,
-            requests}),
+      view({options, costs, roster, lifecycle, planning, wishes, experts, sessions, pipelines,
+            side_plans, requests}),
       placements({options, costs, roster, popularity, sessions, lifecycle, planning, measuring,
                   checks, outbox}) {
   CHECK(options.context_length >= 1 && options.session_count >= 1 && options.failure_limit >= 1);
@@ -128,9 +129,9 @@ void State::On(const TimerFired&) {
     }
   OnVerdicts();
   const std::vector<WorkerId> late = health.TakeLate(now);
-  for (const WorkerId id : late) pipeline.NoteLate(*roster.Find(id));
+  for (const WorkerId id : late) pipelines.NoteLate(*roster.Find(id));
   for (const WorkerId id : late) lifecycle.Relieve(id);
-  if (placements.Expire(now)) UpdatePipeline();
+  if (placements.Expire(now)) UpdatePipelines();
   requests.EndOverdue(now);
   wishes.EndOverdue(now);
   if (lifecycle.DownloadOverdue(now)) {

@@ -10,11 +10,12 @@
 #include "swarm/experts/experts.h"
 #include "swarm/experts/hub_reports.h"
 #include "swarm/experts/popularity.h"
-#include "swarm/flow/pipeline.h"
+#include "swarm/flow/pipelines.h"
 #include "swarm/flow/requests.h"
 #include "swarm/flow/session.h"
 #include "swarm/outbox.h"
 #include "swarm/plan/planning.h"
+#include "swarm/plan/side_plans.h"
 #include "swarm/plan/whole_wishes.h"
 #include "swarm/snapshot.h"
 #include "swarm/view/swarm_view.h"
@@ -75,7 +76,7 @@ struct State {
   void LetLeaversGo();
   void SettlePlans();
   void SettleTouched();
-  void UpdatePipeline();
+  void UpdatePipelines();
   // When TimerFired is wanted: as looked for after the last event that was no frame, or earlier
   // because of workers that were sent something since. It may come too early, never too late.
   std::optional<Instant> next_timer() const { return timer; }
@@ -130,13 +131,15 @@ struct State {
   Planning planning;
   WholeWishes wishes;
   Measuring measuring;
-  Pipeline pipeline;
+  SidePlans side_plans;
+  Pipelines pipelines;
   Health health;
   Requests requests;
   SwarmView view;
   PlacementBook placements;
   std::optional<Instant> timer;
-  uint64_t pipeline_version = 0;  // of the lifecycle, when the pipeline was told of it last
+  // Of the lifecycle and of the side plans, when the pipelines were told of them last.
+  uint64_t pipelines_version = 0, side_version = 0;
   uint64_t settled_requests = 0;  // that had ended when everything was looked at last
   Instant now;
   Instant last_change;  // when SwarmChanged was last caused by mere progress

@@ -9,7 +9,7 @@
 namespace weft::swarm {
 
 Status State::OnStepFailed(Worker& worker, const wire::pb::StepFailed& failed) {
-  ASSIGN_OR_RETURN(const auto live, pipeline.OnStepFailed(worker, failed, now));
+  ASSIGN_OR_RETURN(const auto live, pipelines.OnStepFailed(worker, failed, now));
   OnFailedRuns(worker, live, PrintableText(failed.message(), 500),
                failed.code() == ErrorCodeName(ErrorCode::kInvalidData));
   return OkStatus();
@@ -24,7 +24,7 @@ void State::OnFailedRuns(Worker& worker, const Pipeline::FailedRuns& live,
     StageProgress& stage = *session.Find(live.binding);
     // What a replacement or a follower is behind is nobody's answer: the request goes on. It may be
     // what is wrong, all the same, so that this counts as what one device says of it.
-    if (!session.active || !lifecycle.active() || !lifecycle.active()->Uses(live.binding)) {
+    if (!session.active || !pipelines.Uses(live.binding)) {
       is_doubted = is_doubted || numbers_failed;
       if (session.active && numbers_failed && live.frame_runs == 1)
         session.active->denials.push_back({worker.probation_key, stage.layers, problem,

@@ -134,7 +134,7 @@ Status State::OnFailed(Worker& worker, const wire::pb::Failed& failed) {
 }
 
 Status State::OnGroupsLost(Worker& worker, const wire::pb::GroupsLost& lost) {
-  ASSIGN_OR_RETURN(const std::vector<LostGroups> losses, pipeline.OnGroupsLost(worker, lost));
+  ASSIGN_OR_RETURN(const std::vector<LostGroups> losses, pipelines.OnGroupsLost(worker, lost));
   for (const LostGroups& loss : losses)
     if (Session* session = sessions.Find(loss.session)) requests.NoteLost(*session, loss.groups);
   return OkStatus();
@@ -149,7 +149,7 @@ Status State::OnGeneration(Worker& worker, const Slice& message) {
   }
   const auto* tokens = std::get_if<wire::Tokens>(&frame);
   if (!tokens) return Error(ErrorCode::kInvalidData, "A frame came that only the server sends.");
-  ASSIGN_OR_RETURN(const GeneratedTokens generated, pipeline.OnTokens(worker, *tokens, now));
+  ASSIGN_OR_RETURN(const GeneratedTokens generated, pipelines.OnTokens(worker, *tokens, now));
   checks.NoteServed(worker);
   if (!generated.token_ids.empty()) {
     members.NoteSuccess(worker);
@@ -164,7 +164,7 @@ Status State::OnGeneration(Worker& worker, const Slice& message) {
 }
 
 Status State::OnResult(Worker& worker, const Slice& frame) {
-  ASSIGN_OR_RETURN(const Pipeline::StepResult result, pipeline.OnResult(worker, frame, now));
+  ASSIGN_OR_RETURN(const Pipeline::StepResult result, pipelines.OnResult(worker, frame, now));
   if (result.serves) checks.NoteServed(worker);
   if (result.not_finite > 0) {
     OnFailedRuns(worker, result.failed,

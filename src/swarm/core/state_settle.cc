@@ -16,33 +16,38 @@ void State::Settle(bool after_frame) {
   if (sessions.active_count() > 0) last_busy = now;
   if (!after_frame) LetLeaversGo();  // before planning, which looks for who replaces them
   planning.SetLiveRows(sessions.CountLiveRows());
-  planning.SetRunningError(pipeline.errors().running.value());
+  planning.SetRunningError(pipelines.errors().running.value());
   planning.SetSteady(requests.has_last_try(), now);
   planning.Settle(now);
   experts.Settle(now);
   // What a frame changed of the lifecycle (its worker was dropped, say) is no small matter, nor is
   // the end of a request: those that computed it may have to be checked.
-  const bool small = after_frame && lifecycle.version() == pipeline_version &&
+  const bool small = after_frame && lifecycle.version() == pipelines_version &&
                      settled_requests == requests.ended_count();
   settled_requests = requests.ended_count();
   if (!small) SettlePlans();
-  if (lifecycle.version() != pipeline_version) UpdatePipeline();
+  // A device's wish to run the model for all comes as a frame.
+  const bool ends_beside = !side_plans.plans().empty() && !planning.AllowsSidePlans();
+  if (!small || ends_beside) side_plans.Settle(now);
+  if (lifecycle.version() != pipelines_version || side_plans.version() != side_version)
+    UpdatePipelines();
   if (lifecycle.CanSwap() && experts.Covers(*lifecycle.staged()) &&
-      (!lifecycle.serves() || pipeline.HasCaughtUp(*lifecycle.staged()))) {
+      (!lifecycle.serves() || pipelines.HasCaughtUp(*lifecycle.staged()))) {
     lifecycle.Swap(now);
     LetLeaversGo();
     changes.Note({.standbys = true});
     experts.Settle(now);
-    UpdatePipeline();
+    side_plans.Settle(now);
+    UpdatePipelines();
   }
   // Hosts know what workers may answer before these are asked.
   if (!small)
-    for (auto& [id, worker] : roster) pipeline.LimitMessages(worker);
+    for (auto& [id, worker] : roster) pipelines.LimitMessages(worker);
   const bool steady = planning.IsSteady(lifecycle.active());
   if (requests.has_last_try() && !steady) requests.HoldLastTries(now);
   if (lifecycle.active()) {
-    requests.Admit(now, steady);
-    pipeline.Pump(now);
+    requests.Admit(now, steady, [this](Session& session) { pipelines.Place(session); });
+    pipelines.Pump(now);
   }
   SettleTouched();
   if (!small) timer = FindTimer();
@@ -81,19 +86,20 @@ void State::SettlePlans() {
 }
 
 void State::SettleTouched() {
-  for (const WorkerId id : pipeline.TakeTouched()) {
+  for (const WorkerId id : pipelines.TakeTouched()) {
     Worker* worker = roster.Find(id);
     if (worker == nullptr) continue;
-    pipeline.LimitMessages(*worker);
+    pipelines.LimitMessages(*worker);
     const Instant due = health.NextOf(*worker);
     if (due != Instant{INT64_MAX} && (!timer || due < *timer)) timer = due;
   }
 }
 
-// Frames follow the plan that is active now. What a binding that is gone held is forgotten.
-void State::UpdatePipeline() {
-  pipeline_version = lifecycle.version();
-  pipeline.SetPlan(lifecycle.active(), lifecycle.Followers());
+// Frames follow the plans that serve now. What a binding that is gone held is forgotten.
+void State::UpdatePipelines() {
+  pipelines_version = lifecycle.version();
+  side_version = side_plans.version();
+  pipelines.SetPlans(lifecycle.active(), lifecycle.Followers(), side_plans.plans());
   for (const auto& session : sessions.sessions()) {
     // A worker that goes on with some of its layers still holds what it has computed in them.
     if (const SwarmPlan* active = lifecycle.active())

@@ -23,9 +23,25 @@ constexpr uint64_t kCandidateHeadBytes = 12, kCandidateBytes = 8, kMaxCandidates
 
 }  // namespace
 
-Pipeline::Pipeline(const CoreOptions& options, const Costs& costs, Roster& roster,
-                   SessionTable& sessions, Outbox& outbox)
-    : options_(options), costs_(costs), roster_(roster), sessions_(sessions), outbox_(outbox) {}
+Pipeline::Pipeline(PlanId plan, const CoreOptions& options, const Costs& costs, Roster& roster,
+                   SessionTable& sessions, Outbox& outbox, PipelineTotals& totals)
+    : plan_(plan),
+      options_(options),
+      costs_(costs),
+      roster_(roster),
+      sessions_(sessions),
+      outbox_(outbox),
+      totals_(totals) {}
+
+bool Pipeline::IsOn(WorkerId worker) const {
+  return std::ranges::any_of(stages_,
+                             [worker](const Stage& stage) { return stage.bound.worker == worker; });
+}
+
+bool Pipeline::serves() const {
+  return !stages_.empty() &&
+         std::ranges::none_of(stages_, [](const Stage& stage) { return stage.bound.binding == 0; });
+}
 
 void Pipeline::SetPlan(const SwarmPlan* plan, std::vector<BoundStage> followers) {
   if (generates_ && (plan == nullptr || !plan->Uses(stages_[0].bound.binding)))
@@ -98,12 +114,41 @@ uint64_t Pipeline::LongestAnswer(const Stage& stage) const {
   return bytes + runs * (kCandidateHeadBytes + kMaxCandidates * kCandidateBytes);
 }
 
-void Pipeline::LimitMessages(Worker& worker) {
+uint64_t Pipeline::LongestAnswerOf(WorkerId worker) const {
+  uint64_t bytes = 0;
+  for (const Stage& stage : stages_)
+    if (stage.bound.worker == worker) bytes = std::max(bytes, LongestAnswer(stage));
+  return bytes;
+}
+
+// Each stage computes what is left of the prompt in turn, then a row of each active session. Rows
+// together take what steps of so many have taken (BatchTimes), so that a device that computes
+// sixteen rows in the time of four is asked for more than one that needs sixteen times as long.
+double Pipeline::ExpectedUs(const Session& session, uint32_t tokens) const {
+  const bool is_here = session.plan == plan_ && session.active;
+  const uint32_t together = active_count() + (is_here ? 0 : 1);
+  double token_us = 0, row_us = 0;
+  for (const Stage& stage : stages_) {
+    const Worker& worker = *roster_.Find(stage.bound.worker);
+    token_us += costs_.StepUs(worker, stage.bound.layers, together);
+    row_us += costs_.StepUs(worker, stage.bound.layers, chunk_rows_) / chunk_rows_;
+  }
+  const BindingId first = stages_[0].bound.binding;
+  const auto held_of = [first](const Session& each) {
+    const auto at = std::ranges::find(each.progress, first, &StageProgress::binding);
+    return at == each.progress.end() ? 0 : at->held;
+  };
+  uint32_t held = held_of(session);
+  for (const Kin& kin : session.kin)
+    held = std::max(held, std::min(kin.common, held_of(*sessions_.Find(kin.session))));
+  const auto known = static_cast<uint32_t>(session.tokens.size());
+  return row_us * (known - std::min(held, known)) + token_us * tokens;
+}
+
+void Pipeline::LimitMessages(Worker& worker, uint64_t others_bytes) const {
   if (!worker.ready) return;
   // Control messages always may come; steps that were sent are answered whatever the plan is now.
-  uint64_t bytes = 1 + wire::kMaxControlBytes;
-  for (const Stage& stage : stages_)
-    if (stage.bound.worker == worker.id) bytes = std::max(bytes, LongestAnswer(stage));
+  uint64_t bytes = std::max({1 + wire::kMaxControlBytes, LongestAnswerOf(worker.id), others_bytes});
   for (const auto* frames : {&worker.steps->in_flight, &worker.steps->generating})
     for (const SentFrame& sent : *frames) bytes = std::max(bytes, sent.answer_bytes);
   bytes = std::max(bytes, worker.experts->longest_message);
@@ -144,7 +189,7 @@ uint64_t Pipeline::WaitingRows(size_t stage_index, bool with_idle) const {
   const BoundStage& bound = stages_[stage_index].bound;
   uint64_t rows = 0;
   for (const auto& session : sessions_.sessions()) {
-    if (!session->active && !with_idle) continue;
+    if (session->plan != plan_ || (!session->active && !with_idle)) continue;
     const auto known = session->history.find(bound.layers.first);
     if (known == session->history.end()) continue;
     const StageProgress* progress = session->Find(bound.binding);
@@ -157,8 +202,9 @@ uint64_t Pipeline::WaitingRows(size_t stage_index, bool with_idle) const {
 
 bool Pipeline::SomeoneDecodes() const {
   const auto& sessions = sessions_.sessions();
-  return std::any_of(sessions.begin(), sessions.end(), [](const auto& session) {
-    return session->active && session->completed + 1 >= session->tokens.size();
+  return std::any_of(sessions.begin(), sessions.end(), [this](const auto& session) {
+    return session->plan == plan_ && session->active &&
+           session->completed + 1 >= session->tokens.size();
   });
 }
 
@@ -197,8 +243,7 @@ bool Pipeline::MaySendChunk(size_t stage_index, const Worker& worker) const {
 // Conversations that nobody waits for are computed while nobody waits for any other, a slice at a
 // time: whoever comes waits for one at most.
 bool Pipeline::MaySendIdle(size_t stage_index, const Worker& worker) const {
-  return sessions_.active_count() == 0 && worker.steps->idle() &&
-         HasRoomBehind(stage_index, worker, true);
+  return active_count() == 0 && worker.steps->idle() && HasRoomBehind(stage_index, worker, true);
 }
 
 // An engine that builds ONNX sessions computes one of ours at a time.
@@ -212,8 +257,11 @@ void Pipeline::Pump(Instant now) {
   // moved on.
   for (size_t i = stages_.size(); i-- > 0;)
     if (stages_[i].bound.binding != 0) SendWaiting(i, now);
-  for (Stage& follower : followers_) Feed(follower, now);
-  TrimHistory();
+}
+
+void Pipeline::FeedFollowers(Instant now, const std::function<bool(WorkerId)>& is_busy) {
+  for (Stage& follower : followers_)
+    if (!is_busy(follower.bound.worker)) Feed(follower, now);
 }
 
 void Pipeline::SendWaiting(size_t stage_index, Instant now) {
@@ -248,19 +296,15 @@ bool Pipeline::SendStep(size_t stage_index, Worker& worker, Instant now) {
   return true;
 }
 
-// Rows go that every stage of the plan and every follower was sent.
-void Pipeline::TrimHistory() {
-  sessions_.TrimHistory(options_.history_bytes, [this](const Session& session, uint32_t layer) {
-    uint32_t from = UINT32_MAX;
-    for (const Stage& stage : stages_) {
-      if (stage.bound.layers.first != layer) continue;
-      const auto found = std::find_if(
-          session.progress.begin(), session.progress.end(),
-          [&](const StageProgress& each) { return each.binding == stage.bound.binding; });
-      from = std::min(from, found == session.progress.end() ? 0 : found->sent);
-    }
-    return from;
-  });
+uint32_t Pipeline::NeedsFrom(const Session& session, uint32_t layer) const {
+  uint32_t from = UINT32_MAX;
+  for (const Stage& stage : stages_) {
+    if (stage.bound.layers.first != layer) continue;
+    const auto found =
+        std::ranges::find(session.progress, stage.bound.binding, &StageProgress::binding);
+    from = std::min(from, found == session.progress.end() ? 0 : found->sent);
+  }
+  return from;
 }
 
 void Pipeline::Send(Stage& stage, Worker& worker, Batch batch, Instant now) {
@@ -268,7 +312,7 @@ void Pipeline::Send(Stage& stage, Worker& worker, Batch batch, Instant now) {
   const bool takes_tokens = bound.layers.first == 0;
   wire::FrameHeader header;
   header.type = wire::FrameType::kStep;
-  header.sequence = next_sequence_++;
+  header.sequence = totals_.next_sequence++;
   header.epoch = bound.binding;
   header.stage = static_cast<uint16_t>(bound.stage);
   header.rows = batch.rows;
@@ -280,7 +324,7 @@ void Pipeline::Send(Stage& stage, Worker& worker, Batch batch, Instant now) {
   for (const Slice& payload : batch.payloads) payload_bytes += payload.byte_count();
   std::vector<uint8_t> head = wire::EncodeFrameHead(header, batch.runs, payload_bytes);
   const uint64_t step_bytes = head.size() + payload_bytes;
-  traffic_.bytes_sent += step_bytes;
+  totals_.traffic.bytes_sent += step_bytes;
   head.insert(head.end(), batch.token_ids.begin(), batch.token_ids.end());
   data.pieces.reserve(1 + batch.payloads.size());
   data.pieces.emplace_back(std::move(head));
@@ -288,6 +332,7 @@ void Pipeline::Send(Stage& stage, Worker& worker, Batch batch, Instant now) {
   outbox_.Add(std::move(data));
 
   SentFrame sent;
+  sent.plan = plan_;
   sent.sequence = header.sequence;
   sent.binding = bound.binding;
   sent.stage = header.stage;
@@ -327,7 +372,7 @@ void Pipeline::Track(Worker& worker, SentFrame& sent, double predicted_us, Insta
   sent.limit = std::max(least, Microseconds(static_cast<int64_t>(
                                    std::min(predicted_us * timeouts.step_deadline_factor, 3.6e9))));
   worker.steps.edit().last_at = now;
-  touched_.push_back(worker.id);
+  totals_.touched.push_back(worker.id);
 }
 
 uint64_t Pipeline::waiting_rows() const {

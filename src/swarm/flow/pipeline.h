@@ -1,6 +1,6 @@
-// Moves rows through the stages of the active plan: composes step frames from what waits in front
+// Moves rows of a plan's sessions through its stages: composes step frames from what waits in front
 // of a stage, checks answers, keeps the rows that they bring. Knows nothing of how a plan comes
-// about nor of what is done with the last stage's outputs.
+// about, nor of what is done with the last stage's outputs, nor of other plans (pipelines.h).
 //
 // Nothing is pushed from stage to stage. What a stage gives goes into the session's history in
 // front of the next layer, and each stage is sent what it has not had yet: rows that have just
@@ -15,6 +15,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -59,19 +60,42 @@ struct PredictionErrors {
   MeanError running;  // by what was known when the step was sent
 };
 
+// What all pipelines of a core count together.
+struct PipelineTotals {
+  uint32_t next_sequence = 1;  // of frames; a worker may go from one plan to another
+  TrafficCounts traffic;
+  PredictionErrors errors;
+  // Workers that were sent something, or answered; some perhaps twice.
+  std::vector<WorkerId> touched;
+};
+
 class Pipeline {
  public:
-  // Keeps references; all outlive the pipeline.
-  Pipeline(const CoreOptions& options, const Costs& costs, Roster& roster, SessionTable& sessions,
-           Outbox& outbox);
+  // Of the sessions of `plan`. Keeps references; all outlive the pipeline.
+  Pipeline(PlanId plan, const CoreOptions& options, const Costs& costs, Roster& roster,
+           SessionTable& sessions, Outbox& outbox, PipelineTotals& totals);
 
   // From now on frames go along these stages, none where it is null. Followers are loaded and run
   // no part of the plan: in idle time they are sent what the stages of their layers were sent, so
   // that little is missing when they have to take over.
   void SetPlan(const SwarmPlan* plan, std::vector<BoundStage> followers);
 
+  PlanId plan() const { return plan_; }
+  // Whether its plan counts on the binding.
+  bool Uses(BindingId binding) const { return FindStage(binding) != nullptr; }
+  // Whether a stage of it is the worker's.
+  bool IsOn(WorkerId worker) const;
+  // Whether every layer has its worker.
+  bool serves() const;
   // Sends what may be sent.
   void Pump(Instant now);
+  // Sends followers that are idle what they lack of this plan's sessions; `is_busy`: not this one.
+  void FeedFollowers(Instant now, const std::function<bool(WorkerId)>& is_busy);
+  // The first row in front of `layer` that a stage has not been sent; UINT32_MAX: there is none.
+  uint32_t NeedsFrom(const Session& session, uint32_t layer) const;
+  // What the session would wait for its next `tokens` here, beside those that are active: its
+  // rows that nobody has computed at these stages, then token by token. REQUIRES: serves().
+  double ExpectedUs(const Session& session, uint32_t tokens) const;
 
   // Of a step that failed: the runs of it that are still wanted, and whose they were.
   struct FailedRuns {
@@ -105,19 +129,17 @@ class Pipeline {
   // one.
   void NoteLate(Worker& worker) const;
 
-  // Tells the host how long a message of a worker may be now (SetMessageLimit), where that changed.
-  void LimitMessages(Worker& worker);
-  // Workers that were sent something since the last call, or answered; some perhaps twice.
-  std::vector<WorkerId> TakeTouched() { return std::exchange(touched_, {}); }
-
-  const TrafficCounts& traffic() const { return traffic_; }
-  const PredictionErrors& errors() const { return errors_; }
-  // Rows that stages behind the first have not been sent, of all sessions.
+  // The longest answer that its stages give; 0: none of them is the worker's.
+  uint64_t LongestAnswerOf(WorkerId worker) const;
+  // Tells the host how long a message of a worker may be now (SetMessageLimit), where that changed:
+  // its stages' answers here, and those of other plans, which take so many bytes.
+  void LimitMessages(Worker& worker, uint64_t others_bytes) const;
+  // Rows that stages behind the first have not been sent.
   uint64_t waiting_rows() const;
   // Whether a staged plan, all loaded, may take over without anybody waiting for rows that can be
   // computed beforehand.
   bool HasCaughtUp(const SwarmPlan& plan) const;
-  // Positions of live sessions, common ones once, that this binding still lacks to do what it is
+  // Positions of the plan's sessions, common ones once, that this binding still lacks to do what it is
   // there for.
   uint64_t Lag(const BoundStage& stage) const;
 
@@ -143,6 +165,8 @@ class Pipeline {
   static constexpr uint32_t kQueuedChunks = 4;
   static constexpr size_t kRunsPerFrame = 64;
 
+  // Of the sessions that somebody waits for.
+  uint32_t active_count() const { return sessions_.active_count(plan_); }
   uint32_t MostRows() const;
   void FitSlices();
   uint64_t LongestAnswer(const Stage& stage) const;
@@ -187,7 +211,6 @@ class Pipeline {
   void SendGenerates(Worker& worker, Instant now);
   void Feed(Stage& follower, Instant now);
   void FeedSession(Session& session, Stage& follower, uint32_t row_limit, Batch& batch);
-  void TrimHistory();
   void Track(Worker& worker, SentFrame& sent, double predicted_us, Instant now);
   bool Generates(const Session& session) const;
   std::optional<double> GenerateUs(const Worker& worker, size_t sessions) const;
@@ -208,21 +231,19 @@ class Pipeline {
   void RecordTimes(Worker& worker, const SentFrame& sent, const wire::FrameHeader& header,
                    Instant now);
 
+  const PlanId plan_;
   const CoreOptions& options_;
   const Costs& costs_;
   Roster& roster_;
   SessionTable& sessions_;
   Outbox& outbox_;
+  PipelineTotals& totals_;
   std::vector<Stage> stages_, followers_;
-  std::vector<WorkerId> touched_;
-  uint32_t most_rows_ = 1;   // of a frame, as far as the lines decide
-  uint32_t chunk_rows_ = 1;  // of a frame of prompts
-  uint32_t next_sequence_ = 1;
+  uint32_t most_rows_ = 1;          // of a frame, as far as the lines decide
+  uint32_t chunk_rows_ = 1;         // of a frame of prompts
   bool generates_ = false;          // one stage, on a worker that chooses tokens by itself
   uint32_t generate_rotation_ = 0;  // id of the session that was last asked tokens for
   bool generated_last_ = false;     // prompts and generations take turns
-  TrafficCounts traffic_;
-  PredictionErrors errors_;
 };
 
 }  // namespace weft::swarm

@@ -20,7 +20,7 @@ void Pipeline::PopOldest(Worker& worker, Instant now) {
   worker.steps.edit().in_flight.pop_front();
   WorkerSteps& steps = worker.steps.edit();
   steps.oldest_since = steps.answered_at = steps.last_at = now;
-  touched_.push_back(worker.id);
+  totals_.touched.push_back(worker.id);
 }
 
 // What a worker says that it computed, as far as it can be. A hub waits for others besides, and a
@@ -84,14 +84,14 @@ void Pipeline::RecordTimes(Worker& worker, const SentFrame& sent, const wire::Fr
   worker.times.stage_us.Add(step.elapsed_us);
   const double stage_us = step.elapsed_us + kServerStepUs;
   if (sent.predicted_us > 0) {
-    errors_.initial.Add(sent.planned_us, stage_us);
-    errors_.running.Add(sent.predicted_us, stage_us);
+    totals_.errors.initial.Add(sent.planned_us, stage_us);
+    totals_.errors.running.Add(sent.predicted_us, stage_us);
   }
   worker.times.speed.Add(costs_.SpeedSample(worker, sent.layers, step.compute_us));
 }
 
 Result<Pipeline::StepResult> Pipeline::OnResult(Worker& worker, Slice message, Instant now) {
-  traffic_.bytes_received += message.byte_count();
+  totals_.traffic.bytes_received += message.byte_count();
   ASSIGN_OR_RETURN(const wire::Frame frame, wire::DecodeFrame(std::move(message)));
   if (worker.steps->in_flight.empty())
     return Unexpected("A data frame came though no step is under way.");

@@ -95,7 +95,8 @@ std::vector<Session*> Pipeline::TurnsOf(const Stage& stage, Pass pass) const {
   std::vector<Session*> turns;
   for (size_t i = 0; i < sessions.size(); ++i) {
     Session* session = sessions[(start + i) % sessions.size()].get();
-    if (session->active.has_value() != (pass == Pass::kIdle)) turns.push_back(session);
+    if (session->plan == plan_ && session->active.has_value() != (pass == Pass::kIdle))
+      turns.push_back(session);
   }
   if (pass == Pass::kChunks)
     std::ranges::stable_sort(turns, {}, [&](const Session* each) { return RankOf(*each, stage); });

@@ -32,7 +32,8 @@ void Pipeline::Feed(Stage& follower, Instant now) {
   for (const bool active : {true, false})
     for (const auto& session : sessions_.sessions()) {
       if (batch.rows >= most || batch.runs.size() >= kRunsPerFrame) break;
-      if (session->active.has_value() == active) FeedSession(*session, follower, most, batch);
+      if (session->plan == plan_ && session->active.has_value() == active)
+        FeedSession(*session, follower, most, batch);
     }
   if (!batch.runs.empty()) Send(follower, *worker, std::move(batch), now);
 }
@@ -64,7 +65,7 @@ bool Pipeline::HasCaughtUp(const SwarmPlan& plan) const {
     if (!plan.Uses(follower.bound.binding)) continue;
     if (roster_.Find(follower.bound.worker)->offer.needs_onnx) continue;
     for (const auto& session : sessions_.sessions()) {
-      if (!session->active) continue;
+      if (session->plan != plan_ || !session->active) continue;
       const StageProgress* progress = session->Find(follower.bound.binding);
       const uint32_t held = progress ? progress->held : 0;
       const uint32_t first = follower.bound.layers.first;
@@ -83,6 +84,7 @@ uint64_t Pipeline::Lag(const BoundStage& stage) const {
     return progress ? progress->held : 0;
   };
   for (const auto& session : sessions_.sessions()) {
+    if (session->plan != plan_) continue;
     uint32_t held = held_of(*session);
     // What it shares with others they bring along.
     for (const Kin& kin : session->kin) {

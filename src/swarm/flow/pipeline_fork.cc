@@ -11,8 +11,9 @@ namespace {
 // Whether `other` is sure to go on computing its prompt, and came before `session`: then that one
 // waits, and never the two for each other.
 bool GoesAhead(const Session& other, const Session& session) {
-  return other.active && !other.active->request.want_logits && other.active->step_failures == 0 &&
-         other.active->victims.empty() && (!session.active || other.admission < session.admission);
+  return other.plan == session.plan && other.active && !other.active->request.want_logits &&
+         other.active->step_failures == 0 && other.active->victims.empty() &&
+         (!session.active || other.admission < session.admission);
 }
 
 }  // namespace
@@ -139,7 +140,7 @@ void Pipeline::Fork(Session& session, StageProgress& progress, const Stage& stag
   frame.position_count = share.now;
   SendData data{stage.bound.worker, {}};
   data.pieces.emplace_back(wire::EncodeFork(frame));
-  traffic_.bytes_sent += wire::kForkBytes;
+  totals_.traffic.bytes_sent += wire::kForkBytes;
   outbox_.Add(std::move(data));
 }
 

@@ -56,9 +56,9 @@ uint32_t Pipeline::Interval(std::optional<double> step_us) const {
 
 uint32_t Pipeline::TokensToAsk(const Worker& worker, uint32_t interval, bool measured) const {
   const uint32_t places = worker.offer.makes_tokens;
-  if (places == 1) return sessions_.active_count() == 1 ? interval * kIntervalsAlone : interval;
+  if (places == 1) return active_count() == 1 ? interval * kIntervalsAlone : interval;
   // Where more sessions are active than have a place, they take turns.
-  return measured && sessions_.active_count() <= places ? kMostTokens : interval * kIntervalsAlone;
+  return measured && active_count() <= places ? kMostTokens : interval * kIntervalsAlone;
 }
 
 // The next session in turn whose one waiting row is the last known token.
@@ -68,7 +68,7 @@ Session* Pipeline::NextToGenerate() {
   while (start < sessions.size() && sessions[start]->id <= generate_rotation_) ++start;
   for (size_t i = 0; i < sessions.size(); ++i) {
     Session& session = *sessions[(start + i) % sessions.size()];
-    if (!Generates(session)) continue;
+    if (session.plan != plan_ || !Generates(session)) continue;
     const StageProgress* progress = Ready(session, 0);
     if (progress != nullptr && progress->sent + 1u == session.tokens.size()) return &session;
   }
@@ -94,7 +94,7 @@ void Pipeline::SendGenerate(Session& session, Worker& worker, Instant now) {
   const BoundStage& bound = stages_[0].bound;
   StageProgress& progress = session.Track(bound);
   wire::Generate frame;
-  frame.sequence = next_sequence_++;
+  frame.sequence = totals_.next_sequence++;
   frame.epoch = bound.binding;
   frame.session = session.id;
   frame.generation = progress.generation;
@@ -112,6 +112,7 @@ void Pipeline::SendGenerate(Session& session, Worker& worker, Instant now) {
   if (params.HasPenalties()) frame.seen = sampling::CountTokens(session.tokens);
 
   SentFrame sent;
+  sent.plan = plan_;
   sent.sequence = frame.sequence;
   sent.binding = bound.binding;
   sent.layers = bound.layers;
@@ -177,7 +178,7 @@ Pipeline::FailedRuns Pipeline::FailGenerate(Worker& worker,
   worker.steps.edit().NoteAnswered(live.binding);
   WorkerSteps& steps = worker.steps.edit();
   steps.oldest_since = steps.last_at = now;
-  touched_.push_back(worker.id);
+  totals_.touched.push_back(worker.id);
   return live;
 }
 
@@ -239,7 +240,7 @@ Result<GeneratedTokens> Pipeline::OnTokens(Worker& worker, const wire::Tokens& t
   sent.failure_counted = false;
   if (tokens.last) {
     generating.erase(found);
-    touched_.push_back(worker.id);
+    totals_.touched.push_back(worker.id);
   }
   return out;
 }
@@ -251,7 +252,7 @@ double Pipeline::TokensUs(const Worker& worker, const SentFrame& sent, const wir
   const double claimed_us = tokens.compute_us / static_cast<double>(tokens.token_ids.size());
   const auto elapsed_us = static_cast<double>((now - sent.sent_at).us);
   const double most_us = elapsed_us / static_cast<double>(tokens.token_ids.size());
-  const bool only_generates = sent.alone && sessions_.active_count() == 1;
+  const bool only_generates = sent.alone && active_count() == 1;
   if (!only_generates) return std::min(claimed_us, most_us);
   const double least_us = BoundedComputeUs(0, elapsed_us, costs_.LatencyUs(worker));
   return std::min(std::max(claimed_us, least_us / std::max(sent.tokens_made, 1u)), most_us);

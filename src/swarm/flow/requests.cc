@@ -138,7 +138,7 @@ void Requests::HoldLastTries(Instant now) {
   for (const RequestId id : held) Pause(*sessions_.FindRequest(id), now);
 }
 
-void Requests::Admit(Instant now, bool last_tries) {
+void Requests::Admit(Instant now, bool last_tries, const std::function<void(Session&)>& place_at) {
   const auto count = [this](const ClientShare& share) { return CountActive(share); };
   while (const auto next = queue_.Next(count, last_tries)) {
     size_t place = *next;
@@ -154,6 +154,7 @@ void Requests::Admit(Instant now, bool last_tries) {
     // A turn that begins with what an earlier one had computed already gains as much as that costs.
     const size_t again = active.is_paused ? session.tokens.size() - session.completed : 0;
     active.turn_limit = options_.turn_rows + 2 * again;
+    place_at(session);
     InvalidateSessions(released);
     changes_.Note({.view = true});
   }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <optional>
 
 #include "base/result.h"
@@ -21,6 +22,7 @@ namespace weft::swarm {
 
 struct RequestCounts {
   uint64_t completed = 0, failed = 0, generated_tokens = 0;
+  uint64_t side_tokens = 0;    // of those: that plans beside the active one made
   uint64_t forced_tokens = 0;  // of those: that nobody drew (sampling/constraint.h)
   uint64_t lost_groups = 0;
   // Of requests that have ended; those that came of a kept or another session.
@@ -43,8 +45,8 @@ class Requests {
   // Ends a waiting or running request as cancelled; unknown or finished ids are ignored.
   void Cancel(RequestId id, Instant now);
   // Gives sessions to waiting requests by turns (fair_queue.h); to those on their last try where
-  // the plan that serves is one for them.
-  void Admit(Instant now, bool last_tries = true);
+  // the plan that serves is one for them. `place_at` chooses the session's plan.
+  void Admit(Instant now, bool last_tries, const std::function<void(Session&)>& place_at);
   // The request is tried once more, by a plan of devices that stay: it waits until that serves.
   void TryOnceMore(Session& session, Instant now);
   // Those on their last try that run wait again: the plan is none for them any more.

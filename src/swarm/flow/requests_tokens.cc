@@ -263,6 +263,7 @@ void Requests::Append(Session& session, EmitToken token, Instant now) {
   ++active.generated_tokens;
   ++active.told_tokens;
   ++counts_.generated_tokens;
+  if (session.plan != kActivePlan) ++counts_.side_tokens;
   rate_.Add(now);
   session.tokens.push_back(token.token_id);
   const bool goes_on = !active.answer || active.answer->Advance(token.token_id);

@@ -60,6 +60,14 @@ void Session::Forget(const std::function<bool(const StageProgress&)>& is_gone) {
   std::erase_if(progress, is_gone);
 }
 
+void Session::MoveTo(PlanId next, const std::function<bool(BindingId)>& uses) {
+  if (plan == next) return;
+  plan = next;
+  for (StageProgress& stage : progress)
+    if (stage.sent > completed && !uses(stage.binding))
+      RewindStage(stage, std::min(stage.held, completed));
+}
+
 void Session::Rewind(uint32_t position) {
   CHECK(position <= completed);
   completed = position;
@@ -241,6 +249,11 @@ uint32_t SessionTable::active_count() const {
   return static_cast<uint32_t>(
       std::count_if(sessions_.begin(), sessions_.end(),
                     [](const auto& session) { return session->active.has_value(); }));
+}
+
+uint32_t SessionTable::active_count(PlanId plan) const {
+  return static_cast<uint32_t>(std::ranges::count_if(
+      sessions_, [plan](const auto& each) { return each->active && each->plan == plan; }));
 }
 
 }  // namespace weft::swarm

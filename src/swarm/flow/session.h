@@ -49,6 +49,7 @@
 #include "swarm/binding.h"
 #include "swarm/events.h"
 #include "swarm/flow/row_history.h"
+#include "swarm/plan_state.h"
 #include "wire/data_frame.h"
 
 namespace weft::swarm {
@@ -150,10 +151,11 @@ class Histories : public std::map<uint32_t, RowHistory> {
 
 struct Session {
   uint32_t id = 0;
-  std::string salt;        // Request::salt: of all its requests
-  uint64_t admission = 0;  // rises with every request that is given a session
-  std::string kept;        // idle for good, under this name (Request::keep)
-  std::vector<Kin> kin;    // by falling `common`
+  std::string salt;           // Request::salt: of all its requests
+  PlanId plan = kActivePlan;  // whose stages its rows go through
+  uint64_t admission = 0;     // rises with every request that is given a session
+  std::string kept;           // idle for good, under this name (Request::keep)
+  std::vector<Kin> kin;       // by falling `common`
   std::vector<int32_t> tokens;
   uint32_t completed = 0;   // positions that have passed the last layer, with what came of them
   bool recurrent = false;   // the model has layers with recurrent state
@@ -181,6 +183,9 @@ struct Session {
   // Forgets what these bindings hold.
   void Forget(const std::function<bool(const StageProgress&)>& is_gone);
 
+  // Its rows go through another plan's stages from now on. What other bindings than those that it
+  // uses were asked beyond `completed` is not wanted any more; what they hold stays.
+  void MoveTo(PlanId next, const std::function<bool(BindingId)>& uses);
   // Goes back to `position`, in front of which nothing has changed. REQUIRES: position <=
   // completed.
   void Rewind(uint32_t position);
@@ -270,6 +275,7 @@ class SessionTable {
   uint64_t CountLiveRows() const;
   const std::vector<std::unique_ptr<Session>>& sessions() const { return sessions_; }
   uint32_t active_count() const;
+  uint32_t active_count(PlanId plan) const;  // of one plan
   uint32_t last_id() const { return next_id_ - 1; }
   // Numbers up to this one are spent.
   void ContinueAfter(uint32_t id) { next_id_ = id + 1; }

@@ -64,6 +64,14 @@ class Planning {
   bool CanBeSteady(WorkerId without, Instant now) const;
   // Whether the plan is one of them: nobody else has a part in it. Null and holes are none.
   bool IsSteady(const SwarmPlan* plan) const;
+  // Whether plans may serve beside the active one: not where a device's user wants it to run the
+  // whole model for all, nor where a last try needs those who stay the longest.
+  bool AllowsSidePlans() const;
+  // Whether a worker that stands by may begin to serve so, and go on.
+  bool MayServeBeside(const Worker& worker, Instant now) const;
+  bool MayStayBeside(const Worker& worker, Instant now) const {
+    return MayCompute(worker, LayerForm::kWhole, now);
+  }
   // Starts a job if one is due. Called after every event.
   void Settle(Instant now);
   std::optional<Instant> next_timer() const;

@@ -49,4 +49,15 @@ wire::WholeModel::State Planning::WholeState(const Worker& worker, Instant now) 
   return *worker.whole_asked ? State::kAsked : State::kFits;
 }
 
+bool Planning::AllowsSidePlans() const {
+  const SwarmPlan* active = lifecycle_.active();
+  return active != nullptr && !active->is_hub() && !whole_on_ && !wants_steady_;
+}
+
+bool Planning::MayServeBeside(const Worker& worker, Instant now) const {
+  return lifecycle_.serves() && worker.SpeedKnown() && !worker.offer.needs_onnx &&
+         worker.measure->phase == MeasureJob::Phase::kNone &&
+         IsEligible(worker, LayerForm::kWhole, now);
+}
+
 }  // namespace weft::swarm

@@ -28,7 +28,7 @@ WorkerSnapshot SwarmView::PictureOf(WorkerId id, const Worker& worker, Instant n
   const PlanStage* stage = active ? active->StageOf(id) : nullptr;
   const bool preparing = staged && staged->StageOf(id);
   out.state = !worker.ready                                       ? WorkerState::kConnecting
-              : stage                                             ? WorkerState::kActive
+              : stage || *worker.serves_beside                    ? WorkerState::kActive
               : preparing                                         ? WorkerState::kPreparing
               : worker.measure->phase != MeasureJob::Phase::kNone ? WorkerState::kMeasuring
               : !worker.bindings->empty()                         ? WorkerState::kStandby
@@ -124,7 +124,7 @@ std::optional<double> SwarmView::LossUs(const PlanStage& stage) const {
         [&](const Binding& binding) { return binding.loaded && binding.layers == stage.layers(); });
     if (standing_by != worker.bindings->end()) {
       const BoundStage bound{standing_by->id, id, standing_by->stage, standing_by->layers};
-      us = static_cast<double>(parts_.pipeline.Lag(bound)) * row_us;
+      us = static_cast<double>(parts_.pipelines.Lag(bound)) * row_us;
     } else {
       if (IsHub(stage.form) && !worker.offer.can_be_hub) continue;
       const bool fits = parts_.lifecycle.FitsBeside(
@@ -157,6 +157,14 @@ void SwarmView::AddPlan(Snapshot& picture) const {
   if (!all_measured) picture.measured_us_per_token = 0;
 }
 
+void SwarmView::AddSidePlans(Snapshot& picture) const {
+  for (const SidePlan& each : parts_.side_plans.plans()) {
+    SidePlanSnapshot& out = picture.side_plans.emplace_back();
+    for (const PlanStage& stage : each.plan.stages) out.stages.push_back(PictureOf(stage));
+    out.active_requests = parts_.sessions.active_count(each.id);
+  }
+}
+
 void SwarmView::AddStandbys(Snapshot& picture) const {
   const SwarmPlan* active = parts_.lifecycle.active();
   const SwarmPlan* staged = parts_.lifecycle.staged();
@@ -165,7 +173,7 @@ void SwarmView::AddStandbys(Snapshot& picture) const {
       if ((active && active->Uses(binding.id)) || (staged && staged->Uses(binding.id))) continue;
       const BoundStage bound{binding.id, id, binding.stage, binding.layers};
       picture.standbys.push_back({id, binding.layers.first, binding.layers.end, binding.loaded,
-                                  parts_.pipeline.Lag(bound)});
+                                  parts_.pipelines.Lag(bound)});
     }
 }
 
@@ -173,8 +181,8 @@ void SwarmView::AddCounts(Snapshot& picture, Instant now) const {
   picture.experts_needed = parts_.experts.coverage().needed;
   picture.experts_held = parts_.experts.coverage().held;
   picture.in_neuron_groups = parts_.options.model.is_in_groups();
-  picture.initial_error = parts_.pipeline.errors().initial.value();
-  picture.running_error = parts_.pipeline.errors().running.value();
+  picture.initial_error = parts_.pipelines.errors().initial.value();
+  picture.running_error = parts_.pipelines.errors().running.value();
   picture.history_bytes = parts_.sessions.history_bytes();
   picture.history_limit_bytes = parts_.options.history_bytes;
   picture.active_requests = parts_.sessions.active_count();
@@ -187,10 +195,11 @@ void SwarmView::AddCounts(Snapshot& picture, Instant now) const {
   picture.lost_groups = counts.lost_groups;
   picture.generated_tokens = counts.generated_tokens;
   picture.forced_tokens = counts.forced_tokens;
+  picture.side_tokens = counts.side_tokens;
   picture.prompt_tokens = counts.prompt_tokens;
   picture.cached_prompt_tokens = counts.cached_prompt_tokens;
-  picture.boundary_bytes_sent = parts_.pipeline.traffic().bytes_sent;
-  picture.boundary_bytes_received = parts_.pipeline.traffic().bytes_received;
+  picture.boundary_bytes_sent = parts_.pipelines.traffic().bytes_sent;
+  picture.boundary_bytes_received = parts_.pipelines.traffic().bytes_received;
   picture.tokens_per_second = parts_.requests.TokensPerSecond(now);
 }
 
@@ -200,6 +209,7 @@ Snapshot SwarmView::Take(const ViewedNotes& notes, Instant now) const {
   for (const auto& [id, worker] : parts_.roster)
     picture.workers.push_back(PictureOf(id, worker, now));
   AddPlan(picture);
+  AddSidePlans(picture);
   AddStandbys(picture);
   AddCounts(picture, now);
   picture.consents = parts_.wishes.Consents(now);

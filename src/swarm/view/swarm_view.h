@@ -7,11 +7,12 @@
 #include <vector>
 
 #include "swarm/experts/experts.h"
-#include "swarm/flow/pipeline.h"
+#include "swarm/flow/pipelines.h"
 #include "swarm/flow/requests.h"
 #include "swarm/flow/session.h"
 #include "swarm/options.h"
 #include "swarm/plan/planning.h"
+#include "swarm/plan/side_plans.h"
 #include "swarm/plan/whole_wishes.h"
 #include "swarm/plan_state.h"
 #include "swarm/snapshot.h"
@@ -31,7 +32,8 @@ struct ViewedParts {
   const WholeWishes& wishes;
   const Experts& experts;
   const SessionTable& sessions;
-  const Pipeline& pipeline;
+  const Pipelines& pipelines;
+  const SidePlans& side_plans;
   const Requests& requests;
 };
 
@@ -53,6 +55,7 @@ class SwarmView {
   StageSnapshot PictureOf(const PlanStage& stage) const;
   std::optional<double> LossUs(const PlanStage& stage) const;
   void AddPlan(Snapshot& picture) const;
+  void AddSidePlans(Snapshot& picture) const;
   void AddStandbys(Snapshot& picture) const;
   void AddCounts(Snapshot& picture, Instant now) const;
   std::vector<LossSnapshot> PictureOfLosses() const;  // loss_view.cc

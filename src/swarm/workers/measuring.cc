@@ -133,7 +133,7 @@ bool Measuring::MayMeasure(const Worker& worker, bool idle, Instant now) const {
       worker.times.overhead_us && idle && now >= worker.measure->again_at && !worker.IsLoading();
   if (!again && (worker.measure->tried || worker.times.overhead_us)) return false;
   // An ONNX worker would have to build sessions beside those that it serves with.
-  return !lifecycle_.IsUsed(worker.id) ||
+  return (!lifecycle_.IsUsed(worker.id) && !*worker.serves_beside) ||
          (idle && !worker.offer.needs_onnx && worker.steps->idle());
 }
 
@@ -165,7 +165,8 @@ void Measuring::AskAgain(Worker& worker, Instant now) {
 // Rows of a device that serves are to be compared, and nobody who is trusted has room for such a
 // layer: one that stands by lets go of what it holds ready. Planning gives it a stage again later.
 std::optional<Probe> Measuring::MakeRoomForProbe(Worker& worker) {
-  if (lifecycle_.IsUsed(worker.id) || worker.IsLoading() || worker.holding->memory_bytes > 0)
+  if (lifecycle_.IsUsed(worker.id) || *worker.serves_beside || worker.IsLoading() ||
+      worker.holding->memory_bytes > 0)
     return std::nullopt;
   const auto probe = checks_.ProbeForOthers(worker, [&](LayerSpan layers) {
     return costs_.MemoryBytes(worker.memory->weight_factor, layers) <= worker.limit->bytes;

@@ -15,9 +15,9 @@
 
 #include "base/clock.h"
 #include "base/token_bucket.h"
-#include "swarm/binding.h"
 #include "swarm/events.h"
 #include "swarm/holder_counts.h"
+#include "swarm/plan_state.h"
 #include "swarm/workers/connect.h"
 #include "swarm/workers/layer_set.h"
 #include "swarm/workers/owned.h"
@@ -37,10 +37,12 @@ class Measuring;
 class Members;
 class Pipeline;
 class Planning;
+class SidePlans;
 class WholeWishes;
 
 // A step frame or a Generate that has not been answered to the end.
 struct SentFrame {
+  PlanId plan = kActivePlan;  // that asked for it
   uint32_t sequence = 0;
   BindingId binding = 0;
   uint16_t stage = 0;
@@ -292,6 +294,7 @@ struct Worker {
   Owned<std::vector<Binding>, Lifecycle> bindings;  // that it was asked for and not told to drop
   Owned<BindingId, Lifecycle> newest_binding;
   Owned<WorkerHolding, Lifecycle> holding;
+  Owned<bool, SidePlans> serves_beside;  // it has a place in a plan beside the active one
   Owned<MeasureJob, Measuring> measure;
   Owned<WorkerCheck, Checks> check;
   Owned<WorkerSteps, Pipeline> steps;

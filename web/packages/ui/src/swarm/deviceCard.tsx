@@ -12,11 +12,12 @@ import { DeviceBar } from "./layerBar.tsx";
 import { answerTimesText, callsText, hedgesText } from "./holders.ts";
 import { layersText } from "./layers.ts";
 import { lineText } from "./losses.ts";
-import type { Device, HolderCounts, LossyLine, Stage, Standby } from "./picture.ts";
+import type { Device, HolderCounts, LossyLine, SidePlan, Stage, Standby } from "./picture.ts";
 
 interface DeviceCardProps {
   named: NamedDevice;
   stage: Stage | undefined; // of the active plan
+  side: SidePlan | undefined; // a plan beside the active one that it is part of
   standbys: readonly Standby[]; // its own
   lines: readonly LossyLine[]; // its own
   layerCount: number;
@@ -88,8 +89,21 @@ function Download({ device }: { device: Device }): VNode | null {
   return <ProgressBar label="Downloading" done={done} total={total} text={text} />;
 }
 
-function holdsText({ named, layerCount, hasHubs, expertWord }: DeviceCardProps): string {
+// "Answers on its own, with layers 1 to 24: 2 conversations now."
+function sideText(side: SidePlan, device: Device, layerCount: number): string {
+  const stage = side.stages.find(({ deviceId }) => deviceId === device.id);
+  const layers = stage ? layersText(stage.firstLayer, stage.endLayer, layerCount) : "no layers";
+  const how = side.stages.length === 1
+    ? `Answers on its own, with ${layers}`
+    : `Answers with ${formatCount(side.stages.length - 1, "other device")}, runs ${layers}`;
+  const now = side.activeRequests > 0
+    ? `${formatCount(side.activeRequests, "conversation")} now` : "nothing now";
+  return `${how}: ${now}.`;
+}
+
+function holdsText({ named, side, layerCount, hasHubs, expertWord }: DeviceCardProps): string {
   const { device } = named;
+  if (side && device.firstLayer < 0) return sideText(side, device, layerCount);
   const spare = device.cachedLayers.filter(
     (layer) => layer < device.firstLayer || layer >= device.endLayer).length;
   const cached = formatCount(spare, "layer");

@@ -24,7 +24,13 @@ export interface Stage {
   lossUs: number | null;
 }
 
-// Layers that a device holds ready without running them.
+// A plan that serves beside the active one, with devices of its own.
+export interface SidePlan {
+  stages: Stage[];
+  activeRequests: number; // that it answers now
+}
+
+// Layers that a device holds ready for whoever runs them.
 export interface Standby {
   deviceId: number;
   firstLayer: number;
@@ -122,6 +128,7 @@ export interface SwarmPicture {
   expertsNeeded: number; // by hubs, which ask others for what they do not hold; 0: no hub
   coveredLayers: boolean[];
   stages: Stage[];
+  sidePlans: SidePlan[];
   standbys: Standby[];
   consents: Consent[];
   historyBytes: number; // of rows that are kept for whoever takes over layers
@@ -288,6 +295,10 @@ export function readPicture(json: unknown): SwarmPicture | null {
     expertsNeeded: number(json, "experts_needed"),
     coveredLayers: covered.slice(0, layerCount),
     stages: list(json, "stages").filter(isObject).map(readStage),
+    sidePlans: list(json, "side_plans").filter(isObject).map((plan) => ({
+      stages: list(plan, "stages").filter(isObject).map(readStage),
+      activeRequests: number(plan, "active_requests"),
+    })),
     standbys: list(json, "standbys").filter(isObject).map(readStandby),
     consents: list(json, "consents").filter(isObject).map((asked) => ({
       deviceId: number(asked, "worker", -1),

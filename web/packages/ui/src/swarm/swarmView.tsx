@@ -62,6 +62,8 @@ export function SwarmView({ picture, activity, isFull }: SwarmViewProps & {
               key={named.device.id}
               named={named}
               stage={stageOf.get(named.device.id)}
+              side={picture.sidePlans.find(({ stages }) =>
+                stages.some(({ deviceId }) => deviceId === named.device.id))}
               standbys={picture.standbys.filter(({ deviceId }) => deviceId === named.device.id)}
               lines={lines.filter(({ deviceId }) => deviceId === named.device.id)}
               layerCount={picture.layerCount}

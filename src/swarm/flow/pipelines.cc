@@ -1,0 +1,161 @@
+#include "swarm/flow/pipelines.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "wire/data_frame.h"
+
+namespace weft::swarm {
+namespace {
+
+// Where an answer may be longer, it is expected to be so many tokens.
+constexpr uint32_t kExpectedTokens = 128;
+// A conversation changes its plan for an answer that comes in so much less time: predictions are
+// wrong by a tenth and more.
+constexpr double kWorthMoving = 0.8;
+
+}  // namespace
+
+Pipelines::Pipelines(const CoreOptions& options, const Costs& costs, Roster& roster,
+                     SessionTable& sessions, Outbox& outbox)
+    : options_(options),
+      costs_(costs),
+      roster_(roster),
+      sessions_(sessions),
+      outbox_(outbox),
+      active_(kActivePlan, options, costs, roster, sessions, outbox, totals_) {}
+
+void Pipelines::SetPlans(const SwarmPlan* active, std::vector<BoundStage> followers,
+                         const std::vector<SidePlan>& beside) {
+  std::erase_if(beside_, [&](const auto& pipeline) {
+    const bool stays = std::ranges::any_of(
+        beside, [&](const SidePlan& each) { return each.id == pipeline->plan(); });
+    if (!stays) pipeline->SetPlan(nullptr, {});
+    return !stays;
+  });
+  active_.SetPlan(active, std::move(followers));
+  for (const SidePlan& each : beside) {
+    if (Find(each.id) != nullptr) continue;
+    beside_.push_back(std::make_unique<Pipeline>(each.id, options_, costs_, roster_, sessions_,
+                                                 outbox_, totals_));
+    beside_.back()->SetPlan(&each.plan, {});
+  }
+  for (const auto& session : sessions_.sessions())
+    if (Find(session->plan) == nullptr) PlaceAmong(*session, Serving());
+}
+
+const Pipeline* Pipelines::Find(PlanId plan) const {
+  if (plan == kActivePlan) return &active_;
+  const auto found =
+      std::ranges::find(beside_, plan, [](const auto& each) { return each->plan(); });
+  return found == beside_.end() ? nullptr : found->get();
+}
+
+// What a plan asked for that is gone is the active one's where that took the binding over, and else
+// nobody's: its sessions are elsewhere.
+Pipeline& Pipelines::ThatSent(const std::deque<SentFrame>& frames, uint32_t sequence) {
+  const auto sent = std::ranges::find(frames, sequence, &SentFrame::sequence);
+  if (sent != frames.end())
+    for (const auto& pipeline : beside_)
+      if (pipeline->plan() == sent->plan) return *pipeline;
+  return active_;
+}
+
+std::vector<const Pipeline*> Pipelines::Serving() const {
+  std::vector<const Pipeline*> serving;
+  if (active_.serves()) serving.push_back(&active_);
+  for (const auto& pipeline : beside_) serving.push_back(pipeline.get());
+  return serving;
+}
+
+// The first of those that are expected to take least; none: the active plan will serve again.
+void Pipelines::PlaceAmong(Session& session, const std::vector<const Pipeline*>& plans) {
+  const uint32_t left =
+      session.active ? session.active->max_tokens - session.active->generated_tokens : 1;
+  const uint32_t tokens = std::clamp(left, 1u, kExpectedTokens);
+  const Pipeline* best = nullptr;
+  double least_us = 0;
+  for (const Pipeline* plan : plans) {
+    const bool stays = plan->plan() == session.plan && session.completed > 0;
+    const double factor = stays ? kWorthMoving : 1;
+    const double us = plan->ExpectedUs(session, tokens) * factor;
+    if (best != nullptr && us >= least_us) continue;
+    best = plan;
+    least_us = us;
+  }
+  MoveTo(session, best ? *best : active_);
+}
+
+void Pipelines::MoveTo(Session& session, const Pipeline& next) {
+  session.MoveTo(next.plan(), [&next](BindingId binding) { return next.Uses(binding); });
+}
+
+// A last try is computed by those who stay the longest (Planning::SetSteady): the active plan's.
+void Pipelines::Place(Session& session) {
+  if (session.active && session.active->last_try) return MoveTo(session, active_);
+  if (!beside_.empty()) PlaceAmong(session, Serving());
+}
+
+void Pipelines::Pump(Instant now) {
+  active_.Pump(now);
+  for (const auto& pipeline : beside_) pipeline->Pump(now);
+  // A device that answers conversations of its own is not kept from it by those of others.
+  active_.FeedFollowers(now, [this](WorkerId worker) {
+    return std::ranges::any_of(beside_, [&](const auto& pipeline) {
+      return pipeline->IsOn(worker) && sessions_.active_count(pipeline->plan()) > 0;
+    });
+  });
+  sessions_.TrimHistory(options_.history_bytes, [this](const Session& session, uint32_t layer) {
+    const Pipeline* plan = Find(session.plan);
+    CHECK(plan != nullptr, "a session belongs to a plan that is gone");
+    return plan->NeedsFrom(session, layer);
+  });
+}
+
+Result<Pipeline::StepResult> Pipelines::OnResult(Worker& worker, Slice message, Instant now) {
+  const auto& sent = worker.steps->in_flight;
+  return ThatSent(sent, sent.empty() ? 0 : sent.front().sequence)
+      .OnResult(worker, std::move(message), now);
+}
+
+Result<Pipeline::FailedRuns> Pipelines::OnStepFailed(Worker& worker,
+                                                     const wire::pb::StepFailed& failed,
+                                                     Instant now) {
+  const auto& generating = worker.steps->generating;
+  const bool generates =
+      std::ranges::count(generating, failed.sequence(), &SentFrame::sequence) > 0;
+  return ThatSent(generates ? generating : worker.steps->in_flight, failed.sequence())
+      .OnStepFailed(worker, failed, now);
+}
+
+Result<GeneratedTokens> Pipelines::OnTokens(Worker& worker, const wire::Tokens& tokens,
+                                            Instant now) {
+  return ThatSent(worker.steps->generating, tokens.sequence).OnTokens(worker, tokens, now);
+}
+
+// Hubs are of the active plan.
+Result<std::vector<LostGroups>> Pipelines::OnGroupsLost(Worker& worker,
+                                                        const wire::pb::GroupsLost& lost) {
+  return active_.OnGroupsLost(worker, lost);
+}
+
+bool Pipelines::Uses(BindingId binding) const {
+  return active_.Uses(binding) || std::ranges::any_of(beside_, [binding](const auto& pipeline) {
+           return pipeline->Uses(binding);
+         });
+}
+
+void Pipelines::LimitMessages(Worker& worker) const {
+  uint64_t bytes = 0;
+  for (const auto& pipeline : beside_)
+    bytes = std::max(bytes, pipeline->LongestAnswerOf(worker.id));
+  active_.LimitMessages(worker, bytes);
+}
+
+uint64_t Pipelines::waiting_rows() const {
+  uint64_t rows = active_.waiting_rows();
+  for (const auto& pipeline : beside_) rows += pipeline->waiting_rows();
+  return rows;
+}
+
+}  // namespace weft::swarm

@@ -1,0 +1,85 @@
+// The pipelines of all plans that serve: one of the active plan, and one of each plan beside it
+// (plan/side_plans.h). Every session belongs to one of them. Take a swarm of three devices, each of
+// which holds the whole model:
+//
+//   plan 0 (active)   A   sessions 1, 4
+//   plan 1            B   sessions 2, 5
+//   plan 2            C   session 3
+//
+// A request is given to the plan that is expected to answer it soonest. Its conversation stays
+// there until its next turn, unless the plan goes: then it goes on at another one, which computes
+// what it lacks of it, as whoever takes over a stage does.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "swarm/flow/pipeline.h"
+
+namespace weft::swarm {
+
+// A plan that serves beside the active one. Its stages never change: it comes and goes whole.
+struct SidePlan {
+  PlanId id = kActivePlan;
+  SwarmPlan plan;
+};
+
+class Pipelines {
+ public:
+  // Keeps references; all outlive it.
+  Pipelines(const CoreOptions& options, const Costs& costs, Roster& roster, SessionTable& sessions,
+            Outbox& outbox);
+
+  // From now on frames go along the stages of these plans; `active` may be null. Followers are of
+  // the active plan (Pipeline::SetPlan). Sessions of a plan that is not among them any more go on
+  // at another one.
+  void SetPlans(const SwarmPlan* active, std::vector<BoundStage> followers,
+                const std::vector<SidePlan>& beside);
+  // Chooses the plan of a session that has just been given a request.
+  void Place(Session& session);
+  // Sends what may be sent.
+  void Pump(Instant now);
+
+  // Pipeline's, of whichever sent the frame.
+  Result<Pipeline::StepResult> OnResult(Worker& worker, Slice message, Instant now);
+  Result<Pipeline::FailedRuns> OnStepFailed(Worker& worker, const wire::pb::StepFailed& failed,
+                                            Instant now);
+  Result<GeneratedTokens> OnTokens(Worker& worker, const wire::Tokens& tokens, Instant now);
+  Result<std::vector<LostGroups>> OnGroupsLost(Worker& worker, const wire::pb::GroupsLost& lost);
+
+  void NoteLate(Worker& worker) const { active_.NoteLate(worker); }
+  // Whether some plan counts on the binding.
+  bool Uses(BindingId binding) const;
+  // Tells the host how long a message of a worker may be now (SetMessageLimit), where that changed.
+  void LimitMessages(Worker& worker) const;
+  // Workers that were sent something since the last call, or answered; some perhaps twice.
+  std::vector<WorkerId> TakeTouched() { return std::exchange(totals_.touched, {}); }
+
+  const TrafficCounts& traffic() const { return totals_.traffic; }
+  const PredictionErrors& errors() const { return totals_.errors; }
+  // Rows that stages behind the first have not been sent, of all sessions.
+  uint64_t waiting_rows() const;
+  bool HasCaughtUp(const SwarmPlan& plan) const { return active_.HasCaughtUp(plan); }
+  uint64_t Lag(const BoundStage& stage) const { return active_.Lag(stage); }
+
+ private:
+  const Pipeline* Find(PlanId plan) const;
+  Pipeline& ThatSent(const std::deque<SentFrame>& frames, uint32_t sequence);
+  void PlaceAmong(Session& session, const std::vector<const Pipeline*>& plans);
+  static void MoveTo(Session& session, const Pipeline& next);
+  std::vector<const Pipeline*> Serving() const;
+
+  const CoreOptions& options_;
+  const Costs& costs_;
+  Roster& roster_;
+  SessionTable& sessions_;
+  Outbox& outbox_;
+  PipelineTotals totals_;
+  Pipeline active_;
+  std::vector<std::unique_ptr<Pipeline>> beside_;
+};
+
+}  // namespace weft::swarm
