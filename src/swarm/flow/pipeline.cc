@@ -121,16 +121,33 @@ uint64_t Pipeline::LongestAnswerOf(WorkerId worker) const {
   return bytes;
 }
 
-// Each stage computes what is left of the prompt in turn, then a row of each active session. Rows
-// together take what steps of so many have taken (BatchTimes), so that a device that computes
-// sixteen rows in the time of four is asked for more than one that needs sixteen times as long.
+bool Pipeline::IsMeasured() const {
+  return std::ranges::all_of(stages_, [this](const Stage& stage) {
+    return roster_.Find(stage.bound.worker)->times.batches.ExpectedUs(1).has_value();
+  });
+}
+
+// One row of each of so many sessions. What was not measured of the device grows as it does on
+// others of its kind: one that has computed a single row is not taken to need sixteen times as long
+// for sixteen, where its neighbour needs three times as long.
+double Pipeline::TogetherUs(const Stage& stage, uint32_t rows) const {
+  const Worker& worker = *roster_.Find(stage.bound.worker);
+  if (rows > 1 && !worker.times.batches.GrowthTo(rows))
+    for (const auto& [id, other] : roster_)
+      if (other.offer.kind == worker.offer.kind)
+        if (const auto growth = other.times.batches.GrowthTo(rows))
+          return costs_.StepUs(worker, stage.bound.layers, 1) * *growth;
+  return costs_.StepUs(worker, stage.bound.layers, rows);
+}
+
+// Each stage computes what is left of the prompt in turn, then a row of each active session.
 double Pipeline::ExpectedUs(const Session& session, uint32_t tokens) const {
   const bool is_here = session.plan == plan_ && session.active;
   const uint32_t together = active_count() + (is_here ? 0 : 1);
   double token_us = 0, row_us = 0;
   for (const Stage& stage : stages_) {
     const Worker& worker = *roster_.Find(stage.bound.worker);
-    token_us += costs_.StepUs(worker, stage.bound.layers, together);
+    token_us += TogetherUs(stage, together);
     row_us += costs_.StepUs(worker, stage.bound.layers, chunk_rows_) / chunk_rows_;
   }
   const BindingId first = stages_[0].bound.binding;

@@ -96,6 +96,8 @@ class Pipeline {
   // What the session would wait for its next `tokens` here, beside those that are active: its
   // rows that nobody has computed at these stages, then token by token. REQUIRES: serves().
   double ExpectedUs(const Session& session, uint32_t tokens) const;
+  // Whether all its devices have been seen to answer, so that ExpectedUs is more than a guess.
+  bool IsMeasured() const;
 
   // Of a step that failed: the runs of it that are still wanted, and whose they were.
   struct FailedRuns {
@@ -169,6 +171,7 @@ class Pipeline {
   uint32_t active_count() const { return sessions_.active_count(plan_); }
   uint32_t MostRows() const;
   void FitSlices();
+  double TogetherUs(const Stage& stage, uint32_t rows) const;
   uint64_t LongestAnswer(const Stage& stage) const;
   // Whether a conversation waits for its next token.
   uint32_t RowLimit(Pass pass, const Batch& batch) const;

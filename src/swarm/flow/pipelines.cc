@@ -13,6 +13,10 @@ constexpr uint32_t kExpectedTokens = 128;
 // A conversation changes its plan for an answer that comes in so much less time: predictions are
 // wrong by a tenth and more.
 constexpr double kWorthMoving = 0.8;
+// A plan that nobody has seen answer is tried where it is guessed to take up to so many times as
+// long as another one that others use: it may be far quicker, as devices that choose tokens by
+// themselves are.
+constexpr double kWorthTrying = 4;
 
 }  // namespace
 
@@ -73,11 +77,17 @@ void Pipelines::PlaceAmong(Session& session, const std::vector<const Pipeline*>&
   const uint32_t left =
       session.active ? session.active->max_tokens - session.active->generated_tokens : 1;
   const uint32_t tokens = std::clamp(left, 1u, kExpectedTokens);
+  const auto others = [&](const Pipeline& plan) {
+    const bool is_here = session.plan == plan.plan() && session.active;
+    return sessions_.active_count(plan.plan()) - (is_here ? 1 : 0);
+  };
   const Pipeline* best = nullptr;
   double least_us = 0;
   for (const Pipeline* plan : plans) {
     const bool stays = plan->plan() == session.plan && session.completed > 0;
-    const double factor = stays ? kWorthMoving : 1;
+    const bool is_tried =
+        best != nullptr && others(*best) > 0 && others(*plan) == 0 && !plan->IsMeasured();
+    const double factor = is_tried ? 1 / kWorthTrying : stays ? kWorthMoving : 1;
     const double us = plan->ExpectedUs(session, tokens) * factor;
     if (best != nullptr && us >= least_us) continue;
     best = plan;

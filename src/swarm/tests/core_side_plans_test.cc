@@ -185,7 +185,7 @@ TEST(SidePlans, SlowOnesAnswerWhereOthersHaveTooMuchToDo) {
   swarm.Submit({1}, 12);
   swarm.Advance(Seconds(1));
   TestWorker slow = Busy();
-  slow.run_us = 250;  // two and a half times as long
+  slow.run_us = 500;  // five times as long: too slow to be tried
   const WorkerId other = swarm.Join(slow);
   swarm.Advance(Seconds(60));
   for (WorkerId id = 1; id <= 2; ++id) swarm.worker(id).answer_steps = false;
@@ -194,6 +194,25 @@ TEST(SidePlans, SlowOnesAnswerWhereOthersHaveTooMuchToDo) {
   EXPECT_EQ(swarm.unanswered_steps(other), 0u);
   for (int i = 2; i < 4; ++i) swarm.Submit({10 * i + 10}, 3);
   EXPECT_GT(swarm.unanswered_steps(other), 0u);
+}
+
+// What a device was timed with is a guess: where others wait anyway, it is tried.
+TEST(SidePlans, OnesThatNobodyHasSeenAnswerAreTried) {
+  TestSwarm swarm(FourSessions());
+  swarm.BringUp(1, Busy());
+  swarm.Submit({1}, 12);
+  swarm.Advance(Seconds(1));
+  TestWorker doubted = Busy();
+  doubted.run_us = 300;  // it says so, and answers as quickly as the other one
+  swarm.Join(doubted);
+  swarm.Advance(Seconds(60));
+  for (WorkerId id = 1; id <= 2; ++id) swarm.worker(id).answer_steps = false;
+  ASSERT_THAT(swarm.picture().side_plans, SizeIs(1));
+  swarm.Submit({10}, 3);
+  EXPECT_EQ(swarm.unanswered_steps(1), 1u);
+  EXPECT_EQ(swarm.unanswered_steps(2), 0u) << "nobody waits for the first one";
+  swarm.Submit({20}, 3);
+  EXPECT_EQ(swarm.unanswered_steps(2), 1u);
 }
 
 TEST(SidePlans, WhoeverWantsToRunTheModelAloneDoes) {
