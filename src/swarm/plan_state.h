@@ -50,4 +50,10 @@ struct SwarmPlan {
   }
 };
 
+// A plan that serves beside the active one. Its stages never change: it comes and goes whole.
+struct SidePlan {
+  PlanId id = kActivePlan;
+  SwarmPlan plan;
+};
+
 }  // namespace weft::swarm

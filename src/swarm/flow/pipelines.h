@@ -21,12 +21,6 @@
 
 namespace weft::swarm {
 
-// A plan that serves beside the active one. Its stages never change: it comes and goes whole.
-struct SidePlan {
-  PlanId id = kActivePlan;
-  SwarmPlan plan;
-};
-
 class Pipelines {
  public:
   // Keeps references; all outlive it.

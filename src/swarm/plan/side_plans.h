@@ -16,8 +16,8 @@
 #include <set>
 #include <vector>
 
-#include "swarm/flow/pipelines.h"
 #include "swarm/plan/planning.h"
+#include "swarm/plan_state.h"
 #include "swarm/workers/lifecycle.h"
 
 namespace weft::swarm {
