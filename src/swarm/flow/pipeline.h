@@ -141,8 +141,8 @@ class Pipeline {
   // Whether a staged plan, all loaded, may take over without anybody waiting for rows that can be
   // computed beforehand.
   bool HasCaughtUp(const SwarmPlan& plan) const;
-  // Positions of the plan's sessions, common ones once, that this binding still lacks to do what it is
-  // there for.
+  // Positions of the plan's sessions, common ones once, that this binding still lacks to do what it
+  // is there for.
   uint64_t Lag(const BoundStage& stage) const;
 
  private:

@@ -185,7 +185,7 @@ TEST(SidePlans, SlowOnesAnswerWhereOthersHaveTooMuchToDo) {
   swarm.Submit({1}, 12);
   swarm.Advance(Seconds(1));
   TestWorker slow = Busy();
-  slow.run_us = 500;  // five times as long: too slow to be tried
+  slow.run_us = 1000;  // ten times as long: tried when others wait for long
   const WorkerId other = swarm.Join(slow);
   swarm.Advance(Seconds(60));
   for (WorkerId id = 1; id <= 2; ++id) swarm.worker(id).answer_steps = false;
