@@ -78,8 +78,8 @@ Result<package::Pooling> PoolingOf(const json::object& config, const std::string
     if (key.starts_with(kPrefix) && is_set) modes.emplace_back(key.substr(kPrefix.size()));
   }
   std::ranges::sort(modes);
-  const auto again = std::ranges::unique(modes);
-  modes.erase(again.begin(), again.end());
+  const auto again = std::unique(modes.begin(), modes.end());
+  modes.erase(again, modes.end());
   if (modes.size() != 1) {
     return Unsupported(name + " names " + std::to_string(modes.size()) +
                        " ways of pooling; expected one.");
@@ -170,8 +170,8 @@ Status ReadMatryoshka(const JsonReader& config, package::Embedding* embedding) {
     embedding->dimensions.push_back(static_cast<uint32_t>(entry.get_int64()));
   }
   std::ranges::sort(embedding->dimensions);
-  const auto again = std::ranges::unique(embedding->dimensions);
-  embedding->dimensions.erase(again.begin(), again.end());
+  const auto again = std::unique(embedding->dimensions.begin(), embedding->dimensions.end());
+  embedding->dimensions.erase(again, embedding->dimensions.end());
   return OkStatus();
 }
 
