@@ -35,6 +35,7 @@ TEST(Simulation, SeedsReachWhatTheyAreAbout) {
     sum.losses += outcome.losses;
     sum.closed_by_core += outcome.closed_by_core;
     sum.cancelled += outcome.cancelled;
+    sum.failed_on_purpose += outcome.failed_on_purpose;
     sum.wishes += outcome.wishes;
     sum.faults += outcome.faults;
     sum.repeated += outcome.repeated;
@@ -65,6 +66,7 @@ TEST(Simulation, SeedsReachWhatTheyAreAbout) {
   EXPECT_GT(sum.losses, 300u);
   EXPECT_GT(sum.closed_by_core, 100u);
   EXPECT_GT(sum.cancelled, 50u);
+  EXPECT_GT(sum.failed_on_purpose, 0u);
   EXPECT_GT(sum.wishes, 5u);
   EXPECT_GT(sum.faults, 180u * 20u);  // a tenth of the seeds has none
   EXPECT_GT(sum.repeated, 50u);
