@@ -90,10 +90,12 @@ Status Store::Prepare(int64_t now_ms) {
   return database_.Run("pragma foreign_keys = on");
 }
 
-// Whether it is ours to write: empty, or marked as ours.
+// Whether it is ours to write: empty, or marked as ours. Whoever makes the tables sets the mark in
+// the same transaction: tables that are seen here were marked before. The other way round, a
+// process that begins at the same moment would see no mark, and then tables.
 Status Store::CheckOwner() {
-  ASSIGN_OR_RETURN(const int64_t mark, database_.AskNumber("pragma application_id"));
   ASSIGN_OR_RETURN(const int64_t tables, database_.AskNumber("select count(*) from sqlite_master"));
+  ASSIGN_OR_RETURN(const int64_t mark, database_.AskNumber("pragma application_id"));
   if (mark == kApplicationId || (mark == 0 && tables == 0)) return OkStatus();
   return Error(ErrorCode::kInvalidData, "The file '" + path_.string() +
                                             "' is a database of another program; nothing in it "
