@@ -4,6 +4,8 @@
 //
 // A result that only the fused kernel reads is never written. Exchanges are barriers: nothing is
 // fused across one.
+import { headRuns, isOneSegment } from "./headRuns.ts";
+import type { HeadRun } from "./headRuns.ts";
 import { overlap, readsOf, same, writtenBy } from "../program/ir.ts";
 import type {
   Attention,
@@ -23,6 +25,7 @@ export interface Product {
   readonly paired: GatedActivation | null;
   readonly residual: View | null; // added to the result of the only product
   readonly outs: readonly View[]; // of each product; paired: one
+  readonly heads: HeadRun | null; // all products, where each head is multiplied by itself
 }
 
 export interface Heads {
@@ -47,8 +50,24 @@ export interface Single {
 
 export type Fused = Product | Heads | Single;
 
-// Products that fit one matrix.
+// Products that fit one matrix; those of heads that share their input count as one.
 const kMaxSegments = 4;
+
+function segmentsOf(run: HeadRun): number {
+  return isOneSegment(run) ? 1 : run.matmuls.length;
+}
+
+// How many of the products from the first on fit: whole runs, or a part of the first one.
+function fitting(matmuls: readonly MatMul[]): number {
+  let count = 0;
+  let left = kMaxSegments;
+  for (const run of headRuns(matmuls)) {
+    left -= segmentsOf(run);
+    if (left < 0) return count > 0 ? count : kMaxSegments;
+    count += run.matmuls.length;
+  }
+  return count;
+}
 
 export function fuse(program: Program): Fused[] {
   return new Fuser(program).run();
@@ -104,7 +123,7 @@ class Fuser {
     const first = this.#ops[at] as MatMul;
     const weight = this.#program.weights[first.weight.weight]!;
     let end = at + 1;
-    while (end < this.#ops.length && end - at < kMaxSegments) {
+    while (end < this.#ops.length) {
       const next = this.#ops[end]!;
       if (next.kind !== "matmul" || !same(next.in, first.in)) break;
       const other = this.#program.weights[next.weight.weight]!;
@@ -114,7 +133,7 @@ class Fuser {
       if (!isAlike || before.some((out) => overlap(out, next.out))) break;
       ++end;
     }
-    return end;
+    return at + fitting(this.#ops.slice(at, end) as MatMul[]);
   }
 
   #normedProducts(norm: RmsNorm, at: number): number {
@@ -128,10 +147,24 @@ class Fuser {
     return this.#products(at + 1, norm);
   }
 
+  // Products from `at` on that each take a head of the input, or are too many for one matrix; null
+  // where there are none. All inputs are read before anything is written.
+  #headsFrom(at: number): HeadRun | null {
+    let end = at;
+    while (this.#ops[end]?.kind === "matmul") ++end;
+    const run = headRuns(this.#ops.slice(at, end) as MatMul[])[0]!;
+    const isOther = run.inStep !== 0 || segmentsOf(run) > kMaxSegments;
+    if (run.matmuls.length === 1 || !isOther) return null;
+    const outs = run.matmuls.map((matmul) => matmul.out);
+    const isApart = run.matmuls.every((matmul) => !outs.some((out) => overlap(out, matmul.in)));
+    return isApart ? run : null;
+  }
+
   #products(at: number, norm: RmsNorm | null): number {
-    const end = this.#groupEnd(at);
+    const heads = norm ? null : this.#headsFrom(at);
+    const end = heads ? at + heads.matmuls.length : this.#groupEnd(at);
     const matmuls = this.#ops.slice(at, end) as MatMul[];
-    const base = { kind: "product", matmuls, norm, paired: null, residual: null } as const;
+    const base = { kind: "product", matmuls, norm, paired: null, residual: null, heads } as const;
     const next = this.#ops[end];
     const input = norm?.in ?? matmuls[0]!.in;
     if (next?.kind === "gatedActivation" && this.#pairs(matmuls, next, at, end, input)) {

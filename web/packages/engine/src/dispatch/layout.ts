@@ -3,11 +3,12 @@
 // most that the loaded layers need; only loading changes it.
 import { kMaxSeats } from "../base/seats.ts";
 import type { Place } from "../kernels/common/op.ts";
+import { headRuns } from "./headRuns.ts";
 import { kMaxSlices, kSortedList } from "../kernels/select/select.ts";
 import { kMaxCandidates } from "../sampling/tokenLogit.ts";
 import { kSamplerWords } from "../kernels/sample/sample.ts";
 import { endsInLogits, findAttention, kBlockValues, outColumnsOf } from "../program/ir.ts";
-import type { Program } from "../program/ir.ts";
+import type { MatMul, Program } from "../program/ir.ts";
 
 // Rows of one pass through the layers: what there is room for at first, and what longer steps get
 // where memory allows.
@@ -124,13 +125,21 @@ export function needsOf(program: Program, bodyRows: number, seats: number): Need
   };
 }
 
-// What the product with the most columns takes for a row.
+// What the product takes for a row that takes most: the one with the most columns, or that of many
+// heads, each with an input of its own.
 function planeVecsOf({ ops, weights }: Program): number {
-  const columns = ops.map((op) =>
-    op.kind === "matmul" ? weights[op.weight.weight]!.shape.at(-1)! : 0,
-  );
-  const blocks = Math.ceil(Math.max(0, ...columns) / kBlockValues);
-  return 4 * blocks + Math.ceil(blocks / 2) + 1; // blocks_planes.wgsl
+  let most = 0;
+  for (let at = 0; at < ops.length; ++at) {
+    const matmuls: MatMul[] = [];
+    for (; ops[at]?.kind === "matmul"; ++at) matmuls.push(ops[at] as MatMul);
+    for (const { matmuls: heads, inStep } of headRuns(matmuls)) {
+      const columns = weights[heads[0]!.weight.weight]!.shape.at(-1)!;
+      const blocks = Math.ceil(columns / kBlockValues);
+      const vecs = 4 * blocks + Math.ceil(blocks / 2) + 1; // blocks_planes.wgsl
+      most = Math.max(most, (inStep > 0 ? heads.length : 1) * vecs);
+    }
+  }
+  return most;
 }
 
 export function mostOf(a: Needs, b: Needs): Needs {

@@ -2,10 +2,10 @@
 // of a few rows, which share what is read of the weights, and in integers one for many rows. Those
 // of experts: experts.ts.
 import { kNone } from "../kernels/common/op.ts";
-import type { Params } from "../kernels/common/op.ts";
+import type { Params, Place } from "../kernels/common/op.ts";
 import { hasIntegerInputs } from "../kernels/product/fragments.ts";
 import { productParams } from "../kernels/product/ops.ts";
-import type { ProductParams, Segment } from "../kernels/product/ops.ts";
+import type { HeadParams, ProductParams, Segment } from "../kernels/product/ops.ts";
 import {
   groupsOfMatVec,
   kMatMulGroups,
@@ -13,11 +13,12 @@ import {
   productKernels,
 } from "../kernels/product/variants.ts";
 import type { MatVecVariant, ProductVariant } from "../kernels/product/variants.ts";
-import type { View } from "../program/ir.ts";
 import { groupsOf, kGroupRows } from "../weights/matrix.ts";
 import type { Matrix, Slab } from "../weights/matrix.ts";
 import type { Draft } from "./dispatch.ts";
 import type { Product } from "./fuse.ts";
+import { headRuns, isOneSegment } from "./headRuns.ts";
+import type { HeadRun } from "./headRuns.ts";
 import type { LayerContext } from "./layerContext.ts";
 
 // Sums are split into so many parts along the columns: more where a matrix has few rows, so that
@@ -47,7 +48,7 @@ export function productDrafts(context: LayerContext, product: Product, round: nu
     experts: null,
   };
   const biased = shared.segments.some(({ bias, biasUp }) => bias !== kNone || biasUp !== kNone);
-  const of = { ...variantOf(context, matrix, biased), withNorm: norm !== null };
+  if (product.heads) return headDrafts(context, product.heads, matrix, shared);
   const paramsOf = (slab: Slab): Params =>
     productParams({ ...shapeOf(context, matrix, slab), ...shared });
   const slabs = matrix.slabs.map((slab) => ({
@@ -55,14 +56,51 @@ export function productDrafts(context: LayerContext, product: Product, round: nu
     params: paramsOf(slab),
     bound: boundOf(context, slab),
   }));
-  return slabDrafts({ ...of, paired: product.paired !== null, experts: false }, slabs);
+  const kinds = { withNorm: norm !== null, paired: product.paired !== null, experts: false };
+  return slabDrafts({ ...variantOf(context, matrix, biased), ...kinds }, slabs);
+}
+
+// A slab has whole heads; each of them is a product of its own.
+function headDrafts(
+  context: LayerContext,
+  run: HeadRun,
+  matrix: Matrix,
+  shared: Omit<ProductParams, keyof ReturnType<typeof shapeOf>>,
+): Draft[] {
+  const { inStep, outStep } = run;
+  const { rows } = run.matmuls[0]!.weight;
+  const groups = groupsOf(rows);
+  const of = variantOf(context, { ...matrix, groupCount: groups }, false);
+  const out = context.place(run.matmuls[0]!.out);
+  const behind = ({ base, stride }: Place, columns: number): Place => ({
+    base: base + columns,
+    stride,
+  });
+  return matrix.slabs.flatMap((slab) => {
+    const first = slab.firstGroup / groups;
+    const heads = { count: slab.groupCount / groups, groups, inStep, outStep };
+    const own = { out: behind(out, first * outStep), bias: kNone, biasUp: kNone };
+    const params = productParams({
+      ...shared,
+      ...shapeOf(context, matrix, slab),
+      rowFirst: 0,
+      groupCount: groups,
+      in: behind(shared.in, first * inStep),
+      segments: [{ first: 0, end: rows, ...own }],
+      heads,
+    });
+    const bound = { groupCount: groups, params, bound: boundOf(context, slab), heads };
+    const kinds = { withNorm: false, paired: false, experts: false, byHead: true };
+    return slabDrafts({ ...of, ...kinds }, [bound]);
+  });
 }
 
 // A part of a matrix that is bound at once.
 export interface BoundSlab {
-  readonly groupCount: number;
+  readonly groupCount: number; // of each head
   readonly params: Params;
   readonly bound: Draft["bound"];
+  readonly heads?: HeadParams;
 }
 
 type SlabVariant = Omit<MatVecVariant, "tileRows">;
@@ -77,12 +115,13 @@ export function slabDrafts(of: SlabVariant, slabs: readonly BoundSlab[]): Draft[
     tileDraft(of, slab, kMatMulFrom),
     matMulDraft(of, slab),
   ]);
-  const { params, bound } = slabs[0]!;
+  const { params, bound, heads } = slabs[0]!;
+  const inputs = heads && heads.inStep > 0 ? heads.count : 1; // of a row
   const quantise: Draft = {
     variant: productKernels.quantise(of),
     params,
     bound,
-    grid: ({ rows }) => [rows, 1, 1],
+    grid: ({ rows }) => [rows, inputs, 1],
     when: ({ rows }) => rows > 1,
   };
   return [quantise, ...drafts];
@@ -91,18 +130,18 @@ export function slabDrafts(of: SlabVariant, slabs: readonly BoundSlab[]): Draft[
 // A kernel for tiles of so many rows; `gridOf`: of its workgroups along the matrix and the rows.
 function matVecDraft(
   variant: MatVecVariant,
-  { groupCount, params, bound }: BoundSlab,
-  gridOf: (groups: number, rows: number) => ReturnType<Draft["grid"]>,
+  { groupCount, params, bound, heads }: BoundSlab,
+  gridOf: (groups: number, rows: number) => readonly [number, number],
   when: Draft["when"],
 ): Draft {
   const groups = workgroupsOf(groupCount, groupsOfMatVec(variant));
-  const grid: Draft["grid"] = ({ rows }) => gridOf(groups, rows);
+  const grid: Draft["grid"] = ({ rows }) => [...gridOf(groups, rows), heads?.count ?? 1];
   return { variant: productKernels.matvec(variant), params, bound, grid, when };
 }
 
 function rowDraft(of: SlabVariant, slab: BoundSlab): Draft {
   const isOne: Draft["when"] = ({ rows }) => rows === 1;
-  return matVecDraft({ ...of, tileRows: 1 }, slab, (groups) => [groups, 1, 1], isOne);
+  return matVecDraft({ ...of, tileRows: 1 }, slab, (groups) => [groups, 1], isOne);
 }
 
 // The kernel for 2 rows and more, but less than `end`.
@@ -111,18 +150,19 @@ function tileDraft(of: SlabVariant, slab: BoundSlab, end: number): Draft {
   return matVecDraft(
     { ...of, tileRows },
     slab,
-    (groups, rows) => [Math.ceil(rows / tileRows), groups, 1],
+    (groups, rows) => [Math.ceil(rows / tileRows), groups],
     ({ rows }) => rows > 1 && rows < end,
   );
 }
 
-function matMulDraft(of: SlabVariant, { groupCount, params, bound }: BoundSlab): Draft {
+function matMulDraft(of: SlabVariant, slab: BoundSlab): Draft {
+  const { groupCount, params, bound, heads } = slab;
   const groups = workgroupsOf(groupCount, kMatMulGroups);
   return {
     variant: productKernels.matmul(of),
     params,
     bound,
-    grid: ({ rows }) => [Math.ceil(rows / kMatMulRows), groups, 1],
+    grid: ({ rows }) => [Math.ceil(rows / kMatMulRows), groups, heads?.count ?? 1],
     when: ({ rows }) => rows >= kMatMulFrom,
   };
 }
@@ -130,7 +170,7 @@ function matMulDraft(of: SlabVariant, { groupCount, params, bound }: BoundSlab):
 // One kernel for one row and for many.
 function serialDraft(of: SlabVariant, slab: BoundSlab): Draft {
   const always = (): boolean => true;
-  return matVecDraft({ ...of, tileRows: 1 }, slab, (groups, rows) => [groups, rows, 1], always);
+  return matVecDraft({ ...of, tileRows: 1 }, slab, (groups, rows) => [groups, rows], always);
 }
 
 // How many workgroups the groups of a slab take.
@@ -199,15 +239,25 @@ function segmentsOf(context: LayerContext, { matmuls, paired, outs }: Product): 
     return [{ first: 0, end: outs[0]!.columns, out, bias: biasOf(0), biasUp: biasOf(1) }];
   }
   let first = 0;
-  return outs.map((view: View, index) => {
-    const segment: Segment = {
-      first,
-      end: first + view.columns,
-      out: context.place(view),
-      bias: biasOf(index),
-      biasUp: kNone,
-    };
-    first += groupsOf(view.columns) * kGroupRows;
-    return segment;
+  let index = 0;
+  return headRuns(matmuls).flatMap((run) => {
+    const isOne = isOneSegment(run);
+    const heads = isOne ? 1 : run.matmuls.length;
+    const made: Segment[] = [];
+    for (const { weight } of run.matmuls.slice(0, heads)) {
+      const rows = isOne ? weight.rows * run.matmuls.length : weight.rows;
+      const skip = { headRows: weight.rows, headSkip: run.outStep - weight.rows };
+      made.push({
+        first,
+        end: first + rows,
+        out: context.place(outs[index]!),
+        bias: biasOf(index),
+        biasUp: kNone,
+        ...(isOne && run.matmuls.length > 1 ? skip : {}),
+      });
+      first += groupsOf(rows) * kGroupRows;
+      index += isOne ? run.matmuls.length : 1;
+    }
+    return made;
   });
 }

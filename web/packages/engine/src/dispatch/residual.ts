@@ -15,7 +15,7 @@ function accessOf(fused: Fused): Access {
   switch (fused.kind) {
     case "product": {
       const { matmuls, norm, residual, outs } = fused;
-      const spread = [norm ? norm.in : matmuls[0]!.in];
+      const spread = norm ? [norm.in] : matmuls.map((matmul) => matmul.in);
       return { spread, own: residual ? [residual] : [], writes: outs };
     }
     case "heads":

@@ -14,12 +14,14 @@ import type { Ropes } from "../run/ropes.ts";
 import type { WeightSource } from "../stage/stageEngine.ts";
 import {
   freeMatrix,
+  groupsOf,
+  kGroupRows,
   makeMatrix,
   matrixBytes,
   matrixDataBytes,
   matrixKey,
 } from "../weights/matrix.ts";
-import type { Matrix, MatrixSpec } from "../weights/matrix.ts";
+import type { Matrix, MatrixSpec, Section } from "../weights/matrix.ts";
 import { Uploader } from "../weights/upload.ts";
 import { readValues, readVectors } from "../weights/vectors.ts";
 
@@ -205,12 +207,21 @@ export class LayerLoader {
 }
 
 function productSpec(program: Program, product: Extract<Fused, { kind: "product" }>): MatrixSpec {
-  const sections = product.matmuls.map(({ weight: view }) => ({
-    weight: program.weights[view.weight]!,
-    firstRow: view.firstRow,
-    rows: view.rows,
-  }));
-  return { sections, paired: product.paired !== null };
+  const paired = product.paired !== null;
+  const sections: Section[] = [];
+  for (const { weight: view } of product.matmuls) {
+    const weight = program.weights[view.weight]!;
+    const last = sections.at(-1);
+    // Rows of heads that follow each other are read at once.
+    const goesOn =
+      last?.weight === weight &&
+      last.firstRow + last.rows === view.firstRow &&
+      last.rows % kGroupRows === 0;
+    if (goesOn && !paired) sections[sections.length - 1] = { ...last, rows: last.rows + view.rows };
+    else sections.push({ weight, firstRow: view.firstRow, rows: view.rows });
+  }
+  if (!product.heads) return { sections, paired };
+  return { sections, paired, unitGroups: groupsOf(product.matmuls[0]!.weight.rows) };
 }
 
 interface ExpertSpecs {

@@ -40,9 +40,13 @@ function productsWith(arithmetic: Arithmetic, dtype: number): Variant[] {
       }),
     ),
   );
+  const plain = { withNorm: false, paired: false, experts: false, biased: false };
+  const byHead = { ...plain, byHead: true };
   const experts = { tileRows: 1, withNorm: false, paired: true, experts: true, biased: true };
   const made = [
     ...dense,
+    ...[1, arithmetic.tileRows].map((tileRows) =>
+      productKernels.matvec({ ...base, ...byHead, tileRows })),
     productKernels.matvec({ ...base, ...experts }),
     expertKernels.moeDown({ ...base, biased: true }),
   ];
@@ -52,7 +56,9 @@ function productsWith(arithmetic: Arithmetic, dtype: number): Variant[] {
     ...made,
     productKernels.quantise({ ...base, withNorm: true }),
     productKernels.matmul({ ...base, withNorm: true, paired: true, biased: true }),
-    productKernels.matmul({ ...base, withNorm: false, paired: false, biased: false }),
+    productKernels.matmul({ ...base, ...plain }),
+    productKernels.quantise({ ...base, ...byHead }),
+    productKernels.matmul({ ...base, ...byHead }),
   ];
 }
 

@@ -25,6 +25,7 @@ export interface Section {
 export interface MatrixSpec {
   readonly sections: readonly Section[];
   readonly paired: boolean;
+  readonly unitGroups?: number; // so many groups lie in one slab
 }
 
 export interface Slab {
@@ -63,7 +64,7 @@ export function pieceWordsOf(dtype: number): number {
 }
 
 // The same matrix twice (tied embeddings) is held once.
-export function matrixKey({ sections, paired }: MatrixSpec): string {
+export function matrixKey({ sections, paired, unitGroups = 1 }: MatrixSpec): string {
   const parts = sections.map(({ weight, firstRow, rows }) => [
     weight.dtype,
     weight.shape,
@@ -71,7 +72,7 @@ export function matrixKey({ sections, paired }: MatrixSpec): string {
     firstRow,
     rows,
   ]);
-  return JSON.stringify([paired, parts]);
+  return JSON.stringify([paired, unitGroups, parts]);
 }
 
 function totalGroups({ sections }: MatrixSpec): number {
@@ -120,12 +121,13 @@ export function makeMatrix(buffers: Buffers, spec: MatrixSpec): Matrix {
   const bytes = groupBytes(weight.dtype, blocks, hasZero);
   const most = Math.floor(buffers.gpu.limits.bindingBytes / bytes.data);
   const groupCount = totalGroups(spec);
-  const perSlab = Math.min(groupCount, most - (most % 2));
+  const unit = spec.unitGroups ?? 2; // a gate group and its up group
+  const perSlab = Math.min(groupCount, most - (most % unit));
   if (perSlab < 1) {
     throw new EngineError(
       "unsupported",
-      `16 rows of weight '${weight.name}' take ${2 * bytes.data} bytes; this device binds at ` +
-        `most ${buffers.gpu.limits.bindingBytes}.`,
+      `${unit * kGroupRows} rows of weight '${weight.name}' take ${unit * bytes.data} bytes; ` +
+        `this device binds at most ${buffers.gpu.limits.bindingBytes}.`,
     );
   }
   const usage = Usage.storage | Usage.copyTo | Usage.copyFrom;

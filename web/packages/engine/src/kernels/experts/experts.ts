@@ -49,7 +49,7 @@ export const expertKernels = {
     const kernel = hasIntegerInputs(of) ? moeDownBlocks : moeDown;
     return productVariant(of, {
       name: "moe_down",
-      constants: { ...orderOf(of), kBiased: of.biased },
+      constants: { ...orderOf(of), kBiased: of.biased, kByHead: false },
       hasVectors: of.biased,
       unused: [Binding.step],
       kernel: [isSerial ? moeDownSerial : kernel],

@@ -29,6 +29,7 @@ import inputsDirect from "./fragments/inputs_direct.wgsl?raw";
 import inputsPlanes from "./fragments/inputs_planes.wgsl?raw";
 import inputsRows from "./fragments/inputs_rows.wgsl?raw";
 import prepareInt16 from "./fragments/prepare_int16.wgsl?raw";
+import planesPlace from "./fragments/planes_place.wgsl?raw";
 import lanesShared from "./fragments/lanes_shared.wgsl?raw";
 import lanesSubgroups from "./fragments/lanes_subgroups.wgsl?raw";
 import sumOfParts from "./fragments/parts.wgsl?raw";
@@ -48,7 +49,16 @@ import weightsQ8 from "./fragments/weights_q8.wgsl?raw";
 import wordsF16 from "./fragments/words_f16.wgsl?raw";
 import zerosQ4 from "./fragments/zeros_q4.wgsl?raw";
 
-export { blocksPlanes, inputsBlocks, inputsDirect, inputsPlanes, inputsRows, rowsMany, rowsOne };
+export {
+  blocksPlanes,
+  inputsBlocks,
+  inputsDirect,
+  inputsPlanes,
+  inputsRows,
+  planesPlace,
+  rowsMany,
+  rowsOne,
+};
 
 // What decides how a product is computed, beside its shape.
 export interface Products {
@@ -160,5 +170,6 @@ export function fragmentTexts(): string[] {
   const inputs = [prepareInt16, prepareF16, inputsBlocks, inputsDirect, inputsPlanes, inputsRows];
   const dots = [dotQ4F16, dotQ4F32, dotQ4Int16, dotF16F32, weightsQ4, weightsF32];
   const lanes = [sumOfParts, lanesShared, lanesSubgroups, blocksShared, blocksSubgroups];
-  return [...inputs, ...dots, ...lanes, product, serial, serialBlocks, blocksPlanes];
+  const planes = [planesPlace, blocksPlanes];
+  return [...inputs, ...dots, ...lanes, product, serial, serialBlocks, ...planes];
 }

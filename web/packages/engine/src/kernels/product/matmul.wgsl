@@ -37,10 +37,11 @@ fn load_part(first_row: u32, first_group: u32, b: u32, t: u32) -> Part {
   if (t < kOutputs) {
     let n = t & 7u;
     let group = min(first_group + (t >> 3u), op.group_count - 1u);
-    let group_block = group * op.blocks + block;
+    let stored = own_head * op.expert_groups + group;
+    let group_block = stored * op.blocks + block;
     let pair = unpack2x16float(wscale[group_block][n >> 1u]);
     let zeros = load_zeros(group_block) >> (4u * n);
-    part.weight = load_block(8u * group + n, block);
+    part.weight = load_block(8u * stored + n, block);
     part.weight_scale = vec2(select(pair.x, pair.y, (n & 1u) == 1u), f32(zeros & 15u));
   }
   return part;
@@ -65,6 +66,7 @@ fn input_of(half: u32, row: u32) -> Input {
 
 @compute @workgroup_size(128)
 fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_index) t: u32) {
+  own_head = workgroup.z;
   let first_row = kRows * workgroup.x;
   let first_group = 8u * workgroup.y;
   let own_row = 4u * (t >> 4u);

@@ -14,7 +14,8 @@
 // Constants set by product/variants.ts: kTileRows, kParts (part of the order of sums: chosen by the
 // matrix alone), kWithNorm (the input is normalised on the way in: multiplied by the norm's weights
 // here, and the sum by the inverse of the root mean square), kPaired (gate and up), kExperts (the
-// matrix is that of the expert which the row's route names; kTileRows is 1).
+// matrix is that of the expert which the row's route names; kTileRows is 1), kByHead (the matrix is
+// that of head workgroup.z, product.wgsl).
 const kOutputs = 8u * kGroups;
 const kStride = (kOutputs + 1u) * kTileRows;
 
@@ -36,6 +37,10 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
   if (kExperts) {
     let slot = first_row % op.top_k;
     expert = u32(act_at(op.route_base + input_row(first_row) * op.route_stride + slot));
+  }
+  if (kByHead) {
+    own_head = workgroup.z;
+    expert = own_head;
   }
   var sums: array<Eight, kGroups * kTileRows>;
   let steps = (pieces + 32u * kParts - 1u) / (32u * kParts);

@@ -14,7 +14,7 @@
 //                 scale[n, b] * input_scale[b] * sum over k in b of (q[n, k] - zero[n, b]) * x[k])
 //
 // Constants set by product/variants.ts: kTileRows, kClasses (part of the order of sums: chosen by
-// the matrix alone), kWithNorm, kPaired, kExperts as in matvec.wgsl.
+// the matrix alone), kWithNorm, kPaired, kExperts, kByHead as in matvec.wgsl.
 const kOutputs = 8u * kGroups;
 const kLaneRows = 2u * kGroups;
 const kRoundRows = min(kTileRows, 2u);  // whose sums lie in workgroup memory at once
@@ -41,6 +41,10 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
   if (kExperts) {
     let slot = first_row % op.top_k;
     expert = u32(act_at(op.route_base + input_row(first_row) * op.route_stride + slot));
+  }
+  if (kByHead) {
+    own_head = workgroup.z;
+    expert = own_head;
   }
   let first_local = kLaneRows * q;
   let own_group = min(first_group + (first_local >> 3u), op.group_count - 1u);

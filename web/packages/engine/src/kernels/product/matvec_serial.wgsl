@@ -12,6 +12,10 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
   if (kExperts) {
     expert = u32(act_at(op.route_base + row * op.route_stride + id.y % op.top_k));
   }
+  if (kByHead) {
+    own_head = id.z;
+    expert = own_head;
+  }
   let group = expert * op.expert_groups + first_group;
   let factor = inverse_rms(row);
   let sum = group_sum(group, row);

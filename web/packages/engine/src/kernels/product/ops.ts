@@ -13,10 +13,14 @@ const segments = listOf(
     out: "place",
     bias: "u32", // in `vectors`, or kNone; paired: of the gate rows
     biasUp: "u32",
+    headRows: "u32", // rows of one of several heads, each of whose outputs lie together; or kNone
+    headSkip: "u32", // columns between the outputs of a head and of the next
   },
   4,
 );
-export type Segment = ElementOf<typeof segments>;
+type SegmentFields = ElementOf<typeof segments>;
+type OfHeads = "headRows" | "headSkip";
+export type Segment = Omit<SegmentFields, OfHeads> & Partial<Pick<SegmentFields, OfHeads>>;
 
 export const productOp = declareOp({
   rowsAt: "u32",
@@ -32,11 +36,14 @@ export const productOp = declareOp({
   residual: "place", // base kNone: nothing is added
   roundKind: "u32", // Rounding
   segmentCount: "u32",
-  topK: "u32", // experts only, as what follows
+  topK: "u32", // experts only, as the next ones
   route: "place",
-  expertGroups: "u32", // from one expert's groups to the next one's
+  expertGroups: "u32", // from the groups of one expert, or head, to the next one's
   expertBias: "u32", // bias values of one expert
   planesBase: "u32", // in `planes` (blocks_planes.wgsl)
+  headIn: "u32", // kByHead: columns from the input of a head to that of the next; 0: all share it
+  headOut: "u32", // of outputs
+  planeHeads: "u32", // inputs of a row that are prepared each by itself
   segments,
 });
 
@@ -47,26 +54,44 @@ export interface ExpertParams {
   readonly bias: number;
 }
 
-type Values = Parameters<typeof productOp.bytes>[0];
-type OfExperts = "topK" | "route" | "expertGroups" | "expertBias";
+// Of a product by heads (dispatch/headRuns.ts): each has groups of its own of the matrix.
+export interface HeadParams {
+  readonly count: number;
+  readonly groups: number;
+  readonly inStep: number;
+  readonly outStep: number;
+}
 
-export interface ProductParams extends Omit<Values, OfExperts | "segmentCount" | "residual"> {
+type Values = Parameters<typeof productOp.bytes>[0];
+type Made =
+  | ("topK" | "route" | "expertGroups" | "expertBias")
+  | ("headIn" | "headOut" | "planeHeads")
+  | ("segments" | "segmentCount" | "residual");
+
+export interface ProductParams extends Omit<Values, Made> {
   readonly residual: Place | null;
+  readonly segments: readonly Segment[];
   readonly experts: ExpertParams | null;
+  readonly heads?: HeadParams | null;
 }
 
 const kNoPlace: Place = { base: kNone, stride: 0 };
 const kNoExperts: ExpertParams = { topK: 1, route: { base: 0, stride: 0 }, groups: 0, bias: 0 };
 
-export function productParams({ residual, experts, ...rest }: ProductParams): Params {
+export function productParams({ residual, experts, heads, ...rest }: ProductParams): Params {
   const { topK, route, groups, bias } = experts ?? kNoExperts;
+  const { inStep = 0, outStep = 0, count = 1 } = heads ?? {};
   return productOp.bytes({
     ...rest,
     residual: residual ?? kNoPlace,
+    segments: rest.segments.map((segment) => ({ headRows: kNone, headSkip: 0, ...segment })),
     segmentCount: rest.segments.length,
     topK,
     route,
-    expertGroups: groups,
+    expertGroups: heads?.groups ?? groups,
     expertBias: bias,
+    headIn: inStep,
+    headOut: outStep,
+    planeHeads: inStep === 0 ? 1 : count,
   });
 }

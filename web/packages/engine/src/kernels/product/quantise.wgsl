@@ -1,6 +1,7 @@
 // The inputs of a product of several rows as integers (blocks_planes.wgsl tells where), made as
 // the kernel for one row makes them, so that the bits are the same. A workgroup has a row and a
 // thread has a class, whose squares for the norm in front it adds in the order of that kernel, too.
+// With kByHead a row has an input for each head.
 @group(0) @binding(7) var<storage, read_write> planes: array<vec2<u32>>;
 
 var<workgroup> class_squares: array<vec4<f32>, kClasses>;
@@ -8,9 +9,10 @@ var<workgroup> class_squares: array<vec4<f32>, kClasses>;
 @compute @workgroup_size(kClasses)
 fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_index) t: u32) {
   let row = workgroup.x;
-  let base = op.in_base + row * op.in_stride;
+  own_head = workgroup.y;
+  let base = in_base() + row * op.in_stride;
   let pairs = (op.blocks + 1u) >> 1u;
-  let first = 2u * (op.planes_base + row * (4u * op.blocks + pairs + 1u));
+  let first = 2u * planes_of_row(row);
   var sums = vec4<f32>(0.0);
   for (var b = t; b < op.blocks; b += kClasses) {
     sums = with_squares(base, b, sums);

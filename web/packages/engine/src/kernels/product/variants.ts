@@ -12,6 +12,7 @@ import {
   inputsPlanes,
   inputsRows,
   orderOf,
+  planesPlace,
   productVariant,
   rowsMany,
   rowsOne,
@@ -33,12 +34,14 @@ export interface MatVecVariant extends ProductVariant {
   readonly withNorm: boolean;
   readonly paired: boolean;
   readonly experts: boolean;
+  readonly byHead?: boolean; // each head has rows, and perhaps an input, of its own
 }
 
 export type MatMulVariant = Omit<MatVecVariant, "tileRows" | "experts">;
 
 export interface QuantiseVariant extends Omit<ProductVariant, "biased"> {
   readonly withNorm: boolean;
+  readonly byHead?: boolean;
 }
 
 const kSerialThreads = 16; // of a workgroup of matvec_serial.wgsl and moe_down_serial.wgsl
@@ -71,8 +74,9 @@ export function productSources(): string {
 
 export const productKernels = {
   matvec(of: MatVecVariant): Variant {
-    const { arithmetic, tileRows, withNorm, paired, experts, biased } = of;
-    const flags = { kWithNorm: withNorm, kPaired: paired, kExperts: experts, kBiased: biased };
+    const { arithmetic, tileRows, withNorm, paired, experts, biased, byHead = false } = of;
+    const kinds = { kPaired: paired, kExperts: experts, kByHead: byHead };
+    const flags = { kWithNorm: withNorm, ...kinds, kBiased: biased };
     const name = "matvec";
     if (arithmetic.lanes === "serial") {
       return productVariant(of, {
@@ -99,7 +103,7 @@ export const productKernels = {
     }
     // Integers of several rows come from `quantise`.
     const isQuantised = tileRows > 1;
-    const inputs = isQuantised ? [blocksPlanes, inputsPlanes] : [inputsRows];
+    const inputs = isQuantised ? [planesPlace, blocksPlanes, inputsPlanes] : [inputsRows];
     return productVariant(of, {
       name,
       constants,
@@ -112,26 +116,32 @@ export const productKernels = {
 
   // Many rows, of which `quantise` has made integers.
   matmul(of: MatMulVariant): Variant {
-    const { withNorm, paired, biased } = of;
-    const flags = { kWithNorm: withNorm, kPaired: paired, kExperts: false, kBiased: biased };
+    const { withNorm, paired, biased, byHead = false } = of;
+    const kinds = { kPaired: paired, kExperts: false, kByHead: byHead };
+    const flags = { kWithNorm: withNorm, ...kinds, kBiased: biased };
     return productVariant(of, {
       name: "matmul",
       constants: { ...orderOf(of), ...kMatMulTile, ...flags },
       hasVectors: biased,
       hasLanes: false,
       unused: [],
-      kernel: [blocksPlanes, rowsMany, matmul],
+      kernel: [planesPlace, blocksPlanes, rowsMany, matmul],
     });
   },
 
   quantise(of: QuantiseVariant): Variant {
     return productVariant(of, {
       name: "quantise",
-      constants: { ...orderOf(of), kWithNorm: of.withNorm, kBiased: false },
+      constants: {
+        ...orderOf(of),
+        kWithNorm: of.withNorm,
+        kBiased: false,
+        kByHead: of.byHead ?? false,
+      },
       hasVectors: of.withNorm,
       hasLanes: false,
       unused: [Binding.step, Binding.data, Binding.scale],
-      kernel: [inputsBlocks, quantise],
+      kernel: [planesPlace, inputsBlocks, quantise],
     });
   },
 } as const;

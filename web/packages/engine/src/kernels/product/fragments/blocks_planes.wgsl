@@ -2,10 +2,6 @@
 // sum and scale of two blocks a vec4, then the inverse of the root mean square.
 @group(0) @binding(7) var<storage, read_write> planes: array<vec4<u32>>;
 
-fn planes_of_row(row: u32) -> u32 {
-  return op.planes_base + row * (4u * op.blocks + ((op.blocks + 1u) >> 1u) + 1u);
-}
-
 fn sum_and_scale(first: u32, block: u32) -> vec2<f32> {
   let both = planes[first + 4u * op.blocks + (block >> 1u)];
   return bitcast<vec2<f32>>(select(both.xy, both.zw, (block & 1u) == 1u));

@@ -3,7 +3,7 @@ var<private> squares: array<f32, kTileRows>;
 
 // Columns 8 p to 8 p + 7 of `row`, which is row m of the tile.
 fn input_piece(m: u32, row: u32, p: u32) -> Input {
-  var x = act_eight(op.in_base + row * op.in_stride, 8u * p);
+  var x = act_eight(in_base() + row * op.in_stride, 8u * p);
   if (kWithNorm) {
     squares[m] = dot_from(x, x, squares[m]);
     let w = vector_eight(op.norm_base, 8u * p);

@@ -2,7 +2,7 @@
 var<workgroup> class_squares: array<f32, kClasses>;
 
 fn place_of_row(row: u32) -> u32 {
-  return op.in_base + row * op.in_stride;
+  return in_base() + row * op.in_stride;
 }
 
 // A barrier must follow.

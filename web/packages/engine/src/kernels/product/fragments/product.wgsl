@@ -1,13 +1,33 @@
 // What happens with a finished sum: bias, activation, residual, rounding and the place in `act`. A
 // fused matrix has rows in groups of 8; its segments are the outputs of the program's own products.
 // In a paired matrix, groups alternate: gate rows, up rows.
+//
+// Outputs of several heads may lie apart. Where all heads share their input they are one segment:
+// with head_rows = 64 and head_skip = 512, rows 0 to 63 go to columns 0 to 63, rows 64 to 127 to
+// columns 576 to 639. Where each has its own (kByHead), a workgroup works for one head alone.
+var<private> own_head: u32;
+
+// Where the first row of the workgroup's inputs begins.
+fn in_base() -> u32 {
+  if (kByHead) {
+    return op.in_base + own_head * op.head_in;
+  }
+  return op.in_base;
+}
+
+fn out_column(segment: Segment, column: u32) -> u32 {
+  if (kByHead) {
+    return own_head * op.head_out + column;
+  }
+  return column + column / segment.head_rows * segment.head_skip;
+}
 
 fn store(row: u32, segment: Segment, column: u32, sum: f32) {
   var value = sum;
   if (op.residual_base != kNone) {
     value = act_at(op.residual_base + row * op.residual_stride + column) + value;
   }
-  set_act(segment.out_base + row * segment.out_stride + column,
+  set_act(segment.out_base + row * segment.out_stride + out_column(segment, column),
           round_value(value, op.round_kind));
 }
 

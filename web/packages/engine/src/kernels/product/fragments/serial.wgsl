@@ -18,7 +18,7 @@ fn sum_of_lanes() -> Eight {
 }
 
 fn input_of(row: u32, piece: u32) -> Input {
-  let x = act_eight(op.in_base + row * op.in_stride, 8u * piece);
+  let x = act_eight(in_base() + row * op.in_stride, 8u * piece);
   if (!kWithNorm) {
     return prepared(x);
   }
@@ -60,7 +60,7 @@ fn group_sum(group: u32, row: u32) -> Eight {
 fn lane_squares(row: u32, t: u32) -> f32 {
   var sum = 0.0;
   for (var p = t; p < 4u * op.blocks; p += 32u * kParts) {
-    let x = act_eight(op.in_base + row * op.in_stride, 8u * p);
+    let x = act_eight(in_base() + row * op.in_stride, 8u * p);
     sum = dot_from(x, x, sum);
   }
   return sum;

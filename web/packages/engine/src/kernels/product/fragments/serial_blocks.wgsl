@@ -16,7 +16,7 @@ fn scaled_dots(group: u32, b: u32, x: Input) -> Eight {
 
 // The 8 rows of a group times a row of inputs.
 fn group_sum(group: u32, row: u32) -> Eight {
-  let base = op.in_base + row * op.in_stride;
+  let base = in_base() + row * op.in_stride;
   var total = Eight(vec4<f32>(0.0), vec4<f32>(0.0));
   for (var c = 0u; c < kClasses; c++) {
     var sum = Eight(vec4<f32>(0.0), vec4<f32>(0.0));
@@ -36,7 +36,7 @@ fn inverse_rms(row: u32) -> f32 {
   if (!kWithNorm) {
     return 1.0;
   }
-  let base = op.in_base + row * op.in_stride;
+  let base = in_base() + row * op.in_stride;
   var total = 0.0;
   for (var c = 0u; c < kClasses; c++) {
     var sums = vec4<f32>(0.0);
