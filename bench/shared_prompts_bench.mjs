@@ -2,7 +2,8 @@
 // another and together, and how long the next turn of a conversation waits that was there before
 // them: a server with its own worker only.
 //
-//   ./dev bench shared-prompts [--model tiny] [--prompt 1000] [--chats 10] [--rounds 3]
+//   ./dev bench shared-prompts [--model tiny] [--layers N] [--prompt 1000] [--chats 10]
+//       [--rounds 3]
 //
 // One line of JSON: medians of times to the first token in ms. `first` computes the system prompt
 // and a message of half its length, `later` are the other chats, with short messages, one after
@@ -19,6 +20,7 @@ const { values } = parseArgs({
   options: {
     weft: { type: "string", default: "build/release/weft" },
     model: { type: "string", default: "tiny" },
+    layers: { type: "string" },
     prompt: { type: "string", default: "1000" },
     chats: { type: "string", default: "10" },
     rounds: { type: "string", default: "3" },
@@ -26,12 +28,13 @@ const { values } = parseArgs({
   },
 });
 if (values.help) {
-  console.log("Options: --model tiny --prompt TOKENS --chats N --rounds N --weft PROGRAM");
+  console.log("Options: --model tiny --layers N --prompt TOKENS --chats N --rounds N " +
+    "--weft PROGRAM");
   process.exit(0);
 }
 const kAnswerTokens = 8;
 const chats = Number(values.chats);
-const { folder, manifest } = packageOf(values.weft, values.model);
+const { folder, manifest } = packageOf(values.weft, values.model, values.layers);
 
 const short = (number) => `${number}: what is to be done?`;
 

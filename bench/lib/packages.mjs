@@ -46,9 +46,19 @@ const kModels = {
   },
 };
 
-// {folder, manifest} of the model's package.
-export function packageOf(weft, model) {
-  const { folder, make } = kModels[model];
+function shallow(layers) {
+  return {
+    folder: () => join(cacheFolder(), `qwen3-0.6b-${layers}-layers-text-q4`),
+    make: (weft, folder) =>
+      makeRandom(weft, folder, ["--like", "qwen3-0.6b", "--layers", String(layers)]),
+  };
+}
+
+// {folder, manifest} of the model's package; `layers` of the 28 of "0.6b", where fewer will do.
+export function packageOf(weft, model, layers) {
+  if (layers !== undefined && model !== "0.6b")
+    throw new Error(`--layers goes with --model 0.6b, not with ${model}`);
+  const { folder, make } = layers === undefined ? kModels[model] : shallow(layers);
   const path = folder();
   if (!existsSync(join(path, "weft.json"))) make(weft, path);
   return { folder: path, manifest: JSON.parse(readFileSync(join(path, "weft.json"), "utf8")) };
