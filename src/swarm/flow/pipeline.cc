@@ -11,8 +11,6 @@
 namespace weft::swarm {
 namespace {
 
-// One step computes while the next already lies in the worker's socket.
-constexpr size_t kFramesInFlight = 2;
 // A frame must not keep a link busy for longer: nothing behind it may look dead.
 constexpr double kChunkUs = 100'000;
 // More standbys than this that hold the same layers are loaded but not fed: each costs a device its
@@ -309,6 +307,7 @@ bool Pipeline::SendStep(size_t stage_index, Worker& worker, Instant now) {
   Batch batch;
   TakeRows(stage_index, worker, batch);
   if (batch.runs.empty()) return false;
+  if (stage_index == 0) ++parts_steps_;
   Send(stages_[stage_index], worker, std::move(batch), now);
   return true;
 }

@@ -7,8 +7,9 @@
 // come, or all of them where its worker has taken over a moment ago. So a loss, a prompt and a
 // token are the same thing at different distances (session.h has a picture).
 //
-// Rows of several sessions that wait at the same stage share a frame; nothing ever waits for
-// company. A long prompt neither fills the server with rows that wait in front of a slow stage nor
+// Rows of several sessions that wait at the same stage share a frame. Conversations that decode
+// together go round in as many parts as make the most tokens (micro_batches.h); nothing else waits
+// for company. A long prompt neither fills the server with rows that wait in front of a slow stage nor
 // makes others wait for more than one chunk of it at each stage (MaySendChunk). Conversations that
 // nobody waits for are caught up with while nobody waits at all (MaySendIdle). Answers that belong
 // to a generation that is over are recognised by their run and dropped.
@@ -162,6 +163,8 @@ class Pipeline {
     bool hidden = false;  // some run gives rows back
   };
   enum class Pass { kDecoding, kChunks, kIdle };
+  // One step computes while the next already lies in the worker's socket.
+  static constexpr size_t kFramesInFlight = 2;
   // Rows that may wait in front of a stage or be on their way to it before the stage in front of it
   // is given no more chunks, in chunks.
   static constexpr uint32_t kQueuedChunks = 4;
@@ -175,6 +178,9 @@ class Pipeline {
   uint64_t LongestAnswer(const Stage& stage) const;
   // Whether a conversation waits for its next token.
   uint32_t RowLimit(Pass pass, const Batch& batch) const;
+  uint32_t DecodingRows(bool waiting) const;
+  uint32_t DecodingLimit(uint32_t most);
+  uint32_t FittingParts(uint32_t rows) const;
   const Stage* FindStage(BindingId binding) const;
   StageProgress* LiveProgress(const wire::Run& run, BindingId binding) const;
   uint64_t WaitingRows(size_t stage_index, bool with_idle) const;
@@ -242,8 +248,10 @@ class Pipeline {
   Outbox& outbox_;
   PipelineTotals& totals_;
   std::vector<Stage> stages_, followers_;
-  uint32_t most_rows_ = 1;          // of a frame, as far as the lines decide
-  uint32_t chunk_rows_ = 1;         // of a frame of prompts
+  uint32_t most_rows_ = 1;   // of a frame, as far as the lines decide
+  uint32_t chunk_rows_ = 1;  // of a frame of prompts
+  // In how many parts so many decoding rows go round, and since how many steps.
+  uint32_t parts_ = 1, parts_of_ = 0, parts_steps_ = 0;
   bool generates_ = false;          // one stage, on a worker that chooses tokens by itself
   uint32_t generate_rotation_ = 0;  // id of the session that was last asked tokens for
   bool generated_last_ = false;     // prompts and generations take turns

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "swarm/flow/micro_batches.h"
 #include "swarm/flow/pipeline.h"
 #include "swarm/flow/slice.h"
 #include "swarm/flow/tell_sampling.h"
@@ -11,6 +12,8 @@ namespace {
 
 // Rows of a prompt whose logits are wanted, of all tokens, share frames of so many bytes.
 constexpr uint64_t kLogitFrameBytes = 4 << 20;
+// Steps of the first stage until its device's times are looked at again for micro-batches.
+constexpr uint32_t kStepsOfParts = 64;
 
 }  // namespace
 
@@ -86,6 +89,55 @@ uint32_t Pipeline::RowLimit(Pass pass, const Batch& batch) const {
   return std::min(most, std::max(chunk_rows_, batch.rows + (chunk_rows_ + 1) / 2));
 }
 
+// Conversations that decode, by where they stand in front of the first stage.
+uint32_t Pipeline::DecodingRows(bool waiting) const {
+  const BindingId first = stages_[0].bound.binding;
+  uint32_t rows = 0;
+  for (const auto& session : sessions_.sessions()) {
+    if (session->plan != plan_ || !session->active || Generates(*session)) continue;
+    if (session->completed + 1 < session->tokens.size()) continue;
+    const auto at = std::ranges::find(session->progress, first, &StageProgress::binding);
+    if (at == session->progress.end() || at->sent + 1 < session->tokens.size()) continue;
+    if ((at->sent < session->tokens.size()) == waiting) ++rows;
+  }
+  return rows;
+}
+
+// Rows that the first stage is sent at once, `most` at most; 0: what waits there waits for others.
+uint32_t Pipeline::DecodingLimit(uint32_t most) {
+  const uint32_t waiting = DecodingRows(true);
+  const uint32_t rows = waiting + DecodingRows(false);
+  if (rows < 2) return most;
+  if (parts_of_ != rows || parts_steps_ >= kStepsOfParts) {
+    parts_ = std::max(FittingParts(rows), (rows + most - 1) / most);
+    parts_of_ = rows;
+    parts_steps_ = 0;
+  }
+  const bool is_too_few = waiting < rows / parts_ && waiting < rows;
+  return is_too_few ? 0 : std::min(most, (rows + parts_ - 1) / parts_);
+}
+
+// All of them where some worker computes one run at a time: these wait for nobody.
+uint32_t Pipeline::FittingParts(uint32_t rows) const {
+  std::vector<StageCosts> costs;
+  for (const Stage& stage : stages_) {
+    if (stage.bound.binding == 0) continue;
+    const Worker& worker = *roster_.Find(stage.bound.worker);
+    if (RunLimit(worker) == 1) return rows;
+    const auto passed_us = [this, &stage, &worker](uint32_t together) {
+      const double us = TogetherUs(stage, together);
+      return std::min(us, worker.times.batches.AtMostUs(together).value_or(us));
+    };
+    const auto computed_us = [&worker, passed_us](uint32_t together) {
+      const BatchTimes& times = worker.times.computed;
+      const double us = times.ExpectedUs(together).value_or(passed_us(together));
+      return std::min(us, times.AtMostUs(together).value_or(us));
+    };
+    costs.push_back({passed_us, computed_us});
+  }
+  return MicroBatches(rows, costs, static_cast<uint32_t>(kFramesInFlight * costs.size()));
+}
+
 // Behind the session that was served last; prompts first by what their clients were served, so that
 // one client's many prompts take no more of a stage than another's one.
 std::vector<Session*> Pipeline::TurnsOf(const Stage& stage, Pass pass) const {
@@ -105,7 +157,9 @@ std::vector<Session*> Pipeline::TurnsOf(const Stage& stage, Pass pass) const {
 
 void Pipeline::TakePass(size_t stage_index, Pass pass, size_t run_limit, Batch& batch) {
   Stage& stage = stages_[stage_index];
-  const uint32_t row_limit = RowLimit(pass, batch);
+  uint32_t row_limit = RowLimit(pass, batch);
+  if (pass == Pass::kDecoding && stage_index == 0)
+    row_limit = DecodingLimit(std::min<uint32_t>(row_limit, run_limit));
   for (Session* each : TurnsOf(stage, pass)) {
     Session& session = *each;
     StageProgress* progress = Ready(session, stage_index);

@@ -232,7 +232,7 @@ TEST(Batching, SessionsThatWaitTogetherShareAFrame) {
   for (int i = 0; i < 5; ++i) ids.push_back(swarm.Submit({100 * i}, 8));
   swarm.AnswerStep(1);
   swarm.AnswerStep(1);
-  EXPECT_THAT(wire::DecodeFrame(swarm.ResultOf(1)).value().runs, SizeIs(4));
+  EXPECT_THAT(wire::DecodeFrame(swarm.ResultOf(1)).value().runs, SizeIs(5));
   while (swarm.unanswered_steps(1) > 0) swarm.AnswerStep(1);
   for (int i = 0; i < 5; ++i)
     EXPECT_EQ(swarm.Tokens(ids[static_cast<size_t>(i)]), Counting(100 * i + 1, 8));

@@ -76,6 +76,17 @@ TEST(BatchTimes, AClassWhoseRowsCostMoreThanThoseOfAShorterOneIsTriedAgain) {
   EXPECT_DOUBLE_EQ(*times.ExpectedUs(700), 28'000);
 }
 
+TEST(BatchTimes, FewerRowsTakeNoLongerThanMore) {
+  BatchTimes times;
+  EXPECT_EQ(times.AtMostUs(5), std::nullopt);
+  AddThrice(times, 1, 3600);
+  AddThrice(times, 8, 4000);
+  AddThrice(times, 16, 4500);
+  EXPECT_DOUBLE_EQ(*times.AtMostUs(5), 4000);
+  EXPECT_DOUBLE_EQ(*times.AtMostUs(8), 4500) << "of its own class ExpectedUs tells";
+  EXPECT_EQ(times.AtMostUs(16), std::nullopt);
+}
+
 TEST(BatchTimes, AClassThatIsMeasuredIsNotInDoubt) {
   BatchTimes times;
   for (int i = 0; i < 1000; ++i) {

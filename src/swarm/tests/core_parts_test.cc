@@ -1,0 +1,121 @@
+// Conversations that decode together: in how many parts they go round (flow/micro_batches.h).
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <vector>
+
+#include "swarm/tests/core_testing.h"
+
+namespace weft::swarm {
+namespace {
+
+using testing::ElementsAre;
+using testing::SizeIs;
+
+constexpr uint32_t kSessions = 16;
+
+// Two workers of half the layers each, both as a GPU is: a step takes 3.5 ms, and each row of it
+// 60 us more. A worker computes one step after another, beside the other worker.
+class RoundsOfTwo {
+ public:
+  RoundsOfTwo() : swarm_(Options()) {
+    TestWorker half = Half();
+    half.compute_us = 3500;
+    half.row_us = 60;
+    half.answer_steps = false;
+    swarm_.BringUp(2, half);
+  }
+
+  TestSwarm& swarm() { return swarm_; }
+  RequestId Ask(uint32_t tokens) {
+    requests_.push_back(swarm_.Submit({static_cast<int32_t>(requests_.size())}, tokens));
+    return requests_.back();
+  }
+  uint32_t tokens() const {
+    uint32_t count = 0;
+    for (const RequestId id : requests_) count += static_cast<uint32_t>(swarm_.Tokens(id).size());
+    return count;
+  }
+  // Runs of the frames that the first stage has computed, in order.
+  std::vector<size_t> frames;
+
+  // Answers steps when their workers have computed them, until nothing is asked of them or so much
+  // time has passed. Time passes in the test alone: the core is told of it by its timers.
+  void Run(Duration limit) {
+    const Instant end = swarm_.now() + limit;
+    while (swarm_.now() < end) {
+      for (WorkerId id = 1; id <= 2; ++id)
+        if (swarm_.unanswered_steps(id) > 0 && !due_.contains(id))
+          due_[id] = swarm_.now() + Microseconds(3500 + 60 * swarm_.step(id).header.rows);
+      if (due_.empty()) return;
+      const auto next =
+          std::ranges::min_element(due_, {}, [](const auto& each) { return each.second; });
+      const auto [id, at] = *next;
+      due_.erase(next);
+      if (at > swarm_.now()) swarm_.Advance(at - swarm_.now());
+      if (id == swarm_.picture().stages[0].worker) frames.push_back(swarm_.step(id).runs.size());
+      swarm_.AnswerStep(id);
+    }
+  }
+
+ private:
+  static CoreOptions Options() {
+    CoreOptions options = TestOptions();
+    options.session_count = kSessions;
+    options.queue_limit = kSessions;
+    options.context_length = 4096;
+    return options;
+  }
+  TestSwarm swarm_;
+  std::vector<RequestId> requests_;
+  std::map<WorkerId, Instant> due_;  // when the oldest step of each is computed
+};
+
+// Two parts of eight take 4 ms at each stage: sixteen tokens every 8 ms. As many parts as there are
+// frames on their way, of two or three rows each, would take 22.
+TEST(Parts, SixteenConversationsGoRoundInTwo) {
+  RoundsOfTwo two;
+  for (uint32_t i = 0; i < kSessions; ++i) two.Ask(1000);
+  two.Run(Seconds(1));
+  two.frames.clear();
+  const uint32_t before = two.tokens();
+  two.Run(Seconds(2));
+  EXPECT_GE(two.tokens() - before, 0.95 * 2000 / 8 * kSessions);
+  EXPECT_THAT(std::vector(two.frames.end() - 4, two.frames.end()), ElementsAre(8, 8, 8, 8));
+}
+
+TEST(Parts, AreDividedAnewWhenSomeOfTheirConversationsEnd) {
+  RoundsOfTwo two;
+  std::vector<RequestId> requests;
+  for (uint32_t i = 0; i < kSessions; ++i) requests.push_back(two.Ask(1000));
+  two.Run(Seconds(1));
+  for (const uint32_t i : {0u, 1u, 2u, 3u, 4u, 5u}) two.swarm().Cancel(requests[i]);
+  two.Run(Milliseconds(200));
+  EXPECT_THAT(std::vector(two.frames.end() - 4, two.frames.end()), ElementsAre(5, 5, 5, 5));
+  for (const uint32_t i : {6u, 7u, 8u, 9u, 10u, 11u, 12u, 13u, 14u})
+    two.swarm().Cancel(requests[i]);
+  const uint32_t before = two.tokens();
+  two.Run(Milliseconds(400));
+  // The last one waits for nobody.
+  EXPECT_GE(two.tokens() - before, 400 / 7.2);
+  EXPECT_EQ(two.frames.back(), 1u);
+}
+
+// What goes round with others is lost with them, and all of it is made up for.
+TEST(Parts, OneThatFailsIsTriedAgainAndNobodyWaitsForEver) {
+  RoundsOfTwo two;
+  std::vector<RequestId> requests;
+  for (uint32_t i = 0; i < kSessions; ++i) requests.push_back(two.Ask(20));
+  two.Run(Milliseconds(40));
+  two.swarm().FailStep(two.swarm().picture().stages[1].worker, ErrorCode::kInvalidData, "lost");
+  two.Run(Seconds(5));
+  for (uint32_t i = 0; i < kSessions; ++i) {
+    EXPECT_EQ(two.swarm().Tokens(requests[i]), Counting(static_cast<int32_t>(i) + 1, 20)) << i;
+    EXPECT_THAT(two.swarm().Ends(requests[i]), SizeIs(1)) << i;
+  }
+}
+
+}  // namespace
+}  // namespace weft::swarm
