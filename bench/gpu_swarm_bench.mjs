@@ -26,6 +26,8 @@ const kUsage = `./dev bench gpu-swarm --package DIR [options]
   --rounds 3           medians of so many
   --conversations 1,4,16,32   how many at once
   --prompts 128,4096   lengths of prompts, in tokens
+  --trace              with each cell of the swarm where a round's time goes, by stage
+                       (docs/time-of-a-token.md); with part "engine" also the steps of a stage alone
   --allow-software     also on a software adapter
 
 On a machine without npm:
@@ -48,6 +50,7 @@ const { values } = parseArgs({
     parts: { type: "string", default: "line,load,engine,swarm,beside,prompts" },
     prompts: { type: "string", default: "128,4096" },
     "allow-software": { type: "boolean", default: false },
+    trace: { type: "boolean", default: false },
     help: { type: "boolean", default: false },
   },
 });
@@ -251,18 +254,44 @@ async function measureTogether(origin, count, name) {
   };
 }
 
+// Steps between two looks at the swarm, by the stage of their workers: means of a step, and how
+// much of the time its device computed.
+function stepsBetween(before, after, ms) {
+  return after.stages.map(({ worker: id }) => {
+    const [old, now] = [before, after].map(({ workers }) =>
+      workers.find((worker) => worker.id === id)?.steps);
+    const count = now.count - old.count;
+    const meanMs = (name) => round((now[name] - old[name]) / 1000 / count);
+    return {
+      steps_per_s: round((count * 1000) / ms, 0),
+      rows: round((now.rows - old.rows) / count, 1),
+      passed_ms: meanMs("passed_us"),
+      queue_ms: meanMs("queue_us"),
+      compute_ms: meanMs("compute_us"),
+      busy: round((now.compute_us - old.compute_us) / 1000 / ms),
+    };
+  });
+}
+
 // A cell for each count of conversations; the first round warms up what so many need.
 async function measureTokens(origin) {
   const cells = {};
   for (const count of conversations) {
     await measureTogether(origin, count, "warm up");
     const runs = [];
+    const [begin, before] = [performance.now(), await swarmOf(origin)];
     for (let i = 0; i < rounds; ++i) runs.push(await measureTogether(origin, count, `round ${i}`));
+    const ms = performance.now() - begin;
     cells[count] = {
       tokens_per_s_of_one: round(median(runs.map(({ one }) => one))),
       tokens_per_s_of_all: round(median(runs.map(({ all }) => all))),
       first_token_ms: round(median(runs.map(({ firstMs }) => firstMs)), 1),
     };
+    if (values.trace) {
+      const cell = cells[count];
+      cell.round_ms = round(1000 / cell.tokens_per_s_of_one);
+      cell.stages = stepsBetween(before, await swarmOf(origin), ms);
+    }
   }
   return { conversations: cells };
 }
@@ -339,6 +368,7 @@ async function measureEngine() {
   };
   await decode(1);
   await generate(2);
+  const stages = values.trace ? await measureStages(engine, opened, source.range) : undefined;
   const steps = [];
   const batches = [];
   for (let i = 0; i < rounds; ++i) {
@@ -346,7 +376,46 @@ async function measureEngine() {
     batches.push(await generate(20 + i));
   }
   return { load_mb_per_s: round(loadBytesPerS / 1e6, 0), tokens_per_s: round(median(steps)),
-    tokens_per_s_whole: round(median(batches)) };
+    tokens_per_s_whole: round(median(batches)), stages };
+}
+
+// Steps of the first and of the last half of the layers, a row of each of so many sessions: what is
+// encoded until the GPU has it all, and until its results are there. Medians, ms.
+async function measureStages(engine, { device }, { first, end }) {
+  const { queue } = device;
+  let submittedAt = 0;
+  const submit = queue.submit;
+  Object.defineProperty(queue, "submit", { configurable: true, value: (...args) => {
+    submit.apply(queue, args);
+    submittedAt = performance.now();
+  } });
+  const middle = Math.ceil((first + end) / 2);
+  const columns = manifest.hidden_columns;
+  const halves = { front: { first, end: middle }, back: { first: middle, end } };
+  const cells = {};
+  for (const rows of [1, 2, 4, 8, 16, 32]) {
+    cells[rows] = {};
+    for (const [name, layers] of Object.entries(halves)) {
+      const times = [];
+      for (let position = 0; position < 24; ++position) {
+        const kind = layers.end === end ? "argmax" : "hidden";
+        const runs = Array.from({ length: rows }, (_, i) => ({ session: 1000 * rows + i,
+          generation: 0, firstPosition: position, count: 1, output: { kind } }));
+        const isFront = layers.first === first;
+        const begin = performance.now();
+        await engine.step({ layers, runs,
+          tokenIds: new Int32Array(isFront ? rows : 0).fill(7),
+          hidden: new Float32Array(isFront ? 0 : rows * columns).fill(0.01) });
+        const endedAt = performance.now();
+        if (position >= 8) times.push([submittedAt - begin, endedAt - submittedAt]);
+      }
+      cells[rows][name] = { encode_ms: round(median(times.map(([encode]) => encode))),
+        gpu_ms: round(median(times.map(([, gpu]) => gpu))) };
+    }
+    for (let i = 0; i < rows; ++i) engine.release(1000 * rows + i);
+  }
+  delete queue.submit;
+  return cells;
 }
 
 if (parts.includes("engine") && !values.engine) {

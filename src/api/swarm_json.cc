@@ -60,6 +60,14 @@ json::value HolderJson(const std::optional<swarm::HolderSnapshot>& holder) {
                       {"queue_ms", holder->times.queue_ms}};
 }
 
+json::object StepsJson(const swarm::StepSums& sums) {
+  return {{"count", sums.count},
+          {"rows", sums.rows},
+          {"queue_us", sums.queue_us},
+          {"compute_us", sums.compute_us},
+          {"passed_us", sums.passed_us}};
+}
+
 json::object WorkerJson(const swarm::WorkerSnapshot& worker) {
   json::array cached;
   for (const uint32_t layer : worker.cached_layers) cached.push_back(layer);
@@ -88,6 +96,7 @@ json::object WorkerJson(const swarm::WorkerSnapshot& worker) {
           {"speed_bytes_per_us", worker.speed_bytes_per_us},
           {"computing", worker.computing},
           {"tokens_computed", worker.tokens_computed},
+          {"steps", StepsJson(worker.steps)},
           {"experts_told", worker.experts_told},
           {"experts_held", worker.experts_held},
           {"expert_messages", worker.expert_messages},

@@ -8,7 +8,9 @@
 // more then.
 //
 // What else makes a stage go back (a failed step, another end of a conversation, a connection that
-// broke) has nothing to do with losses: what was seen before is forgotten then.
+// broke) has nothing to do with losses: what was seen before is forgotten then. So it is of a
+// conversation that another plan's first stage is sent: rows that were under way when it moved are
+// not wanted, and are computed once more where it comes back or follows.
 #pragma once
 
 #include <algorithm>
@@ -65,6 +67,7 @@ class RecomputeWatch {
   void Restart() {
     seen_.clear();
     ever_.clear();
+    first_.clear();
     trimmed_.clear();
     trims_ = 0;
   }
@@ -91,6 +94,14 @@ class RecomputeWatch {
            std::holds_alternative<swarm::RequestCancelled>(event);
   }
 
+  // Stages are sent what waits from the last to the first: others of its plan have had theirs.
+  void NoteFirst(uint32_t binding, uint32_t session) {
+    const auto [at, is_new] = first_.try_emplace(session, binding);
+    if (at->second == binding) return;
+    at->second = binding;
+    std::erase_if(seen_, [session](const auto& each) { return each.first.second == session; });
+  }
+
   std::optional<std::string> OnData(const swarm::SendData& data, bool is_loss) {
     std::vector<uint8_t> bytes;
     for (const Slice& piece : data.pieces)
@@ -105,6 +116,9 @@ class RecomputeWatch {
     const uint32_t binding = frame.value().header.epoch;
     std::optional<std::string> problem;
     for (const wire::Run& run : frame.value().runs) {
+      const bool is_first = frame.value().header.dtype == DType::kI32;
+      if (is_first && (is_loss || run.output != wire::OutputKind::kNone))
+        NoteFirst(binding, run.session);
       Sent& sent = seen_[{binding, run.session}];
       Ever& ever = ever_[{binding, run.session}];
       if (is_loss && sent.serves && !trimmed_.contains(run.session)) {
@@ -133,7 +147,8 @@ class RecomputeWatch {
 
   std::map<std::pair<uint32_t, uint32_t>, Sent> seen_;  // by binding and session
   std::map<std::pair<uint32_t, uint32_t>, Ever> ever_;  // the same
-  std::set<uint32_t> trimmed_;  // sessions that were there when rows were dropped
+  std::map<uint32_t, uint32_t> first_;  // by session, the binding of the first stage of its plan
+  std::set<uint32_t> trimmed_;          // sessions that were there when rows were dropped
   uint64_t trims_ = 0;
   uint64_t survivor_frames_ = 0;
   const bool recurrent_;

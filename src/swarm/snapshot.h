@@ -8,6 +8,7 @@
 
 #include "swarm/events.h"
 #include "swarm/holder_counts.h"
+#include "swarm/step_sums.h"
 
 namespace weft::swarm {
 
@@ -40,6 +41,7 @@ struct WorkerSnapshot {
   double expected_stay_s = 0;     // until its next loss
   bool computing = false;
   uint64_t tokens_computed = 0;
+  StepSums steps;
   // Experts that it was told to hold, and of them those that it holds.
   uint32_t experts_told = 0, experts_held = 0;
   uint64_t expert_messages = 0;          // between it and others, both ways

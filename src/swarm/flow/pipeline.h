@@ -9,10 +9,10 @@
 //
 // Rows of several sessions that wait at the same stage share a frame. Conversations that decode
 // together go round in as many parts as make the most tokens (micro_batches.h); nothing else waits
-// for company. A long prompt neither fills the server with rows that wait in front of a slow stage nor
-// makes others wait for more than one chunk of it at each stage (MaySendChunk). Conversations that
-// nobody waits for are caught up with while nobody waits at all (MaySendIdle). Answers that belong
-// to a generation that is over are recognised by their run and dropped.
+// for company. A long prompt neither fills the server with rows that wait in front of a slow stage
+// nor makes others wait for more than one chunk of it at each stage (MaySendChunk). Conversations
+// that nobody waits for are caught up with while nobody waits at all (MaySendIdle). Answers that
+// belong to a generation that is over are recognised by their run and dropped.
 #pragma once
 
 #include <cstdint>

@@ -103,6 +103,12 @@ Result<Pipeline::StepResult> Pipeline::OnResult(Worker& worker, Slice message, I
   RecordTimes(worker, sent, frame.header, now);
   PopOldest(worker, now);
   worker.steps.edit().tokens_computed += sent.rows;
+  StepSums& sums = worker.steps.edit().sums;
+  ++sums.count;
+  sums.rows += sent.rows;
+  sums.queue_us += frame.header.queue_us;
+  sums.compute_us += frame.header.compute_us;
+  sums.passed_us += (now - sent.sent_at).us;
   StepResult result;
   result.failed = {sent.binding, 1, {}, false};
   result.last_layer = sent.layers.end - 1;

@@ -31,6 +31,8 @@ TEST(Metrics, CountBytesOfDataFramesExactly) {
   EXPECT_EQ(picture.generated_tokens, 2u);
   EXPECT_EQ(picture.completed_requests, 1u);
   EXPECT_EQ(picture.workers[0].tokens_computed, 4u);
+  EXPECT_EQ(picture.workers[0].steps.rows, 4u);
+  EXPECT_EQ(picture.workers[0].steps.compute_us, 1000 * picture.workers[0].steps.count);
 }
 
 TEST(Metrics, StageTimesAreMediansOfOneRowSteps) {

@@ -71,6 +71,7 @@ WorkerSnapshot SwarmView::PictureOf(WorkerId id, const Worker& worker, Instant n
   out.holder = PictureOfHolder(*worker.reports);
   out.computing = !worker.steps->idle();
   out.tokens_computed = worker.steps->tokens_computed;
+  out.steps = worker.steps->sums;
   return out;
 }
 

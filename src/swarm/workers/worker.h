@@ -18,6 +18,7 @@
 #include "swarm/events.h"
 #include "swarm/holder_counts.h"
 #include "swarm/plan_state.h"
+#include "swarm/step_sums.h"
 #include "swarm/workers/connect.h"
 #include "swarm/workers/layer_set.h"
 #include "swarm/workers/owned.h"
@@ -206,7 +207,8 @@ struct WorkerSteps {
   }
   uint64_t message_limit = 0;    // told to the host; 0: none yet
   uint64_t tokens_computed = 0;  // rows
-  bool has_served = false;       // it answered a step as a stage of the plan
+  StepSums sums;
+  bool has_served = false;  // it answered a step as a stage of the plan
 };
 
 // Heartbeats. Health's.
