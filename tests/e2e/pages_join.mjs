@@ -47,7 +47,7 @@ pageTest("nothing starts by itself; one click starts with what the form says", {
     delete start.workerId;
     assert.deepEqual(start, {
       kind: "start", serverOrigin: server.origin, joinToken: "b".repeat(32), name: "Test tab",
-      memoryBytes: 16 * kMiB, isPhone: false, engine: "wasm",
+      memoryBytes: 16 * kMiB, processorBytes: 16 * kMiB, isPhone: false, engine: "wasm",
     });
     await stopButton(page).click();
     await startButton(page).waitFor();
@@ -230,6 +230,99 @@ pageTest("memory: sensible default, small steps, phones offer half a GiB", {},
     await setDevice(true);
     await page.reload();
     assert.equal(await slider.getAttribute("aria-valuetext"), "512 MiB");
+  });
+
+const kAsk = "Ask the graphics processor";
+
+// A card of an NVIDIA GPU that has so much memory, and refuses what goes beyond.
+function giveCard(page, bytes) {
+  return page.addInitScript((memoryBytes) => {
+    const limits = { maxBufferSize: 2 ** 32, maxStorageBufferBindingSize: 2 ** 31 };
+    const makeDevice = () => {
+      const scopes = [];
+      let held = 0;
+      let isFull = false;
+      const createBuffer = ({ size }) => {
+        isFull = held + size > memoryBytes;
+        if (isFull) return { destroy: () => undefined };
+        held += size;
+        return { destroy: () => (held -= size) };
+      };
+      const popErrorScope = async () =>
+        scopes.pop() === "out-of-memory" && isFull ? { message: "no memory" } : null;
+      const onSubmittedWorkDone = () => new Promise((resolve) => setTimeout(resolve, 2));
+      return {
+        limits, createBuffer, popErrorScope, pushErrorScope: (filter) => scopes.push(filter),
+        createCommandEncoder: () => ({ clearBuffer: () => undefined, finish: () => undefined }),
+        queue: { submit: () => undefined, onSubmittedWorkDone },
+        destroy: () => (window.heldAtTheEnd = held),
+      };
+    };
+    const info = { vendor: "nvidia", architecture: "ada" };
+    const requestDevice = async () => makeDevice();
+    const requestAdapter = async () => ({ info, limits, features: new Set(), requestDevice });
+    Object.defineProperty(navigator, "gpu", { configurable: true, value: { requestAdapter } });
+  }, bytes);
+}
+
+pageTest("a card is asked for its memory once its owner says so; what it gave is kept", {},
+  async ({ page, server }) => {
+    await giveCard(page, 24 * 2 ** 30);
+    await page.goto(`${server.origin}/join`);
+    const slider = page.getByRole("slider", { name: "Memory to offer" });
+    const shown = () => slider.getAttribute("aria-valuetext");
+    await page.getByRole("button", { name: kAsk }).click();
+    const found = "The graphics processor gave 24 GiB: up to 21.6 GiB may be lent";
+    await page.getByText(found).waitFor();
+    assert.equal(await page.evaluate(() => window.heldAtTheEnd), 0, "all of it was given back");
+    assert.equal(await shown(), "18 GiB");
+    await slider.press("End");
+    assert.equal(await shown(), "21 GiB");
+    await slider.press("ArrowLeft");
+    const worker = await direct(page);
+    await startButton(page).click();
+    await eventually(async () => assert.equal((await worker.told()).length, 1));
+    const [{ memoryBytes, processorBytes }] = await worker.told();
+    assert.equal(memoryBytes, 20 * 2 ** 30);
+    assert.ok(processorBytes < memoryBytes, "the system's memory is not the card's");
+    await worker.play({
+      phase: "ready", message: "", engine: "webgpu", modelName: "weft-tiny", layers: [0, 10],
+      memoryBytes, usedBytes: 2 ** 30, cachedBytes: 0,
+    });
+    await page.getByText("20 of 24 GiB", { exact: true }).waitFor();
+    await page.reload();
+    assert.equal(await shown(), "20 GiB");
+    await page.getByText("The graphics processor gave 24 GiB").waitFor();
+    await page.getByRole("button", { name: "Ask it again" }).waitFor();
+  });
+
+pageTest("a phone is not asked, nor is a GPU that nobody wants", {}, async ({ page, server }) => {
+  await giveCard(page, 24 * 2 ** 30);
+  await page.goto(`${server.origin}/join?engine=wasm`);
+  await startButton(page).waitFor();
+  assert.equal(await page.getByRole("button", { name: kAsk }).count(), 0);
+  await page.goto(`${server.origin}/join`);
+  await page.getByRole("button", { name: kAsk }).waitFor();
+  await page.addInitScript(() => Object.defineProperty(navigator, "userAgentData",
+    { configurable: true, get: () => ({ mobile: true }) }));
+  await page.reload();
+  await startButton(page).waitFor();
+  assert.equal(await page.getByRole("button", { name: kAsk }).count(), 0);
+});
+
+// The software adapter of this Chromium takes the system's memory, of which half may be lent.
+pageTest("Chromium's own adapter is asked, and gives what a tab may take", {},
+  async ({ page, server }) => {
+    await page.addInitScript(() => Object.defineProperty(navigator, "deviceMemory",
+      { configurable: true, get: () => 1 }));
+    await page.goto(`${server.origin}/join`);
+    await page.getByRole("button", { name: kAsk }).click();
+    await page.getByText("There is no graphics processor here").waitFor({ timeout: 60_000 });
+    await page.goto(`${server.origin}/join?engine=webgpu`);
+    await page.getByRole("button", { name: kAsk }).click();
+    await page.getByText("gave 512 MiB, which it shares").waitFor({ timeout: 60_000 });
+    const slider = page.getByRole("slider", { name: "Memory to offer" });
+    assert.equal(await slider.getAttribute("aria-valuetext"), "256 MiB");
   });
 
 pageTest("two tabs of one browser help as two devices, each the same after a reload", {},

@@ -28,7 +28,8 @@ export function setUpBrowser() {
     const { chromium } = require("playwright-core");
     browser = await chromium.launch({
       executablePath: kChromium,
-      args: ["--no-sandbox", "--no-first-run", "--disable-background-networking"],
+      args: ["--no-sandbox", "--no-first-run", "--disable-background-networking",
+        "--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader"],
     });
   });
   after(async () => browser?.close());

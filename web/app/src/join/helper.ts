@@ -1,7 +1,9 @@
 // Helping: what was chosen, whether it may run now, and the worker's status. It goes on while other
 // pages of this app are looked at, and never starts without a click.
 import { computed, effect, signal } from "@preact/signals";
-import { kLeastOfferBytes, defaultOfferBytes, limitName, pauseReason, readOffer } from "@weft/ui";
+import {
+  kLeastOfferBytes, defaultOfferBytes, limitName, mostOfferBytes, pauseReason, readOffer,
+} from "@weft/ui";
 import { HelpClient, initialStatus } from "@weft/worker";
 import type { EngineChoice, WorkerPhase, WorkerStatus } from "@weft/worker";
 import { apiKey, joinToken } from "../api/secrets.ts";
@@ -11,6 +13,7 @@ import {
   claimWorkerId, deviceConditions, deviceMemory, deviceName, findStorage, isPhoneDevice,
   saveDeviceName, watchDevice,
 } from "./device.ts";
+import { askGpu, gpuMemory } from "./gpuMemory.ts";
 import { SteadyPhase } from "./steadyPhase.ts";
 import { keepAwake } from "./wakeLock.ts";
 
@@ -66,6 +69,7 @@ async function begin(): Promise<void> {
     name: limitName(name),
     workerId: id,
     memoryBytes,
+    processorBytes: Math.min(memoryBytes, mostOfferBytes(deviceMemory)),
     isPhone: isPhoneDevice,
     engine,
   });
@@ -95,6 +99,12 @@ export function changeChoices(change: Partial<HelpChoices>): void {
   choices.value = { ...choices.value, ...change };
 }
 
+// Has the GPU asked, and offers what is sensible of what it gave.
+export async function offerWhatGpuHas(): Promise<void> {
+  const found = await askGpu(choices.peek().engine === "webgpu");
+  if (found) changeChoices({ memoryBytes: defaultOfferBytes(deviceMemory, found) });
+}
+
 // They come from the link (tests, people who prepare links), else from the last time, else they
 // are the defaults.
 function initialChoices(): HelpChoices {
@@ -104,7 +114,8 @@ function initialChoices(): HelpChoices {
     ? saved.memoryBytes : null;
   return {
     name: limitName(query.get("name") ?? "") || deviceName(),
-    memoryBytes: readOffer(query.get("memory")) ?? savedBytes ?? defaultOfferBytes(deviceMemory),
+    memoryBytes: readOffer(query.get("memory")) ?? savedBytes ??
+      defaultOfferBytes(deviceMemory, gpuMemory.value),
     engine: readEngine(query.get("engine")) ?? readEngine(saved.engine) ?? "auto",
     onBattery: saved.onBattery === true,
     onMetered: saved.onMetered === true,

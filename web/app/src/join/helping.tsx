@@ -6,6 +6,7 @@ import {
 } from "@weft/ui";
 import { furtherWords, kPhaseWords } from "@weft/worker";
 import type { WorkerStatus } from "@weft/worker";
+import { gpuMemory } from "./gpuMemory.ts";
 import {
   forgetCache, isHelping, pausedBecause, runItAllHere, shownPhase, status, stopHelping,
 } from "./helper.ts";
@@ -118,6 +119,10 @@ function HelpProgress({ status: now }: { status: WorkerStatus }): VNode {
   );
 }
 
+function isOnGpu({ engine }: WorkerStatus): boolean {
+  return engine.includes("webgpu");
+}
+
 function HelpFigures({ status: now }: { status: WorkerStatus }): VNode {
   const layerCount = modelState.value.kind === "known" ? modelState.value.model.layerCount : 0;
   const layers = now.layers
@@ -137,6 +142,10 @@ function HelpFigures({ status: now }: { status: WorkerStatus }): VNode {
         ? formatMilliseconds(now.lastStepMs) : "–"} />
       <Figure name="Rows computed" value={formatInteger(now.rowsComputed)} />
       <Figure name="Memory used" value={formatMemoryOf(now.usedBytes, now.memoryBytes)} />
+      {gpuMemory.value && isOnGpu(now) && (
+        <Figure name="Lent of what was found"
+          value={formatMemoryOf(now.memoryBytes, gpuMemory.value.bytes)} />
+      )}
       <Figure name="Engine" value={now.engine || "–"} />
       {now.engineDetail !== "" && <Figure name="Computes with" value={now.engineDetail} isWide />}
     </dl>

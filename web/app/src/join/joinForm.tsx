@@ -1,15 +1,13 @@
 // What people see before they help: what will happen, how much, under which conditions, and one
 // button.
 import type { VNode } from "preact";
-import { useId } from "preact/hooks";
-import {
-  Notice, formatBytes, formatMemory, mostOfferBytes, offerStops,
-} from "@weft/ui";
+import { Notice, formatBytes, formatMemory } from "@weft/ui";
 import type { EngineChoice } from "@weft/worker";
-import { deviceMemory, isPhoneDevice, keepsWeights } from "./device.ts";
+import { isPhoneDevice, keepsWeights } from "./device.ts";
 import {
   changeChoices, choices, forgetCache, pausedBecause, startHelping, status,
 } from "./helper.ts";
+import { MemoryField } from "./memoryField.tsx";
 import { modelState } from "./model.ts";
 
 export function JoinForm(): VNode {
@@ -61,39 +59,6 @@ function WhatHappens(): VNode {
       </li>
       <li>Stops at once when you press stop or close the tab.</li>
     </ul>
-  );
-}
-
-function MemoryField(): VNode {
-  const { memoryBytes } = choices.value;
-  const stops = offerStops(mostOfferBytes(deviceMemory), memoryBytes);
-  const id = useId();
-  return (
-    <div class="field">
-      <div class="row row-between">
-        <label class="field-label" for={id}>Memory to offer</label>
-        <output class="figure memory-value" for={id}>{formatMemory(memoryBytes)}</output>
-      </div>
-      <input
-        id={id}
-        type="range"
-        min="0"
-        max={stops.length - 1}
-        step="1"
-        value={stops.indexOf(memoryBytes)}
-        aria-valuetext={formatMemory(memoryBytes)}
-        onInput={(event) => {
-          const chosen = stops[event.currentTarget.valueAsNumber];
-          if (chosen !== undefined) changeChoices({ memoryBytes: chosen });
-        }}
-      />
-      <span class="field-hint">
-        {isPhoneDevice
-          ? "Phones close tabs that use much memory: half a GiB is a good amount."
-          : "More memory can hold more layers. No more than this is used for the model."}{" "}
-        The browser itself takes about 250 MB beside it.
-      </span>
-    </div>
   );
 }
 

@@ -5,7 +5,6 @@ import { describe, expect, it } from "vitest";
 import { EngineError } from "./base/error.ts";
 import type { Gpu } from "./gpu/open.ts";
 import { Pipelines } from "./gpu/pipelines.ts";
-import { probeMemory } from "./gpu/probe.ts";
 import { rowKernels } from "./kernels/rows/rows.ts";
 import { DType } from "./program/ir.ts";
 import type { Run, WeightSource } from "./stage/stageEngine.ts";
@@ -155,31 +154,6 @@ describe.skipIf(!gpu)("a device that is lost", { timeout: 600_000 }, () => {
     const engine = new WebGpuEngine(wrapped(gpu!, { lost }));
     expect(await engine.lost).toBe("the driver restarted");
     await expect(engine.load(only, toy)).rejects.toThrow("The GPU was lost: the driver restarted.");
-  });
-});
-
-describe.skipIf(!gpu)("asking for memory", { timeout: 600_000 }, () => {
-  it("gets what there is, and frees it", async () => {
-    expect(await probeMemory(gpu!.device, 10_000_001, 4 << 20)).toBe(10_000_001);
-  });
-
-  it("stops where the device says that it has no more", async () => {
-    let made = 0;
-    let destroyed = 0;
-    const isFull = (): boolean => made > 3;
-    const scopes: string[] = [];
-    const device = {
-      pushErrorScope: (filter: string) => scopes.push(filter),
-      popErrorScope: () =>
-        Promise.resolve(scopes.pop() === "out-of-memory" && isFull() ? { message: "full" } : null),
-      createBuffer: () => (++made, { destroy: () => ++destroyed }),
-      createCommandEncoder: () => ({ clearBuffer: () => undefined, finish: () => undefined }),
-      queue: { submit: () => undefined, onSubmittedWorkDone: () => Promise.resolve() },
-    } as unknown as GPUDevice;
-    expect(await probeMemory(device, 1000, 100)).toBe(300);
-    expect(destroyed).toBe(made);
-    const throwing = { ...device, createBuffer: () => { throw new RangeError("too large"); } };
-    expect(await probeMemory(throwing as unknown as GPUDevice, 1000, 100)).toBe(0);
   });
 });
 

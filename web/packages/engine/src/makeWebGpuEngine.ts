@@ -2,7 +2,6 @@
 // Imported lazily, so that a tab without work compiles no kernels.
 import { openGpu } from "./gpu/open.ts";
 import type { Gpu } from "./gpu/open.ts";
-import { probeMemory } from "./gpu/probe.ts";
 import { productSources } from "./kernels/product/variants.ts";
 import { ProductRig } from "./tune/rig.ts";
 import { hashOf, MemoryTuneStore } from "./tune/store.ts";
@@ -46,12 +45,4 @@ export async function tuneFor(
     now: () => performance.now(),
     sleep: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
   });
-}
-
-// Bytes of `wantedBytes` that the GPU gives, on a device of its own that is closed again.
-export async function probeWebGpu(gpu: GPU | undefined, wantedBytes: number): Promise<number> {
-  const { device } = await openGpu(gpu);
-  const bytes = await probeMemory(device, wantedBytes);
-  device.destroy();
-  return bytes;
 }

@@ -21,6 +21,7 @@ export interface Gpu {
   readonly description: string; // "nvidia hopper"
   readonly identity: string; // all that the adapter says of itself and its driver
   readonly isHardware: boolean;
+  readonly info: Partial<GPUAdapterInfo>; // what the adapter says of itself
 }
 
 async function findGpuAdapter(gpu: GPU | undefined): Promise<GPUAdapter | null> {
@@ -89,6 +90,7 @@ export async function openGpu(gpu: GPU | undefined): Promise<Gpu> {
       description: [info.vendor, info.architecture].filter(Boolean).join(" "),
       identity: identityOf(adapter),
       isHardware: !info.isFallbackAdapter && info.architecture !== "swiftshader",
+      info,
     };
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);

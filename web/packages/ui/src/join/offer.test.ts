@@ -1,5 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { defaultOfferBytes, mostOfferBytes, offerStops, readOffer } from "./offer.ts";
+import {
+  defaultOfferBytes, mostOfferBytes, offerStops, readGpuMemory, readOffer,
+} from "./offer.ts";
 
 const kGiB = 2 ** 30;
 const kMiB = 2 ** 20;
@@ -40,10 +42,37 @@ describe("the slider", () => {
   });
 });
 
+describe("what the GPU gave", () => {
+  const desktop = { deviceGiB: 16, isPhone: false };
+
+  it.each([
+    [24 * kGiB, true, 18 * kGiB, 21.6 * kGiB], [22.5 * kGiB, true, 16 * kGiB, 20.25 * kGiB],
+    [kGiB, true, 768 * kMiB, 0.9 * kGiB], [8 * kGiB, false, 2 * kGiB, 8 * kGiB],
+    [kGiB, false, kGiB, kGiB], [64 * kMiB, false, 64 * kMiB, 64 * kMiB],
+    [64 * kMiB, true, 32 * kMiB, 57.6 * kMiB],
+  ])("%d bytes, a card's %s: so much by itself and at most", (bytes, isOwn, offered, most) => {
+    const gpu = { bytes, isOwn };
+    expect(defaultOfferBytes(desktop, gpu)).toBe(offered);
+    expect(mostOfferBytes(desktop, gpu)).toBeCloseTo(most, -1);
+    const stops = offerStops(mostOfferBytes(desktop, gpu), offered);
+    expect(stops).toContain(offered);
+    expect(stops.at(-1)).toBeLessThanOrEqual(bytes);
+  });
+
+  it("is kept, and nothing else is taken for it", () => {
+    const kept = { bytes: 22.5 * kGiB, isOwn: true };
+    expect(readGpuMemory(JSON.parse(JSON.stringify(kept)))).toEqual(kept);
+    const others = [null, 5, "x", {}, { bytes: 1, isOwn: true }, { bytes: 9e9 }, { isOwn: true },
+      { bytes: 2 ** 40, isOwn: true }, { bytes: NaN, isOwn: false }];
+    for (const other of others) expect(readGpuMemory(other), JSON.stringify(other)).toBeNull();
+  });
+});
+
 describe("a link's memory", () => {
   it.each([
     ["16777216", 16_777_216], ["8388608", 8_388_608], ["100", null], ["-5", null], ["1e9", null],
     ["", null], [null, null], ["99999999999999999999", null], ["999999999999999", null],
+    ["85899345920", 80 * kGiB],
   ])("%s", (text, bytes) => {
     expect(readOffer(text)).toBe(bytes);
   });

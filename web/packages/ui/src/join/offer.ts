@@ -1,4 +1,9 @@
-// How much memory a device offers: sensible stops for a slider, and the default.
+// How much memory a device offers: sensible stops for a slider, and the default. A browser says
+// little of it (navigator.deviceMemory) and nothing of the GPU's, so its owner may have the GPU
+// asked; what was found then takes the place of the guess:
+//
+//   a desktop of 16 GiB              offers 2 GiB, at most 8
+//   its card gave 22.5 GiB           offers 16 GiB, at most 20.25
 
 const kMiB = 2 ** 20;
 const kGiB = 2 ** 30;
@@ -12,22 +17,50 @@ const kMostDefaultBytes = 2 * kGiB;
 // What is assumed when the browser does not tell (Firefox, Safari).
 const kUnknownDeviceBytes = 4 * kGiB;
 
+// Of what a card gave: the rest is for windows and other programs.
+const kMostShare = 0.9;
+const kDefaultShare = 0.75;
+const kMostFoundBytes = 128 * kGiB;
+
 export interface DeviceMemory {
   deviceGiB: number | null; // navigator.deviceMemory: rounded down, capped by the browser
   isPhone: boolean;
 }
 
-// A quarter of the device, at most 2 GiB; phones end tabs early, so 512 MiB there.
-export function defaultOfferBytes({ deviceGiB, isPhone }: DeviceMemory): number {
+// What the GPU gave when its owner had it asked.
+export interface GpuMemory {
+  bytes: number;
+  isOwn: boolean; // of a card, not of the system
+}
+
+// A quarter of the device, at most 2 GiB; phones end tabs early, so 512 MiB there. Of a card's
+// memory the greatest stop within three quarters.
+export function defaultOfferBytes(memory: DeviceMemory, gpu: GpuMemory | null = null): number {
+  const { deviceGiB, isPhone } = memory;
   const deviceBytes = deviceGiB === null ? kUnknownDeviceBytes : deviceGiB * kGiB;
   const most = isPhone ? kPhoneOfferBytes : kMostDefaultBytes;
-  return Math.max(kLeastOfferBytes, Math.min(deviceBytes / 4, most));
+  const unasked = Math.max(kLeastOfferBytes, Math.min(deviceBytes / 4, most));
+  if (!gpu) return unasked;
+  const share = gpu.isOwn ? gpu.bytes * kDefaultShare : Math.min(unasked, gpu.bytes);
+  return offerStops(share, kLeastOfferBytes).at(-1)!;
 }
 
 // Half of the device, but never less than the default: a device knows its needs better than we do.
-export function mostOfferBytes(memory: DeviceMemory): number {
+// Of what was found: nine tenths of a card, and all that a GPU gave which shares the system's, for
+// it was asked for no more than this half.
+export function mostOfferBytes(memory: DeviceMemory, gpu: GpuMemory | null = null): number {
+  if (gpu) return Math.max(kLeastOfferBytes, gpu.isOwn ? gpu.bytes * kMostShare : gpu.bytes);
   const deviceBytes = memory.deviceGiB === null ? 2 * kUnknownDeviceBytes : memory.deviceGiB * kGiB;
   return Math.max(defaultOfferBytes(memory), memory.isPhone ? kMostPhoneBytes : deviceBytes / 2);
+}
+
+// What was kept of an earlier visit; null where it is nothing that was found.
+export function readGpuMemory(kept: unknown): GpuMemory | null {
+  if (typeof kept !== "object" || kept === null) return null;
+  const { bytes, isOwn } = kept as Partial<Record<keyof GpuMemory, unknown>>;
+  const isRight = typeof bytes === "number" && bytes >= kLeastOfferBytes &&
+    bytes <= kMostFoundBytes && typeof isOwn === "boolean";
+  return isRight ? { bytes, isOwn } : null;
 }
 
 // Ascending; doubles up to 512 MiB, then quarters of a GiB, then whole GiB. `chosenBytes` (from a
@@ -48,5 +81,5 @@ export function offerStops(mostBytes: number, chosenBytes: number): number[] {
 export function readOffer(text: string | null): number | null {
   if (text === null || !/^\d{1,15}$/.test(text)) return null;
   const bytes = Number(text);
-  return bytes >= kLeastOfferBytes && bytes <= 64 * kGiB ? bytes : null;
+  return bytes >= kLeastOfferBytes && bytes <= kMostFoundBytes ? bytes : null;
 }

@@ -114,8 +114,8 @@ async function turn(): Promise<void> {
   for (let i = 0; i < 20; ++i) await new Promise((resolve) => setImmediate(resolve));
 }
 
-async function started(): Promise<FakeSocket> {
-  host.onMessage(kStart);
+async function started(start = kStart): Promise<FakeSocket> {
+  host.onMessage(start);
   await turn();
   const socket = sockets.at(-1)!;
   socket.events.onOpen();
@@ -436,11 +436,11 @@ describe("leaving", () => {
 describe("with work", () => {
   let packageDigest: Uint8Array<ArrayBuffer>;
 
-  async function giveStage(blobBytes: number): Promise<FakeSocket> {
+  async function giveStage(blobBytes: number, start = kStart): Promise<FakeSocket> {
     const fake = await fakePackage(6, blobBytes);
     packageDigest = fake.digest;
     host = new WorkerHost(parts(fakeServer(fake).fetch));
-    return await prepare(await started());
+    return await prepare(await started(start));
   }
 
   async function prepare(socket: FakeSocket): Promise<FakeSocket> {
@@ -572,6 +572,15 @@ describe("with work", () => {
     probe = () => Promise.resolve(0);
     await giveStage(1000);
     expect(choices).toEqual(["auto", "wasm"]);
+    host.onMessage({ kind: "stop" });
+  });
+
+  it("memory that was offered of a card is not taken from the system", async () => {
+    probe = () => Promise.resolve(0);
+    const socket = await giveStage(1000, { ...kStart, processorBytes: 9_000 });
+    const connect = socket.sent.find((kind) => kind.case === "connect");
+    expect(connect?.value).toMatchObject({ memoryBytes: 9_000n });
+    await eventually(() => expect(last().message).toContain("The processor lends"));
     host.onMessage({ kind: "stop" });
   });
 

@@ -222,6 +222,7 @@ export class WorkerHost {
 
   // What the device gives of the offer: asked before anything is promised, once.
   async #grantedBytes(start: Start, engine: EngineOffer): Promise<number> {
+    if (!engine.usesGpu) return this.#processorBytes(start);
     if (!engine.probe) return start.memoryBytes;
     this.#board.set({ message: "Asking the GPU for memory." });
     this.#granted ??= await this.#probed(start, engine.probe);
@@ -232,6 +233,15 @@ export class WorkerHost {
       this.#note = `The GPU gives ${given} MB of the ${wished} that were offered.`;
     }
     return this.#granted;
+  }
+
+  // A card's memory was offered: the system may have less.
+  #processorBytes({ memoryBytes, processorBytes = memoryBytes }: Start): number {
+    if (processorBytes >= memoryBytes) return memoryBytes;
+    const [given, wished] = [processorBytes, memoryBytes].map((bytes) => (bytes / 1e6).toFixed(0));
+    const why = `The processor lends ${given} MB of the ${wished} that were offered.`;
+    if (!this.#note.includes(why)) this.#note = `${this.#note} ${why}`.trim();
+    return processorBytes;
   }
 
   // Half of it where taking all at once could end the tab: a GPU that gives half is believed.

@@ -11,6 +11,8 @@ export type ToWorker =
       name: string; // shown in the picture of the swarm
       workerId: string; // random, kept by the device: the same device after a reload
       memoryBytes: number; // the offer, never exceeded
+      // The most of it that may be lent where no GPU computes, whose memory it may be; absent: all.
+      processorBytes?: number;
       isPhone: boolean; // its system ends tabs that take much memory, without a word
       engine: EngineChoice;
     }

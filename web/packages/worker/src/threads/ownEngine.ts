@@ -21,7 +21,7 @@ export function ownEngine(gpu: GPU, device: string, store: TuneStore): EngineOff
     device,
     guessWeightFactor: () => kOwnWeightFactor,
     probe: async (memoryBytes) => {
-      const { probeWebGpu } = await import("@weft/engine/makeWebGpuEngine.ts");
+      const { probeWebGpu } = await import("@weft/engine/gpu/find.ts");
       return await probeWebGpu(gpu, memoryBytes);
     },
     make: async (memoryBytes, alsoHeld, { quantisation, boundaryDtype }) => {
