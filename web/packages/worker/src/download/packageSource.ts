@@ -3,7 +3,8 @@
 import { EngineError } from "@weft/engine";
 import type { LayerRange, WeightSource } from "@weft/engine";
 
-import type { BlobStore, BlobWriter } from "./blobStore.ts";
+import { fetchRest, StoreFailed } from "./blobFetch.ts";
+import type { BlobStore } from "./blobStore.ts";
 import { kChunkBytes, parseManifest } from "./manifest.ts";
 import type { BlobInfo, Manifest } from "./manifest.ts";
 import type { RecentChunks } from "./recentChunks.ts";
@@ -15,8 +16,6 @@ const kMaxGraphBytes = 64 << 20;
 const kMaxManifestBytes = 256 << 20;
 // Blobs that are on their way at once: one connection waits while another's bytes are hashed.
 const kBlobsAtOnce = 4;
-// Chunks of a blob that are hashed while the next one comes.
-const kHashesAtOnce = 2;
 
 export interface PackageSourceOptions {
   readonly http: ServerHttp;
@@ -391,8 +390,9 @@ export class PackageSource implements WeightSource {
         throw new StoreFailed(error); // another tab of this browser writes the same blob
       });
     try {
-      const { cache, verified } = this.#options;
-      await this.#fetchRest(digest, writer, signal, (index, chunk) => {
+      const { http, cache, verified } = this.#options;
+      const blob = { digest, info: this.#info(digest) };
+      await fetchRest(http, blob, writer, signal, (index, chunk) => {
         if (store === cache) verified.add(digest, index);
         this.#options.recent.add(digest, index, chunk);
         onBytes(chunk.length);
@@ -400,112 +400,6 @@ export class PackageSource implements WeightSource {
     } finally {
       writer.close();
     }
-  }
-
-  // Appends the rest of the blob chunk by chunk; a chunk is only kept when its hash is right.
-  async #fetchRest(
-    digest: string,
-    writer: BlobWriter,
-    signal: AbortSignal | null,
-    onChunk: (index: number, chunk: Uint8Array<ArrayBuffer>) => void,
-  ): Promise<void> {
-    const { byteCount, chunks } = this.#info(digest);
-    let at = writer.offset;
-    if (at === byteCount) return;
-    const { http } = this.#options;
-    const path = `/package/blobs/${digest}`;
-    const response = await http.get(path, at > 0 ? { Range: `bytes=${at}-` } : {}, signal);
-    let toSkip = response.status === 206 ? 0 : at; // a server without ranges gives it whole
-    const appender = new Appender(
-      (from, bytes) => verifyChunk(digest, from, bytes, chunks),
-      async (from, bytes) => {
-        http.checkStopped(signal);
-        await append(writer, bytes);
-        onChunk(from / kChunkBytes, bytes);
-      },
-    );
-    let chunk: Uint8Array<ArrayBuffer> | null = null; // what has come of the chunk at `at`
-    let filled = 0;
-    try {
-      for await (const piece of http.pieces(response, signal)) {
-        let rest = piece.subarray(Math.min(toSkip, piece.length));
-        toSkip -= piece.length - rest.length;
-        while (rest.length > 0) {
-          const length = Math.min(kChunkBytes, byteCount - at);
-          const take = rest.subarray(0, length - filled);
-          if (take.length === 0) {
-            const message = `Blob ${digest} has more than ${byteCount} bytes.`;
-            throw new EngineError("invalid_data", message);
-          }
-          rest = rest.subarray(take.length);
-          if (take.length === length) {
-            chunk = take as Uint8Array<ArrayBuffer>; // it came whole, and is nobody else's
-          } else {
-            chunk ??= new Uint8Array(length);
-            chunk.set(take, filled);
-          }
-          filled += take.length;
-          if (filled < length) continue;
-          await appender.add(at, chunk);
-          at += filled;
-          filled = 0;
-          chunk = null;
-          http.checkStopped(signal);
-        }
-      }
-    } finally {
-      await appender.finish(); // what came before a fault is kept
-    }
-    if (at === byteCount) return;
-    throw new EngineError(
-      "unavailable",
-      `The download of blob ${digest} ended after ${at + filled} of ${byteCount} bytes.`,
-    );
-  }
-}
-
-// Chunks on their way into a writer: hashed beside each other and beside what still comes, appended
-// in their order as soon as they are known to be right.
-class Appender {
-  readonly #append: (at: number, bytes: Uint8Array<ArrayBuffer>) => Promise<void>;
-  readonly #verify: (at: number, bytes: Uint8Array<ArrayBuffer>) => Promise<void>;
-  readonly #underWay: Promise<void>[] = []; // one after the other
-  #last: Promise<void> = Promise.resolve();
-
-  constructor(
-    verify: (at: number, bytes: Uint8Array<ArrayBuffer>) => Promise<void>,
-    append: (at: number, bytes: Uint8Array<ArrayBuffer>) => Promise<void>,
-  ) {
-    this.#verify = verify;
-    this.#append = append;
-  }
-
-  // The bytes are the appender's from now on. Throws what an earlier chunk met: nothing is appended
-  // behind it.
-  async add(at: number, bytes: Uint8Array<ArrayBuffer>): Promise<void> {
-    const last = this.#appendBehind(this.#last, this.#verify(at, bytes), at, bytes);
-    last.catch(() => undefined); // thrown by add() or finish()
-    this.#last = last;
-    this.#underWay.push(last);
-    if (this.#underWay.length > kHashesAtOnce) await this.#underWay.shift();
-  }
-
-  // Both are waited for whatever becomes of either: the writer is closed behind finish(), and
-  // nothing may be under way then.
-  async #appendBehind(
-    last: Promise<void>,
-    isRight: Promise<void>,
-    at: number,
-    bytes: Uint8Array<ArrayBuffer>,
-  ): Promise<void> {
-    for (const waited of await Promise.allSettled([last, isRight])) {
-      if (waited.status === "rejected") throw waited.reason;
-    }
-    await this.#append(at, bytes);
-  }
-
-  async finish(): Promise<void> {
-    await this.#last;
   }
 }
 
@@ -519,38 +413,4 @@ function allocated(byteCount: number): Uint8Array<ArrayBuffer> {
       `There is no room in memory for a blob of ${byteCount} bytes.`,
     );
   }
-}
-
-// This store cannot take the blob; another may.
-class StoreFailed extends EngineError {
-  readonly why: string;
-
-  constructor(cause: unknown) {
-    const why = cause instanceof Error ? cause.message : String(cause);
-    super("out_of_memory", `This device keeps no more downloads: ${why}.`);
-    this.why = why;
-  }
-}
-
-async function append(writer: BlobWriter, bytes: Uint8Array<ArrayBuffer>): Promise<void> {
-  try {
-    await writer.append(bytes);
-  } catch (error) {
-    throw new StoreFailed(error);
-  }
-}
-
-async function verifyChunk(
-  digest: string,
-  at: number,
-  bytes: Uint8Array<ArrayBuffer>,
-  chunks: readonly string[],
-): Promise<void> {
-  const index = at / kChunkBytes;
-  if ((await sha256Hex(bytes)) === chunks[index]) return;
-  throw new EngineError(
-    "invalid_data",
-    `Piece ${index + 1} of ${chunks.length} of blob ${digest.slice(0, 12)}… is not what the ` +
-      `package promises (its SHA-256 differs): it was refused.`,
-  );
 }
