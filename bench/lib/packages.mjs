@@ -38,6 +38,12 @@ const kModels = {
     folder: () => join(cacheFolder(), "qwen3-0.6b-text-q4"),
     make: (weft, folder) => makeRandom(weft, folder, ["--like", "qwen3-0.6b"]),
   },
+  // Four of the 36 layers of Qwen3-8B.
+  "8b": {
+    folder: () => join(cacheFolder(), "qwen3-8b-4-layers-text-q4"),
+    make: (weft, folder) => makeRandom(weft, folder, ["--layers", "4", "--hidden", "4096",
+      "--mlp", "12288", "--heads", "32", "--kv-heads", "8"]),
+  },
   // Two of the 48 layers of Qwen3-30B-A3B.
   "30b-a3b": {
     folder: () => join(cacheFolder(), "qwen3-30b-a3b-2-layers-text-q4"),

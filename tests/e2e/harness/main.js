@@ -11,7 +11,11 @@ window.help = new HelpClient(
     ),
 );
 window.statuses = [];
-window.help.onStatus((status) => window.statuses.push(status));
+window.statusTimes = []; // of each, in ms
+window.help.onStatus((status) => {
+  window.statuses.push(status);
+  window.statusTimes.push(performance.now());
+});
 
 // A HelpClient in a browser that is odd in this way: the name of a function of oddities.js.
 window.oddHelp = (oddity) => new HelpClient(() => new OddWorker({ name: oddity }));
@@ -38,3 +42,13 @@ window.runEngine = (request) =>
 window.timeRounds = (counts) =>
   answerOf(
     new Worker(new URL("./rounds.worker.js", import.meta.url), { type: "module" }), counts);
+
+// How fast blobs come to this page; see line.worker.js.
+window.timeLine = (request) =>
+  answerOf(
+    new Worker(new URL("./line.worker.js", import.meta.url), { type: "module" }), request);
+
+// How fast a tab's downloads come and are kept, without an engine; see download.worker.js.
+window.timeDownload = (request) =>
+  answerOf(
+    new Worker(new URL("./download.worker.js", import.meta.url), { type: "module" }), request);

@@ -8,7 +8,7 @@ import { pathToFileURL } from "node:url";
 
 import { eventually, root } from "./weft.mjs";
 
-const kChromium = process.env.CHROMIUM ?? "/usr/bin/chromium";
+export const kChromium = process.env.CHROMIUM ?? "/usr/bin/chromium";
 const kArguments = [
   "--no-sandbox",
   "--disable-quic",
@@ -16,8 +16,14 @@ const kArguments = [
   "--disable-background-networking",
   "--disable-component-update",
   "--disable-sync",
-  "--enable-unsafe-webgpu",
-  "--use-webgpu-adapter=swiftshader",
+];
+const kSoftware = ["--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader"];
+const kHardware = [
+  "--ignore-gpu-blocklist",
+  "--use-angle=vulkan",
+  "--enable-features=Vulkan",
+  "--disable-vulkan-surface",
+  "--disable-gpu-compositing",
 ];
 const require = createRequire(join(root, "web/package.json"));
 
@@ -66,9 +72,24 @@ export async function buildHarness() {
   });
 }
 
-export async function launchBrowser() {
+// What Chromium is started with: on its software adapter, or on a GPU with Vulkan.
+function launchOptions(isOnGpu = false) {
+  return {
+    executablePath: kChromium,
+    args: [...kArguments, ...(isOnGpu ? kHardware : kSoftware)],
+    ignoreDefaultArgs: isOnGpu ? ["--enable-unsafe-swiftshader", "--disable-gpu"] : [],
+  };
+}
+
+export async function launchBrowser(isOnGpu = false) {
   const { chromium } = require("playwright-core");
-  return await chromium.launch({ executablePath: kChromium, args: kArguments });
+  return await chromium.launch(launchOptions(isOnGpu));
+}
+
+// With a folder of its own, as people have it; launchBrowser's windows are private.
+export async function launchWithFolder(folder, isOnGpu = false) {
+  const { chromium } = require("playwright-core");
+  return await chromium.launchPersistentContext(folder, launchOptions(isOnGpu));
 }
 
 // A tab of `context` on the server's page. What the browser reports as an error is kept.

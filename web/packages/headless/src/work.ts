@@ -99,6 +99,7 @@ function partsOf(
     withoutGpu: kWithoutGpu,
     openSocket: (url, events) => openSocket(connector, options.joinToken, url, events),
     fetch: fetchOnThreads(connector, options),
+    blobFetcher: null,
     openStore,
     chooseEngine: () =>
       Promise.resolve(ownEngine(adapter.gpu, device, diskTuneStore(options.cache))),

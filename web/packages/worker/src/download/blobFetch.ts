@@ -5,7 +5,7 @@ import { EngineError } from "@weft/engine";
 import type { BlobWriter } from "./blobStore.ts";
 import { kChunkBytes } from "./manifest.ts";
 import type { BlobInfo } from "./manifest.ts";
-import type { ServerHttp } from "./serverHttp.ts";
+import type { Answer, ServerHttp } from "./serverHttp.ts";
 import { sha256Hex } from "./sha256.ts";
 
 // Chunks of a blob that are hashed while the next one comes.
@@ -19,15 +19,69 @@ export interface NamedBlob {
 // Appends the rest of the blob chunk by chunk; a chunk is only kept when its hash is right.
 export async function fetchRest(
   http: ServerHttp,
-  { digest, info: { byteCount, chunks } }: NamedBlob,
+  blob: NamedBlob,
   writer: BlobWriter,
   signal: AbortSignal | null,
   onChunk: (index: number, chunk: Uint8Array<ArrayBuffer>) => void,
 ): Promise<void> {
+  const asked = askFrom(http, blob, writer.offset, signal);
+  await appendAnswer(http, blob, writer, await asked, signal, onChunk);
+}
+
+// The same while the writer is still being opened, which is taken to begin at `expected`: asking
+// the server and opening a file both take some milliseconds. The writer stays its caller's.
+export async function fetchWhileOpening(
+  http: ServerHttp,
+  blob: NamedBlob,
+  expected: number,
+  opening: Promise<BlobWriter>,
+  signal: AbortSignal | null,
+): Promise<void> {
+  const early = askFrom(http, blob, expected, signal);
+  early.catch(() => undefined); // thrown below, or of no interest
+  try {
+    const writer = await opening;
+    if (writer.offset === expected) {
+      return await appendAnswer(http, blob, writer, await early, signal, () => undefined);
+    }
+    await dropAnswer(early);
+    return await fetchRest(http, blob, writer, signal, () => undefined);
+  } catch (error) {
+    await dropAnswer(early);
+    throw error;
+  }
+}
+
+// Gives null where nothing is missing.
+async function askFrom(
+  http: ServerHttp,
+  { digest, info }: NamedBlob,
+  offset: number,
+  signal: AbortSignal | null,
+): Promise<Answer | null> {
+  if (offset >= info.byteCount) return null;
+  const range = offset > 0 ? { Range: `bytes=${offset}-` } : {};
+  return await http.get(`/package/blobs/${digest}`, range, signal);
+}
+
+async function dropAnswer(asked: Promise<Answer | null>): Promise<void> {
+  try {
+    await (await asked)?.body?.getReader().cancel();
+  } catch {
+    // There is none, or its body was being read when something failed.
+  }
+}
+
+async function appendAnswer(
+  http: ServerHttp,
+  { digest, info: { byteCount, chunks } }: NamedBlob,
+  writer: BlobWriter,
+  response: Answer | null,
+  signal: AbortSignal | null,
+  onChunk: (index: number, chunk: Uint8Array<ArrayBuffer>) => void,
+): Promise<void> {
+  if (!response) return;
   let at = writer.offset;
-  if (at === byteCount) return;
-  const path = `/package/blobs/${digest}`;
-  const response = await http.get(path, at > 0 ? { Range: `bytes=${at}-` } : {}, signal);
   let toSkip = response.status === 206 ? 0 : at; // a server without ranges gives it whole
   const appender = new Appender(
     (from, bytes) => verifyChunk(digest, from, bytes, chunks),
@@ -132,7 +186,7 @@ export class StoreFailed extends EngineError {
   }
 }
 
-async function append(writer: BlobWriter, bytes: Uint8Array<ArrayBuffer>): Promise<void> {
+export async function append(writer: BlobWriter, bytes: Uint8Array<ArrayBuffer>): Promise<void> {
   try {
     await writer.append(bytes);
   } catch (error) {

@@ -21,6 +21,9 @@ export interface BlobStore {
   read(digest: string, offset: number, length: number): Promise<Uint8Array<ArrayBuffer>>;
   remove(digest: string): Promise<void>;
   clear(): Promise<void>;
+  // A thread has written to the blob's file (blobThread.ts): so many bytes are there. Absent where
+  // other threads cannot.
+  noteHeld?(digest: string, byteCount: number): void;
   // Bytes kept on the device for the next time; 0 for a store that is gone with the tab.
   readonly cachedBytes: number;
   // Bytes of the tab's own memory.

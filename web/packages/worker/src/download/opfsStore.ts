@@ -50,6 +50,12 @@ export class OpfsStore implements BlobStore {
     }
   }
 
+  // For a thread that only writes: what is held is its caller's to know.
+  static async openToWrite(): Promise<OpfsStore> {
+    const root = await navigator.storage.getDirectory();
+    return new OpfsStore(await root.getDirectoryHandle(kFolder, { create: true }));
+  }
+
   async #list(): Promise<void> {
     for await (const [name, handle] of this.#folder.entries()) {
       if (handle.kind !== "file" || !isDigest(name)) continue;
@@ -82,6 +88,10 @@ export class OpfsStore implements BlobStore {
 
   heldBytes(digest: string): number {
     return this.#held.get(digest) ?? 0;
+  }
+
+  noteHeld(digest: string, byteCount: number): void {
+    this.#held.set(digest, byteCount);
   }
 
   async openWriter(digest: string, byteCount: number): Promise<BlobWriter> {

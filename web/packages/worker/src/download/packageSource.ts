@@ -3,8 +3,10 @@
 import { EngineError } from "@weft/engine";
 import type { LayerRange, WeightSource } from "@weft/engine";
 
-import { fetchRest, StoreFailed } from "./blobFetch.ts";
+import { append, fetchRest, StoreFailed } from "./blobFetch.ts";
+import type { NamedBlob } from "./blobFetch.ts";
 import type { BlobStore } from "./blobStore.ts";
+import type { BlobFetcher } from "./blobThreads.ts";
 import { kChunkBytes, parseManifest } from "./manifest.ts";
 import type { BlobInfo, Manifest } from "./manifest.ts";
 import type { RecentChunks } from "./recentChunks.ts";
@@ -28,6 +30,8 @@ export interface PackageSourceOptions {
   // Whether a layer is only complete with its program.
   readonly needsPrograms: boolean;
   readonly recent: RecentChunks;
+  // Threads that fetch; null: this one does.
+  readonly fetcher: BlobFetcher | null;
 }
 
 // Remembers of each blob which of its chunks in the cache had the right hash when they were written
@@ -384,22 +388,59 @@ export class PackageSource implements WeightSource {
     onBytes: (bytes: number) => void,
     signal: AbortSignal | null,
   ): Promise<void> {
-    const writer = await store
-      .openWriter(digest, this.#info(digest).byteCount)
-      .catch((error: unknown) => {
-        throw new StoreFailed(error); // another tab of this browser writes the same blob
-      });
+    const { http, fetcher, cache, verified, recent } = this.#options;
+    const blob = { digest, info: this.#info(digest) };
+    const onChunk = (index: number, chunk: Uint8Array<ArrayBuffer>): void => {
+      if (store === cache) verified.add(digest, index);
+      recent.add(digest, index, chunk);
+      onBytes(chunk.length);
+    };
+    if (fetcher?.isAlive && store.noteHeld) {
+      return await this.#fetchOnThread(fetcher, store, blob, onChunk, signal);
+    }
+    const writer = await store.openWriter(digest, blob.info.byteCount).catch((error: unknown) => {
+      throw new StoreFailed(error); // another tab of this browser writes the same blob
+    });
     try {
-      const { http, cache, verified } = this.#options;
-      const blob = { digest, info: this.#info(digest) };
-      await fetchRest(http, blob, writer, signal, (index, chunk) => {
-        if (store === cache) verified.add(digest, index);
-        this.#options.recent.add(digest, index, chunk);
-        onBytes(chunk.length);
+      if (!fetcher?.isAlive) return await fetchRest(http, blob, writer, signal, onChunk);
+      http.checkStopped(signal);
+      await fetcher.fetch({
+        server: http.address, blob, keeps: false, offset: writer.offset,
+        signal: http.endOf(signal),
+        onOpen: () => undefined,
+        onChunk: async (index, chunk) => {
+          http.checkStopped(signal);
+          await append(writer, chunk);
+          onChunk(index, chunk);
+        },
       });
     } finally {
       writer.close();
     }
+  }
+
+  // The thread writes to the file, too.
+  async #fetchOnThread(
+    fetcher: BlobFetcher,
+    store: BlobStore,
+    blob: NamedBlob,
+    onChunk: (index: number, chunk: Uint8Array<ArrayBuffer>) => void,
+    signal: AbortSignal | null,
+  ): Promise<void> {
+    const { http } = this.#options;
+    const { digest } = blob;
+    let held = store.heldBytes(digest);
+    http.checkStopped(signal);
+    await fetcher.fetch({
+      server: http.address, blob, keeps: true, offset: held - (held % kChunkBytes),
+      signal: http.endOf(signal),
+      onOpen: (offset) => store.noteHeld?.(digest, (held = offset)),
+      onChunk: (index, chunk) => {
+        http.checkStopped(signal);
+        store.noteHeld?.(digest, (held += chunk.length));
+        onChunk(index, chunk);
+      },
+    });
   }
 }
 

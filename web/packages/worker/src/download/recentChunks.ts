@@ -3,7 +3,9 @@
 // the offer has room for them beside all that is still to be loaded: what does not fit is read
 // again.
 
-const kMostBytes = 64 << 20;
+// Two layers of a model of 8 billion weights in q4; where memory is short, less.
+export const kMostRecentBytes = 256 << 20;
+export const kFewRecentBytes = 64 << 20;
 
 interface Expected {
   readonly byteCount: number; // of the blob
@@ -12,13 +14,15 @@ interface Expected {
 
 export class RecentChunks {
   readonly #hasRoom: (bytes: number) => boolean;
+  readonly #mostBytes: number;
   readonly #blobs = new Map<string, Expected>();
   #toLoadBytes = 0; // of the expected blobs
   #bytes = 0;
 
   // Whether so many bytes more may be held, beside these chunks and all else that is.
-  constructor(hasRoom: (bytes: number) => boolean) {
+  constructor(hasRoom: (bytes: number) => boolean, mostBytes = kFewRecentBytes) {
     this.#hasRoom = hasRoom;
+    this.#mostBytes = mostBytes;
   }
 
   // Of the chunks.
@@ -40,7 +44,7 @@ export class RecentChunks {
   // Nobody changes the bytes any more.
   add(digest: string, index: number, bytes: Uint8Array<ArrayBuffer>): void {
     const blob = this.#blobs.get(digest);
-    if (!blob || blob.chunks.has(index) || this.#bytes + bytes.length > kMostBytes) return;
+    if (!blob || blob.chunks.has(index) || this.#bytes + bytes.length > this.#mostBytes) return;
     if (!this.#hasRoom(this.#toLoadBytes + bytes.length)) return;
     blob.chunks.set(index, bytes);
     this.#bytes += bytes.length;

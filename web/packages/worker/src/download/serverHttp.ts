@@ -27,16 +27,19 @@ function isNetworkFault(error: unknown): boolean {
   return error instanceof EngineError && error.code === "unavailable";
 }
 
+export interface ServerAddress {
+  readonly origin: string;
+  readonly joinToken: string; // "" where none is asked for
+}
+
 export class ServerHttp {
-  readonly #origin: string;
-  readonly #joinToken: string;
+  readonly address: ServerAddress;
   readonly #fetch: Fetch;
   readonly #signal: AbortSignal;
 
   // `signal`: the end of this worker.
   constructor(origin: string, joinToken: string, fetch: Fetch, signal: AbortSignal) {
-    this.#origin = origin;
-    this.#joinToken = joinToken;
+    this.address = { origin, joinToken };
     this.#fetch = fetch;
     this.#signal = signal;
   }
@@ -48,17 +51,17 @@ export class ServerHttp {
     headers: Record<string, string> = {},
     signal: AbortSignal | null = null,
   ): Promise<Answer> {
-    const token = this.#joinToken;
+    const { origin, joinToken: token } = this.address;
     this.checkStopped(signal);
     let response: Answer;
     try {
-      response = await this.#fetch(this.#origin + path, {
+      response = await this.#fetch(origin + path, {
         headers: token === "" ? headers : { ...headers, Authorization: `Bearer ${token}` },
         // The blob store is the cache; the browser's own would hold every weight twice.
         cache: "no-store",
         credentials: "omit",
         redirect: "error",
-        signal: signal ? AbortSignal.any([this.#signal, signal]) : this.#signal,
+        signal: this.endOf(signal),
       });
     } catch {
       this.checkStopped(signal);
@@ -142,6 +145,11 @@ export class ServerHttp {
     } catch {
       return 0;
     }
+  }
+
+  // The end of this worker, or of what `signal` ends.
+  endOf(signal: AbortSignal | null): AbortSignal {
+    return signal ? AbortSignal.any([this.#signal, signal]) : this.#signal;
   }
 
   // Throws `cancelled` after the end of this worker, or of what `signal` ends.

@@ -107,6 +107,7 @@ export class WorkerRig {
         memory,
         verified,
         recent: new RecentChunks(() => true),
+        fetcher: null,
         needsPrograms: false,
       }),
       board: this.board,

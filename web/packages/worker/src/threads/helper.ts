@@ -6,7 +6,7 @@ import type { BlobStore } from "../download/blobStore.ts";
 import type { Manifest } from "../download/manifest.ts";
 import { PackageSource } from "../download/packageSource.ts";
 import type { VerifiedChunks } from "../download/packageSource.ts";
-import { RecentChunks } from "../download/recentChunks.ts";
+import { kFewRecentBytes, kMostRecentBytes, RecentChunks } from "../download/recentChunks.ts";
 import { ServerHttp } from "../download/serverHttp.ts";
 import type { Ending } from "../membership/events.ts";
 import { Connection } from "./connection.ts";
@@ -62,7 +62,8 @@ export class Helper {
     this.#options = options;
     const hasRoom = (bytes: number): boolean => this.#heldBytes() + bytes <= options.memoryBytes;
     this.#memory = new MemoryStore(hasRoom);
-    this.#recent = new RecentChunks(hasRoom);
+    const mostRecent = options.start.isPhone ? kFewRecentBytes : kMostRecentBytes;
+    this.#recent = new RecentChunks(hasRoom, mostRecent);
     this.#worker = this.#makeWorker();
   }
 
@@ -77,6 +78,7 @@ export class Helper {
       memory: this.#memory,
       verified,
       recent: this.#recent,
+      fetcher: parts.blobFetcher,
       needsPrograms: !engine.needsOnnx,
     });
     return new TabWorker({

@@ -86,6 +86,7 @@ HostParts {
       return socket;
     },
     fetch,
+    blobFetcher: null,
     openStore: () => Promise.resolve(store),
     chooseEngine: (wish) => {
       choices.push(wish);

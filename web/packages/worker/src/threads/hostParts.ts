@@ -3,6 +3,7 @@
 import type { StageEngine } from "@weft/engine";
 
 import type { BlobStore } from "../download/blobStore.ts";
+import type { BlobFetcher } from "../download/blobThreads.ts";
 import type { Manifest } from "../download/manifest.ts";
 import type { EngineChoice, FromWorker, ToWorker } from "./messages.ts";
 import type { Fetch } from "../download/serverHttp.ts";
@@ -57,6 +58,8 @@ export interface HostParts {
   readonly withoutGpu: string;
   readonly openSocket: (url: string, events: SocketEvents) => Socket;
   readonly fetch: Fetch;
+  // Threads that fetch blobs; null: `fetch` has its own, or there are none.
+  readonly blobFetcher: BlobFetcher | null;
   // Gives null where nothing outlives the tab.
   readonly openStore: () => Promise<BlobStore | null>;
   readonly chooseEngine: (wish: EngineWish) => Promise<EngineOffer>;

@@ -11,6 +11,8 @@ import { describeBrowser } from "./browser.ts";
 import { WorkerHost } from "./host.ts";
 import type { EngineOffer, EngineWish, Socket, SocketEvents } from "./hostParts.ts";
 import type { EngineChoice, ToWorker } from "./messages.ts";
+import { BlobThreads } from "../download/blobThreads.ts";
+import type { ThreadPort } from "../download/blobThreads.ts";
 import { OpfsStore } from "../download/opfsStore.ts";
 import { opfsTuneStore } from "./opfsTuneStore.ts";
 import { ownEngine } from "./ownEngine.ts";
@@ -70,11 +72,24 @@ function obstacle(): string {
   );
 }
 
+// As many blobs come at once (packageSource.ts); one core is left to what computes.
+const kMostFetchThreads = 4;
+
+function startFetchThread(onGone: (why: string) => void): ThreadPort {
+  const worker = new Worker(new URL("./fetch.worker.ts", import.meta.url), { type: "module" });
+  worker.onerror = ({ message }) => onGone(message || "A thread that downloads could not start.");
+  return worker;
+}
+
+const fetchThreadCount =
+  Math.max(1, Math.min(kMostFetchThreads, navigator.hardwareConcurrency - 1));
+
 const host = new WorkerHost({
   kind: "web",
   withoutGpu: "",
   openSocket,
   fetch: (url, init) => fetch(url, init),
+  blobFetcher: new BlobThreads(fetchThreadCount, startFetchThread),
   openStore: () => OpfsStore.open(),
   chooseEngine,
   publish: (message) => self.postMessage(message),

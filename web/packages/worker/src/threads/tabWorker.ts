@@ -3,10 +3,10 @@
 // what it holds can be used again by the next one to the same swarm. The counterpart of
 // src/worker/native_worker.h.
 //
-// A tab has one thread for all of this. What must not hold up a step is asynchronous in pieces: a
-// download is hashed by the browser (crypto.subtle has threads of its own) and written to the file
-// system chunk by chunk, and a stage is loaded layer by layer between steps. So a step in progress
-// waits for no more than one chunk, and one that comes while a stage is loaded for one layer.
+// A tab has one thread for all of this but downloads, which are received, hashed and written to the
+// file system on threads of their own (download/blobThreads.ts): a chunk that is handed over costs
+// this one some microseconds. A stage is loaded layer by layer between steps, so that one that
+// comes meanwhile waits for one layer.
 import { EngineError, KernelRefusedError } from "@weft/engine";
 import type { LayerRange, StageEngine } from "@weft/engine";
 import { encodeWorkerMessage } from "@weft/wire";
