@@ -90,6 +90,31 @@ describe.skipIf(!gpu)("WebGpuEngine: rows", { timeout: 600_000 }, () => {
     expect(again).toBe(true);
   });
 
+  // One row of each conversation: the kernels are those of a single row, and so are the bits.
+  it("computes rows of several sessions with the dispatches of one", async () => {
+    const alone: Float32Array[] = [];
+    for (const session of [20, 21, 22]) await step({ session }, ids(5 + session, session));
+    const encoder = engine.machine.encoder;
+    let before = encoder.dispatchCount;
+    for (const session of [20, 21, 22]) {
+      before = encoder.dispatchCount;
+      alone.push((await step({ session, firstPosition: 5 + session }, [session])).hidden);
+    }
+    const ofOne = encoder.dispatchCount - before;
+    for (const session of [23, 24, 25]) await step({ session }, ids(2 + session, session - 3));
+    before = encoder.dispatchCount;
+    const together = await engine.step({
+      layers: body,
+      runs: [23, 24, 25].map((session) => ({
+        session, generation: 0, firstPosition: 2 + session, count: 1, output: kHidden,
+      })),
+      tokenIds: Int32Array.of(20, 21, 22),
+      hidden: kNoRows,
+    });
+    expect(encoder.dispatchCount - before).toBe(ofOne);
+    expect([...together.hidden]).toEqual(alone.flatMap((rows) => [...rows]));
+  });
+
   // Beyond 512 positions; the first 500 come from elsewhere, as a software adapter takes long.
   it("gives a position the same bits when attention is split over chunks", async () => {
     const before = keysAndValues(500);
