@@ -3,9 +3,10 @@
 // [norm + gate, up + activation] [down + residual].
 //
 // A result that only the fused kernel reads is never written. Exchanges are barriers: nothing is
-// fused across one.
+// fused across one. What can be fused stands side by side in the order that schedule.ts makes.
 import { headRuns, isOneSegment } from "./headRuns.ts";
 import type { HeadRun } from "./headRuns.ts";
+import { areAlike, kMaxSegments } from "./schedule.ts";
 import { overlap, readsOf, same, writtenBy } from "../program/ir.ts";
 import type {
   Attention,
@@ -50,9 +51,7 @@ export interface Single {
 
 export type Fused = Product | Heads | Single;
 
-// Products that fit one matrix; those of heads that share their input count as one.
-const kMaxSegments = 4;
-
+// Those of heads that share their input are one segment.
 function segmentsOf(run: HeadRun): number {
   return isOneSegment(run) ? 1 : run.matmuls.length;
 }
@@ -121,30 +120,35 @@ class Fuser {
   // End of the products from `at` on that share input and matrix format.
   #groupEnd(at: number): number {
     const first = this.#ops[at] as MatMul;
-    const weight = this.#program.weights[first.weight.weight]!;
     let end = at + 1;
     while (end < this.#ops.length) {
       const next = this.#ops[end]!;
       if (next.kind !== "matmul" || !same(next.in, first.in)) break;
-      const other = this.#program.weights[next.weight.weight]!;
-      const isAlike =
-        other.dtype === weight.dtype && other.zero.length > 0 === weight.zero.length > 0;
       const before = this.#ops.slice(at, end).map(writtenBy);
-      if (!isAlike || before.some((out) => overlap(out, next.out))) break;
+      const isApart = !before.some((out) => overlap(out, next.out));
+      if (!isApart || !areAlike(this.#program, first, next)) break;
       ++end;
     }
     return at + fitting(this.#ops.slice(at, end) as MatMul[]);
   }
 
+  // The products behind a norm that are its only readers: each of their dispatches makes it on the
+  // way in, so that nothing may be written where it comes from.
   #normedProducts(norm: RmsNorm, at: number): number {
-    const next = this.#ops[at + 1];
     const isOfRows = this.#program.weights[norm.weight]!.shape.length === 1;
-    if (!isOfRows || next?.kind !== "matmul" || !same(next.in, norm.out)) return at;
-    const end = this.#groupEnd(at + 1);
+    if (!isOfRows || same(norm.in, norm.out)) return at;
+    const before = this.#fused.length;
+    let end = at + 1;
+    for (let op = this.#ops[end]; op?.kind === "matmul" && same(op.in, norm.out);) {
+      if (this.#headsFrom(end)) break;
+      end = this.#products(end, norm);
+      op = this.#ops[end];
+    }
     const outs = this.#ops.slice(at + 1, end).map(writtenBy);
-    const isDisjoint = !outs.some((out) => overlap(out, norm.in)) && !same(norm.in, norm.out);
-    if (!isDisjoint || !this.#readOnlyWithin(at, end)) return at;
-    return this.#products(at + 1, norm);
+    const isDisjoint = !outs.some((out) => overlap(out, norm.in));
+    if (end > at + 1 && isDisjoint && this.#readOnlyWithin(at, end)) return end;
+    this.#fused.length = before;
+    return at;
   }
 
   // Products from `at` on that each take a head of the input, or are too many for one matrix; null
@@ -220,16 +224,19 @@ class Fuser {
     }
     const ofQ = ropes.find((rope) => same(rope.out, attention.q)) ?? null;
     const ofK = ropes.find((rope) => same(rope.out, attention.k)) ?? null;
-    const kIndex = ofK ? this.#ops.indexOf(ofK) : -1;
-    const kFits = ofK !== null && this.#readOnlyWithin(kIndex, end + 1);
+    const ofV = ropes.find((rope) => same(rope.out, attention.v)) ?? null;
+    const isKept = (rope: QkNormRope): boolean =>
+      (rope === ofK || rope === ofV) &&
+      rope.headColumns === attention.headColumns &&
+      this.#readOnlyWithin(this.#ops.indexOf(rope), end + 1);
     // All heads are read before any is written, so the fused ones must not depend on each other.
-    const fitting = ropes.filter((rope) => rope === ofQ || (rope === ofK && kFits));
+    const fitting = ropes.filter((rope) => rope === ofQ || isKept(rope));
     const independent = fitting.every((rope) =>
       ropes.every((other) => other === rope || !overlap(other.out, rope.in)),
     );
     const fused = independent ? fitting : [];
     for (const rope of ropes) if (!fused.includes(rope)) this.#loneRope(rope);
-    this.#fused.push(appending(attention, fused, ofQ, ofK));
+    this.#fused.push(appending(attention, fused, [ofQ, ofK, ofV]));
     this.#fused.push({ kind: "single", op: attention });
     return end + 1;
   }
@@ -239,7 +246,7 @@ class Fuser {
   }
 }
 
-function ropePart(rope: QkNormRope, goesTo: "out" | "keys"): HeadsPart {
+function ropePart(rope: QkNormRope, goesTo: HeadsPart["goesTo"]): HeadsPart {
   const { heads, headColumns } = rope;
   return { rope, input: rope.in, out: rope.out, heads, headColumns, goesTo };
 }
@@ -247,21 +254,20 @@ function ropePart(rope: QkNormRope, goesTo: "out" | "keys"): HeadsPart {
 function appending(
   attention: Attention,
   fused: readonly QkNormRope[],
-  ofQ: QkNormRope | null,
-  ofK: QkNormRope | null,
+  [ofQ, ofK, ofV]: readonly (QkNormRope | null)[],
 ): Heads {
   const { k, v, kvHeads: heads, headColumns } = attention;
   const plain = { rope: null, heads, headColumns };
+  const isFused = (rope: QkNormRope | null | undefined): rope is QkNormRope =>
+    rope !== null && rope !== undefined && fused.includes(rope);
   const parts: HeadsPart[] = [];
-  if (ofQ && fused.includes(ofQ)) parts.push(ropePart(ofQ, "out"));
-  parts.push(
-    ofK && fused.includes(ofK)
-      ? ropePart(ofK, "keys")
-      : { ...plain, input: k, out: k, goesTo: "keys" },
-  );
+  if (isFused(ofQ)) parts.push(ropePart(ofQ, "out"));
+  const keys = { ...plain, input: k, out: k, goesTo: "keys" } as const;
+  parts.push(isFused(ofK) ? ropePart(ofK, "keys") : keys);
   // Values that lie in keys are appended with them.
   if (attention.valueColumns === 0) {
-    parts.push({ ...plain, input: v, out: v, goesTo: "values" });
+    const values = { ...plain, input: v, out: v, goesTo: "values" } as const;
+    parts.push(isFused(ofV) ? ropePart(ofV, "values") : values);
   }
   return { kind: "heads", parts, attention };
 }

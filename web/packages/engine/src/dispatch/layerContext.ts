@@ -9,7 +9,7 @@ import type { Matrix } from "../weights/matrix.ts";
 import { padded, rowsOfLayer } from "./layout.ts";
 import type { Layout } from "./layout.ts";
 import type { ExpertBlock, LoadedLayer } from "./loadedLayer.ts";
-import { outputIsInput } from "./residual.ts";
+import { buffersOf, outputIsInput } from "./residual.ts";
 
 export interface LayerOptions {
   readonly kvIsF32: boolean;
@@ -48,10 +48,11 @@ export class LayerContext {
     this.rowsAt = this.isHead ? RowsAt.head : RowsAt.body;
     const rows = rowsOfLayer(program, layout);
     const aliased = outputIsInput(program, layer.fused);
+    const used = buffersOf(layer.fused);
     let base = layout.privateBase;
     for (const [id, { columns }] of program.buffers.entries()) {
       this.#places.push({ base, stride: padded(columns) });
-      base += rows * padded(columns);
+      if (used.has(id)) base += rows * padded(columns);
       if (id === program.input) {
         this.#places[id] = this.isHead ? layout.headInput : layout.residual;
       } else if (id === program.output && this.isHead) {

@@ -4,6 +4,8 @@
 import { kMaxSeats } from "../base/seats.ts";
 import type { Place } from "../kernels/common/op.ts";
 import { headRuns } from "./headRuns.ts";
+import type { LoadedLayer } from "./loadedLayer.ts";
+import { buffersOf } from "./residual.ts";
 import { kMaxSlices, kSortedList } from "../kernels/select/select.ts";
 import { kMaxCandidates } from "../sampling/tokenLogit.ts";
 import { kSamplerWords } from "../kernels/sample/sample.ts";
@@ -30,7 +32,7 @@ export const kHistory = 1024; // tokens that whole-model decoding may leave unfe
 export interface Needs {
   readonly hiddenColumns: number;
   readonly vocabulary: number;
-  readonly privateValues: number; // of a program's own buffers, all rows
+  readonly privateValues: number; // of the buffers between a program's dispatches, all rows
   readonly splitValues: number;
   readonly expertValues: number;
   readonly planeVecs: number; // of quantised inputs, all rows
@@ -97,14 +99,18 @@ export const kNoNeeds: Needs = {
   headRows: 0,
 };
 
-export function needsOf(program: Program, bodyRows: number, seats: number): Needs {
+export function needsOf(
+  { program, fused }: Pick<LoadedLayer, "program" | "fused">,
+  bodyRows: number,
+  seats: number,
+): Needs {
   const isHead = endsInLogits(program);
   const headRows = isHead ? Math.max(headPassRows(program), headRowsOf(seats)) : 0;
   const rows = isHead ? headRows : bodyRows;
   const outColumns = program.buffers[program.output]!.columns;
   const inColumns = program.input === null ? 0 : program.buffers[program.input]!.columns;
   let privateColumns = 0;
-  for (const { columns } of program.buffers) privateColumns += padded(columns);
+  for (const id of buffersOf(fused)) privateColumns += padded(program.buffers[id]!.columns);
   let expertValues = 0;
   for (const op of program.ops) {
     if (op.kind !== "moeExperts") continue;

@@ -38,6 +38,12 @@ function accessOf(fused: Fused): Access {
   }
 }
 
+// The buffers that dispatches read or write: what is made and used within one has no place.
+export function buffersOf(fused: readonly Fused[]): Set<number> {
+  const views = fused.map(accessOf).flatMap(({ spread, own, writes }) => [spread, own, writes]);
+  return new Set(views.flat().map(({ buffer }) => buffer));
+}
+
 export function outputIsInput(program: Program, fused: readonly Fused[]): boolean {
   const { input, output, buffers } = program;
   if (input === null || input === output) return true;

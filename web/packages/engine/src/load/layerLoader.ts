@@ -7,6 +7,7 @@ import type { Pipelines } from "../gpu/pipelines.ts";
 import { fuse } from "../dispatch/fuse.ts";
 import type { Fused } from "../dispatch/fuse.ts";
 import type { ExpertBlock, LoadedLayer } from "../dispatch/loadedLayer.ts";
+import { scheduled } from "../dispatch/schedule.ts";
 import { decodeProgram } from "../program/decode.ts";
 import { DType, endsInLogits, findAttention, outColumnsOf } from "../program/ir.ts";
 import type { Embed, MatMul, MoeExperts, Program, QkNormRope, Weight } from "../program/ir.ts";
@@ -64,11 +65,12 @@ export class LayerLoader {
 
   // A checked program, whose weights are in the source.
   async loadProgram(
-    program: Program,
+    written: Program,
     source: WeightSource,
     onBytes: (bytes: number) => void,
   ): Promise<LoadedLayer> {
     this.#uploader.onBytes = onBytes;
+    const program = scheduled(written);
     const fused = fuse(program);
     this.#checkMemory(program, fused);
     const used: Matrix[] = [];

@@ -297,6 +297,42 @@ export function readsOf(op: Op): readonly View[] {
   }
 }
 
+// The operation with other views in their places.
+export function withViews(op: Op, read: (view: View) => View, write: (view: View) => View): Op {
+  switch (op.kind) {
+    case "embed":
+      return { ...op, out: write(op.out) };
+    case "add":
+      return { ...op, a: read(op.a), b: read(op.b), out: write(op.out) };
+    case "attention": {
+      const [q, k, v] = [read(op.q), read(op.k), read(op.v)];
+      return { ...op, q, k, v, out: write(op.out) };
+    }
+    case "gatedActivation":
+      return { ...op, gate: read(op.gate), up: read(op.up), out: write(op.out) };
+    case "moeRoute":
+      return { ...op, logits: read(op.logits), out: write(op.out) };
+    case "moeExperts":
+      return { ...op, in: read(op.in), route: read(op.route), out: write(op.out) };
+    case "exchange":
+      return { ...op, out: read(op.out), in: write(op.in) };
+    case "gate":
+      return { ...op, in: read(op.in), gate: read(op.gate), out: write(op.out) };
+    case "deltaRule": {
+      const [q, k, v, a, b] = [op.q, op.k, op.v, op.a, op.b].map(read) as Five;
+      return { ...op, q, k, v, a, b, out: write(op.out) };
+    }
+    case "ssmScan": {
+      const [x, b, c, dt] = [read(op.x), read(op.b), read(op.c), read(op.dt)];
+      return { ...op, x, b, c, dt, out: write(op.out) };
+    }
+    default:
+      return { ...op, in: read(op.in), out: write(op.out) };
+  }
+}
+
+type Five = [View, View, View, View, View];
+
 // The view that an operation writes.
 export function writtenBy(op: Op): View {
   return op.kind === "exchange" ? op.in : op.out;

@@ -263,8 +263,8 @@ export class Machine {
 
   #layoutFor(bodyRows: number): Layout {
     let needs = kNoNeeds;
-    for (const { program } of this.layers.values()) {
-      needs = mostOf(needs, needsOf(program, bodyRows, this.#seats));
+    for (const layer of this.layers.values()) {
+      needs = mostOf(needs, needsOf(layer, bodyRows, this.#seats));
     }
     return layoutOf(needs, bodyRows, this.#seats);
   }
