@@ -1,7 +1,7 @@
 // Models with recurrent state on the GPU: logits against what transformers gave in f32
 // (checkpoints-2026 of the test data), and the promises of stageEngine.ts: the same bits however
-// the prompt is cut, whoever is in the batch, after cutting back to a mark; anything else is
-// refused.
+// the prompt is cut, whoever is in the batch, after cutting back to a mark, and where tokens are
+// made ahead; anything else is refused.
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -194,18 +194,150 @@ async function expectAnyBatch(model: Loaded): Promise<void> {
   expect(Array.from(logits)).toEqual(model.rows(whole, 5, 20));
 }
 
-async function expectNoWholeModel(model: Loaded): Promise<void> {
-  const { engine, source, ids } = model;
-  const request: GenerateRequest = {
-    ...at(1, 0, 0),
-    firstToken: ids[0]!,
-    count: 12,
-    interval: 4,
-    pipelined: true,
+const best = (values: readonly number[]): number => values.indexOf(Math.max(...values));
+
+// The greedy tokens behind the first seven of `ids`, step by step, and the logits of each.
+async function stepped(
+  model: Loaded,
+  session: number,
+  ids: readonly number[],
+  count: number,
+): Promise<{ tokens: number[]; logits: number[][] }> {
+  const prompt = await model.logits(at(session, 0, 0), ids.slice(0, kPrompt));
+  const tokens = [best(model.rows(prompt, kPrompt - 1, kPrompt))];
+  const logits: number[][] = [];
+  while (logits.length < count) {
+    logits.push(await model.logits(at(session, 0, kPrompt + logits.length), tokens.slice(-1)));
+    tokens.push(best(logits.at(-1)!));
+  }
+  return { tokens, logits };
+}
+
+const kPrompt = 7;
+const kAhead = 21;
+
+// A session that has the prompt, with a mark behind it, and wants tokens ahead.
+class Ahead {
+  readonly made: number[] = [];
+  readonly request: GenerateRequest;
+
+  constructor(session: number, firstToken: number, wish: Partial<GenerateRequest> = {}, most = 99) {
+    this.request = {
+      ...at(session, 0, kPrompt), firstToken, count: kAhead, interval: 4, pipelined: true, ...wish,
+      onTokens: (tokens) => this.made.push(...tokens) < most,
+    };
+  }
+
+  static async run(model: Loaded, ids: readonly number[], all: readonly Ahead[]): Promise<void> {
+    for (const { request } of all) {
+      await model.logits({ ...at(request.session, 0, 0), marks: 4 }, ids.slice(0, kPrompt));
+    }
+    const waiting = all.map(({ request }) => request);
+    const source = { take: () => waiting.splice(0), pauses: () => false };
+    await model.engine.generateAll(model.source.range, source);
+  }
+}
+
+// Tokens that are made ahead are those of steps, wherever they end; behind them the session stands
+// with the state of steps, to the bit.
+async function expectAhead(model: Loaded): Promise<void> {
+  const { ids, engine } = model;
+  const { tokens, logits } = await stepped(model, 1, ids, kAhead + 1);
+  const [first, ...rest] = tokens as [number, ...number[]];
+  // Ends of batches lie behind 1, 2, 4, 8, 12, 16, 20 and 21 tokens; a stop token is the first of
+  // its kind among those that follow.
+  const places = [...rest.keys()].filter((i) => rest.indexOf(rest[i]!) === i);
+  const stops = [0, 2, 4, 6, 10].map((i) => places.find((place) => place >= i) ?? 0);
+  expect(stops.some((place) => ![1, 2, 4, 8, 12, 16, 20, 21].includes(place + 1))).toBe(true);
+  const stopped = stops.map((place, i) => new Ahead(10 + i, first, { stopTokens: [rest[place]!] }));
+  const others = [
+    new Ahead(20, first),
+    new Ahead(21, first, { pipelined: false, interval: 3 }),
+    new Ahead(22, first, {}, 6), // nobody wants more than the eight of whole batches
+    new Ahead(23, first, { count: 5, interval: 40 }),
+  ];
+  await Ahead.run(model, ids, stopped.slice(0, 1)); // alone
+  await Ahead.run(model, ids, [...others, ...stopped.slice(1)]);
+  const lengths = [...stops.map((place) => place + 1), kAhead, kAhead, 8, 5];
+  for (const [i, { made, request }] of [...stopped, ...others].entries()) {
+    const length = lengths[i]!;
+    const { session } = request;
+    expect(made, `session ${session}`).toEqual(rest.slice(0, length));
+    expect(engine.sessionLength(session, model.source.range)).toBe(kPrompt + length);
+    const next = await model.logits(at(session, 0, kPrompt + length), [rest[length - 1]!]);
+    expect(next, `behind session ${session}`).toEqual(logits[length]);
+    const again = await model.logits(at(session, 1, kPrompt), [first]); // the prompt's mark
+    expect(again, `session ${session} at its mark`).toEqual(logits[0]);
+  }
+}
+
+// No slot is lost, whatever ends a generation.
+async function expectNoLeak(model: Loaded): Promise<void> {
+  const { ids, engine } = model;
+  const { tokens } = await stepped(model, 1, ids, 3);
+  const [first, , stop] = tokens as [number, number, number];
+  const round = async (session: number): Promise<number> => {
+    const all = [
+      new Ahead(session, first, { stopTokens: [stop] }),
+      new Ahead(session + 1, first, { count: 6 }),
+      new Ahead(session + 2, first, {}, 1),
+    ];
+    await Ahead.run(model, ids, all);
+    const { kvBytes } = engine.memory();
+    for (const { request } of all) engine.release(request.session);
+    return kvBytes;
+  };
+  const bytes = await round(10);
+  for (let session = 20; session < 60; session += 10) expect(await round(session)).toBe(bytes);
+}
+
+// Where memory does not allow for many states, tokens are made one after the other.
+async function expectTight(model: Loaded): Promise<void> {
+  const { ids, source } = model;
+  const { tokens } = await stepped(model, 1, ids, 6);
+  const [first, ...rest] = tokens as [number, ...number[]];
+  const options = { ...kDefaultOptions, kvDtype: "f32" } as const;
+  let promptBytes = 0; // that an engine takes behind the prompt
+  const ahead = async (memoryLimitBytes: number): Promise<{ told: number[]; made: number[] }> => {
+    const own = new WebGpuEngine(gpu!, { ...options, memoryLimitBytes });
+    await own.load(source.range, source);
+    const output = { kind: "none" } as const;
+    await own.step({
+      layers: source.range,
+      runs: [{ ...at(1, 0, 0), count: kPrompt, output }],
+      tokenIds: Int32Array.from(ids.slice(0, kPrompt)),
+      hidden: new Float32Array(0),
+    });
+    const { weightBytes, kvBytes, scratchBytes } = own.memory();
+    promptBytes = weightBytes + kvBytes + scratchBytes;
+    const [told, made]: [number[], number[]] = [[], []];
+    await own.generate(source.range, {
+      ...at(1, 0, kPrompt), firstToken: first, count: 6, interval: 4, pipelined: true,
+      onTokens: (several) => {
+        told.push(several.length);
+        made.push(...several);
+        return true;
+      },
+    });
+    own.freeBuffers();
+    return { told, made };
+  };
+  const wide = await ahead(0);
+  expect(wide).toEqual({ told: [1, 1, 2, 2], made: rest.slice(0, 6) });
+  // Room for as many states as a step takes, and not for those of tokens ahead.
+  const tight = await ahead(promptBytes + 300);
+  expect(tight).toEqual({ told: [1, 1, 1, 1, 1, 1], made: rest.slice(0, 6) });
+}
+
+async function expectNoSuchState(model: Loaded): Promise<void> {
+  const { ids, engine, source } = model;
+  await model.logits(at(1, 0, 0), ids.slice(0, kPrompt));
+  const odd: GenerateRequest = {
+    ...at(1, 1, 3), firstToken: ids[3]!, count: 2, interval: 1, pipelined: true,
     onTokens: () => true,
   };
-  await expect(engine.generate(source.range, request)).rejects.toThrow(/decodes step by step/);
-  expect(engine.sessionLength(1, source.range)).toBe(0);
+  await expect(engine.generate(source.range, odd)).rejects.toThrow(/no mark, not at 3/);
+  expect(engine.sessionLength(1, source.range)).toBe(kPrompt);
 }
 
 const kPromises = [
@@ -213,7 +345,10 @@ const kPromises = [
   ["the same bits however the prompt is cut", expectAnyCut],
   ["cut back to marks with the same bits, and to nothing else", expectMarks],
   ["the same bits in any batch", expectAnyBatch],
-  ["no whole-model decoding", expectNoWholeModel],
+  ["the tokens of steps, made ahead", expectAhead],
+  ["no slot lost by tokens ahead", expectNoLeak],
+  ["no tokens ahead from where no state is held", expectNoSuchState],
+  ["tokens one after the other where memory is short", expectTight],
 ] as const;
 
 describe.skipIf(!gpu)("recurrent models (needs build/release/weft)", { timeout: 600_000 }, () => {

@@ -13,6 +13,8 @@ import { kPagePositions, Pages } from "./kv/pages.ts";
 import type { Append } from "./kv/pages.ts";
 import { pageBytes, Pools } from "./kv/pools.ts";
 import type { PageShape } from "./kv/pools.ts";
+import { kChainSlots, kFewestSlots } from "./kv/stateChain.ts";
+import { kNone } from "./kernels/common/op.ts";
 import { States } from "./kv/states.ts";
 import type { StateAppend, StateSlots } from "./kv/states.ts";
 import { stateFloats } from "./program/ir.ts";
@@ -269,14 +271,6 @@ export class WebGpuEngine implements StageEngine {
   async generateAll(layers: LayerRange, source: TokenSource): Promise<void> {
     this.#checkDevice();
     const loaded = layersOf(this.#machine.layers, layers);
-    const recurrent = this.#states.layers.find((at) => at >= layers.first && at < layers.end);
-    if (recurrent !== undefined) {
-      throw new EngineError(
-        "unsupported",
-        `Layer ${recurrent} has recurrent state, which cannot go back behind a token that turns ` +
-          "out to be the last one wanted: its model decodes step by step.",
-      );
-    }
     const sessions = this.#sessionsOf(layers, loaded);
     try {
       await this.#machine.prepare();
@@ -327,13 +321,27 @@ export class WebGpuEngine implements StageEngine {
           throw new EngineError("invalid_argument", message);
         }
         const append = this.#beginAppend(runs);
+        let slotCount: number;
+        try {
+          slotCount = this.#reserveChain(layers, runs[0]!);
+        } catch (error) {
+          append.drop();
+          throw error;
+        }
         if (append.copies.length > 0) {
           const copy = (commands: GPUCommandEncoder): void =>
             this.#pools.copy(commands, append.copies);
           this.#machine.encoder.submit([], [], copy);
         }
-        return append;
+        const states = this.#states.chain(layers, runs[0]!, slotCount);
+        const isTight = states !== null && slotCount < kChainSlots;
+        return { append, states, interval: isTight ? 1 : interval, isTight };
       },
+      slotsOf: (slots) =>
+        this.#states.layers.map((layer) => ({
+          before: slots.map((each) => each.get(layer)?.before ?? kNone),
+          after: slots.map((each) => each.get(layer)?.after ?? 0),
+        })),
       commit: (request, done, count) =>
         this.#table.commit(layers, [runOf(request, done, count)]),
       end: (request, append, done, hasWritten) => {
@@ -342,6 +350,21 @@ export class WebGpuEngine implements StageEngine {
         if (hasWritten) this.#forgetOverwritten(layers, [runOf(request, 0, request.count)]);
       },
     };
+  }
+
+  // Room for the states of a session that makes tokens ahead: for as many as memory allows.
+  #reserveChain(layers: LayerRange, run: Run): number {
+    for (const slotCount of [kChainSlots, kFewestSlots]) {
+      try {
+        if (this.#states.reserveChain(layers, run, slotCount)) this.#machine.rebindState();
+        return slotCount;
+      } catch (error) {
+        this.#machine.rebindState(); // some layers may have got room
+        const isFull = error instanceof EngineError && error.code === "out_of_memory";
+        if (!isFull || slotCount === kFewestSlots) throw error;
+      }
+    }
+    return kFewestSlots;
   }
 
   // Slots for the next states of the runs, after growing the buffers where needed.

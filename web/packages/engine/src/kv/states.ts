@@ -5,6 +5,8 @@
 import { EngineError } from "../base/error.ts";
 import { Usage } from "../gpu/buffers.ts";
 import type { Buffers } from "../gpu/buffers.ts";
+import { LayerChain, StateChain } from "./stateChain.ts";
+import type { SlotPool } from "./stateChain.ts";
 import { kNone } from "../kernels/common/op.ts";
 import { dropMarks } from "../stage/marks.ts";
 import type { LayerRange, Run, SessionFork } from "../stage/stageEngine.ts";
@@ -85,10 +87,19 @@ export class States {
   }
 
   // Makes room for the runs. True when a buffer is another one now, which bind groups must follow.
-  reserve({ first, end }: LayerRange, runCount: number): boolean {
+  reserve(range: LayerRange, runCount: number): boolean {
+    return this.#reserve(range, () => runCount);
+  }
+
+  // The same for a run that makes tokens ahead with so many slots.
+  reserveChain(range: LayerRange, run: Run, slotCount: number): boolean {
+    return this.#reserve(range, (layer) => slotsOfChain(layer, run, slotCount));
+  }
+
+  #reserve({ first, end }: LayerRange, countOf: (layer: Layer) => number): boolean {
     let changed = false;
     for (const [index, layer] of this.#layers) {
-      const missing = runCount - layer.free.length;
+      const missing = countOf(layer) - layer.free.length;
       if (index < first || index >= end || missing <= 0) continue;
       this.#grow(index, layer, missing);
       changed = true;
@@ -135,6 +146,26 @@ export class States {
         }
       },
     };
+  }
+
+  // The states of a run that makes tokens ahead; null where no layer of the range has any.
+  // REQUIRES: SessionTable took the run, reserveChain().
+  chain({ first, end }: LayerRange, run: Run, slotCount: number): StateChain | null {
+    const chains = new Map<number, LayerChain>();
+    for (const [index, layer] of this.#layers) {
+      if (index < first || index >= end) continue;
+      const pool: SlotPool = {
+        take: () => take(layer),
+        use: (slot) => ++layer.uses[slot]!,
+        drop: (slot) => drop(layer, slot),
+        isUsedOnce: (slot) => layer.uses[slot] === 1,
+      };
+      const settle = (done: number, state: number): void =>
+        this.#keep(layer, { ...run, count: done, marks: 0 }, state);
+      const count = slotsOfChain(layer, run, slotCount);
+      chains.set(index, new LayerChain(pool, slotAt(layer, run), count, settle));
+    }
+    return chains.size > 0 ? new StateChain(chains) : null;
   }
 
   #keep(layer: Layer, run: Run, slot: number): void {
@@ -215,6 +246,14 @@ function slotAt(layer: Layer, { session, firstPosition }: Run): number {
   if (firstPosition === 0) return kNone;
   const held = layer.sessions.get(session)!;
   return firstPosition === held.length ? held.slot : held.marks.get(firstPosition)!;
+}
+
+// How many of the slots of a run that makes tokens ahead are to be found for it: the state that it
+// begins with becomes one of them, but not a mark, which stays, nor what others began with.
+function slotsOfChain(layer: Layer, run: Run, slotCount: number): number {
+  const held = layer.sessions.get(run.session);
+  const isOwn = held !== undefined && held.length === run.firstPosition;
+  return isOwn && layer.uses[held.slot] === 1 ? slotCount - 1 : slotCount;
 }
 
 // What is left of `held` at `position`, with uses of its own; null at 0.

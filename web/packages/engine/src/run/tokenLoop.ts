@@ -14,6 +14,10 @@
 // A session that comes is told its first token as soon as there is one: the batches behind its
 // coming have 1, 1, 2, 4, ... steps, up to the interval.
 //
+// A model with recurrent state knows what it was at the ends of batches alone (kv/stateChain.ts). A
+// session whose last token lies within a batch computes the tokens of that batch up to it once
+// more, as a prompt is computed.
+//
 // Sessions come and go between batches without anything being waited for: what the GPU was given is
 // done in order. So a seat, or the pages of a session that has ended, may have another owner while
 // the last batch of the old one still runs.
@@ -22,6 +26,9 @@ import { kMaxSeats } from "../base/seats.ts";
 import { kHistory } from "../dispatch/layout.ts";
 import type { LoadedLayer } from "../dispatch/loadedLayer.ts";
 import type { Append } from "../kv/pages.ts";
+import type { Slots, StateChain } from "../kv/stateChain.ts";
+import type { StateSlots } from "../kv/states.ts";
+import { endsInLogits } from "../program/ir.ts";
 import { isPlain } from "../sampling/parameters.ts";
 import type { Sampling } from "../sampling/parameters.ts";
 import type { GenerateRequest, TokenSource } from "../stage/stageEngine.ts";
@@ -30,31 +37,47 @@ import type { ArenaContents, ArenaRow } from "./arena.ts";
 import { outputColumns, vocabularyOf } from "./check.ts";
 import type { Work } from "./encoder.ts";
 import type { Machine } from "./machine.ts";
+import { chunksOf } from "./passes.ts";
 import { choiceOf, kPlain, writeSampler } from "./sampler.ts";
 import type { Choice } from "./sampler.ts";
+import { stateRunsOf } from "./step.ts";
 
 // Two batches are on their way at most: each has its own half of the tokens that are kept.
 const kBatchTokens = kHistory / 2;
 export const kMaxInterval = kBatchTokens / 2;
+const kRowsAgain = 32; // at a time
 
 // What the engine does about sessions: rules, pages, what they hold.
 export interface Sessions {
   // Throws EngineError where the request cannot be: it changes nothing then.
-  begin(request: GenerateRequest): Append;
+  begin(request: GenerateRequest): Begun;
+  // The slots of a step as the kernels want them: of all loaded layers with state.
+  slotsOf(slots: readonly ReadonlyMap<number, Slots>[]): StateSlots[];
   // So many positions behind `done` of them count now.
   commit(request: GenerateRequest, done: number, count: number): void;
   // Behind `done` positions nothing counts, though more may have been written.
   end(request: GenerateRequest, append: Append, done: number, hasWritten: boolean): void;
 }
 
-interface Seated {
-  readonly request: GenerateRequest;
+// Where a session's rows go.
+export interface Begun {
   readonly append: Append;
+  readonly states: StateChain | null; // of models with recurrent state
+  readonly interval: number; // what was asked for, or 1
+  readonly isTight: boolean; // there is no memory for the states of a batch ahead
+}
+
+interface Seated extends Begun {
+  readonly request: GenerateRequest;
   readonly told: number[]; // tokens
   index: number; // of the seat
   submitted: number; // steps
   isChained: boolean; // the GPU knows its latest token
   isOver: boolean;
+}
+
+function isPipelined({ request, isTight }: Seated): boolean {
+  return request.pipelined && !isTight;
 }
 
 interface Batch {
@@ -91,7 +114,7 @@ export class TokenLoop {
         if (seated.length > 0) pending.push(await this.#submit(seated));
         const [oldest] = pending;
         if (!oldest) return;
-        const mayWait = seated.length > 0 && seated.every(({ request }) => request.pipelined);
+        const mayWait = seated.length > 0 && seated.every(isPipelined);
         if (pending.length > (mayWait ? 1 : 0)) this.#take(oldest, await oldest.tokens, pending);
       }
     } finally {
@@ -111,8 +134,9 @@ export class TokenLoop {
   }
 
   #end(seated: Seated): void {
-    const { request, append, told, submitted } = seated;
+    const { request, append, states, told, submitted } = seated;
     seated.isOver = true;
+    states?.end();
     this.#seated = this.#seated.filter((each) => each !== seated);
     this.#sessions.end(request, append, told.length, submitted > 0);
   }
@@ -142,9 +166,9 @@ export class TokenLoop {
   }
 
   #seat(request: GenerateRequest): void {
-    let append: Append;
+    let begun: Begun;
     try {
-      append = this.#sessions.begin(request);
+      begun = this.#sessions.begin(request);
     } catch (error) {
       return request.onFailed?.(error);
     }
@@ -152,7 +176,7 @@ export class TokenLoop {
     let index = 0;
     while (taken.has(index)) ++index;
     const state = { submitted: 0, isChained: false, isOver: false };
-    const seated: Seated = { request, append, told: [], index, ...state };
+    const seated: Seated = { request, ...begun, told: [], index, ...state };
     this.#seated.push(seated);
     this.#writeSampler(seated);
   }
@@ -189,6 +213,7 @@ export class TokenLoop {
     }
     this.#sessions.commit(request, told.length, tokens.length);
     told.push(...tokens);
+    if (seated.states?.told(told.length) === false) this.#again(seated, seated.states);
     const isLast = stop >= 0 || told.length === count;
     if (isLast) this.#end(seated);
     const isWanted = onTokens(tokens, isLast, stepMs * tokens.length);
@@ -199,8 +224,7 @@ export class TokenLoop {
   async #submit(seated: readonly Seated[]): Promise<Batch> {
     const steps = Math.min(
       Math.floor(kBatchTokens / seated.length),
-      ...seated.map(({ request, submitted }) =>
-        Math.min(request.interval, Math.max(1, submitted))),
+      ...seated.map(({ interval, submitted }) => Math.min(interval, Math.max(1, submitted))),
       ...seated.map(({ request, submitted }) => request.count - submitted),
     );
     const { staging, arena, ropes, encoder, aux, layout } = await this.#prepared(seated);
@@ -212,7 +236,7 @@ export class TokenLoop {
     let works: Work[] = [];
     let chunks = 0;
     for (let step = 0; step < steps; ++step) {
-      const contents = this.#contents(seated, first + step * seated.length);
+      const contents = this.#contents(seated, first + step * seated.length, this.#next(seated));
       arena.write(contents, ropes);
       if (contents.chunks !== chunks) works = this.#works(contents, choice);
       ({ chunks } = contents);
@@ -224,6 +248,7 @@ export class TokenLoop {
         ++each.submitted;
       }
     }
+    for (const { states, submitted } of seated) states?.hold(submitted);
     const tokens = staging.read(target, byteCount).then((bytes) => new Uint32Array(bytes));
     tokens.catch(() => undefined); // whoever takes the batch sees it
     return { seated, steps, tokens };
@@ -232,13 +257,27 @@ export class TokenLoop {
   // With room for the step's parameters.
   async #prepared(seated: readonly Seated[]): Promise<Machine> {
     const machine = this.#machine;
-    const words = Arena.words(this.#contents(seated, 0), machine.ropes.columns);
-    if (machine.arena.reserve(words)) machine.invalidate();
+    const { columns } = machine.ropes;
+    const none = this.#sessions.slotsOf(seated.map(() => new Map<number, Slots>()));
+    const words = [Arena.words(this.#contents(seated, 0, none), columns)];
+    for (const each of none.length > 0 ? seated : []) {
+      words.push(Arena.words(this.#rowsAgain(each, 0, kRowsAgain, none), columns));
+    }
+    if (machine.arena.reserve(Math.max(...words))) machine.invalidate();
     await machine.prepare();
     return machine;
   }
 
-  #contents(seated: readonly Seated[], historySlot: number): ArenaContents {
+  // The slots of the next step.
+  #next(seated: readonly Seated[]): StateSlots[] {
+    return this.#sessions.slotsOf(seated.map(({ states }) => states?.next() ?? new Map()));
+  }
+
+  #contents(
+    seated: readonly Seated[],
+    historySlot: number,
+    slots: readonly StateSlots[],
+  ): ArenaContents {
     const pages = new Map<number, readonly number[]>();
     const rows: ArenaRow[] = [];
     let chunks = 1;
@@ -250,7 +289,48 @@ export class TokenLoop {
       pages.set(session, append.pages.get(session)!);
       chunks = Math.max(chunks, (position >> 8) + 1);
     }
-    return { rows, headRows: rows.map((_, row) => row), pages, chunks, historySlot };
+    const headRows = rows.map((_, row) => row);
+    const runs = rows.map((_, index) => ({ index, first: index, count: 1, begins: true }));
+    const stateRuns = stateRunsOf({ runs }, slots);
+    return { rows, headRows, pages, chunks, historySlot, stateRuns };
+  }
+
+  // The last token that counts came within a batch, and the recurrent state behind it is gone: its
+  // rows are computed once more from where the last told batch ended, all at once.
+  #again(seated: Seated, states: StateChain): void {
+    const { arena, ropes, encoder } = this.#machine;
+    const end = seated.told.length;
+    for (let done = states.back(); done < end; done += kRowsAgain) {
+      const count = Math.min(kRowsAgain, end - done);
+      const contents = this.#rowsAgain(seated, done, count, this.#next([seated]));
+      arena.write(contents, ropes);
+      const shape = { rows: count, chunks: contents.chunks, runs: 1 };
+      const body = this.#layers.filter(({ program }) => !endsInLogits(program));
+      encoder.submit(
+        body.map(({ index }) => ({ dispatches: this.#machine.dispatchesOf(index).layer, shape })),
+        [],
+      );
+    }
+    states.hold(end);
+    states.told(end);
+  }
+
+  // Those of the tokens that were known behind `done` told ones.
+  #rowsAgain(
+    { request, append, told }: Seated,
+    done: number,
+    count: number,
+    slots: readonly StateSlots[],
+  ): ArenaContents {
+    const { session, firstPosition, firstToken } = request;
+    const rows = Array.from({ length: count }, (_, i): ArenaRow => {
+      const token = told[done + i - 1] ?? firstToken;
+      return { token, position: firstPosition + done + i, session };
+    });
+    const pages = new Map([[session, append.pages.get(session)!]]);
+    const runs = [{ index: 0, first: 0, count, begins: true }];
+    const stateRuns = stateRunsOf({ runs }, slots);
+    return { rows, headRows: [], pages, chunks: chunksOf(rows), historySlot: null, stateRuns };
   }
 
   async #choice(seated: readonly Seated[]): Promise<Choice> {
