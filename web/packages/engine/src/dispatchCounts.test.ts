@@ -47,13 +47,13 @@ const kCounts: Readonly<Record<string, readonly number[]>> = {
   "checkpoints/llama3": [5, 5, 5, 5],
   "checkpoints/qwen3": [5, 5, 5, 5],
   "checkpoints/phi3": [5, 5, 5, 5],
-  "checkpoints/gemma3": [9, 9, 9, 9],
-  "checkpoints/gpt-oss": [9, 9, 9, 9],
-  "checkpoints-2026/gemma4": [10, 10, 10, 10],
-  "checkpoints-2026/gemma4-moe": [18, 18, 18, 17],
-  "checkpoints-2026/glm4-moe-lite": [10, 16, 16, 16],
-  "checkpoints-2026/qwen3_5": [9, 9, 9, 6],
-  "checkpoints-2026/qwen3_5-moe": [17, 17, 17, 14],
+  "checkpoints/gemma3": [7, 7, 7, 7],
+  "checkpoints/gpt-oss": [8, 8, 8, 8],
+  "checkpoints-2026/gemma4": [7, 7, 7, 7],
+  "checkpoints-2026/gemma4-moe": [14, 14, 14, 14],
+  "checkpoints-2026/glm4-moe-lite": [10, 15, 15, 15],
+  "checkpoints-2026/qwen3_5": [8, 8, 8, 5],
+  "checkpoints-2026/qwen3_5-moe": [13, 13, 13, 10],
 };
 
 describe.skipIf(!gpu)("dispatches (needs build/release/weft)", { timeout: 600_000 }, () => {

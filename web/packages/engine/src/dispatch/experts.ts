@@ -8,11 +8,12 @@ import { expertKernels, moePartOp } from "../kernels/experts/experts.ts";
 import { productParams } from "../kernels/product/ops.ts";
 import type { ExpertParams, Segment } from "../kernels/product/ops.ts";
 import { groupsOfMatVec, groupsOfMoeDown, productKernels } from "../kernels/product/variants.ts";
-import type { MoeExperts } from "../program/ir.ts";
+import type { MoeExperts, View } from "../program/ir.ts";
 import { groupsOf, kGroupRows } from "../weights/matrix.ts";
 import type { Matrix, Slab } from "../weights/matrix.ts";
 import type { Draft } from "./dispatch.ts";
 import { padded, rowsOfLayer } from "./layout.ts";
+import type { Experts } from "./fuse.ts";
 import type { LayerContext } from "./layerContext.ts";
 import type { ExpertBlock } from "./loadedLayer.ts";
 import { boundOf, shapeOf, variantOf, workgroupsOf } from "./products.ts";
@@ -21,16 +22,19 @@ const kNoNorm = { normBase: kNone, epsilon: 0 } as const;
 
 // What the dispatches of one block share.
 interface Block {
+  readonly step: Experts;
   readonly op: MoeExperts;
   readonly block: ExpertBlock;
   readonly route: Place;
   readonly hidden: Place; // [rows * topK, width]
   readonly width: number;
   readonly isFirst: boolean;
+  readonly isLast: boolean;
   readonly round: number; // of the last block
 }
 
-export function expertDrafts(context: LayerContext, op: MoeExperts, round: number): Draft[] {
+export function expertDrafts(context: LayerContext, step: Experts, round: number): Draft[] {
+  const { op } = step;
   const blocks = context.expertBlocks(op);
   const width = blocks[0]!.down.columns;
   const { expertBase } = context.layout;
@@ -42,7 +46,7 @@ export function expertDrafts(context: LayerContext, op: MoeExperts, round: numbe
     : { base: expertBase + rows * op.topK * hidden.stride, stride: padded(2 * op.topK) };
   return blocks.flatMap((block, index) => {
     const isLast = index + 1 === blocks.length;
-    const shared = { op, block, route, hidden, width, isFirst: index === 0 };
+    const shared = { step, op, block, route, hidden, width, isFirst: index === 0, isLast };
     const own: Block = { ...shared, round: isLast ? round : 0 };
     return [
       ...(isWhole ? [] : [filterDraft(context, own)]),
@@ -108,7 +112,7 @@ function upDraft(context: LayerContext, own: Block, slab: Slab): Draft {
       groupCount: groups,
       in: context.place(op.in),
       activation: op.activation,
-      residual: null,
+      residuals: [],
       roundKind: 0,
       segments: [segment],
       experts: expertParams(own, matrix, upRows),
@@ -120,17 +124,21 @@ function upDraft(context: LayerContext, own: Block, slab: Slab): Draft {
 }
 
 function downDraft(context: LayerContext, own: Block, slab: Slab): Draft {
-  const { op, block, hidden, isFirst, round } = own;
+  const { step, op, block, hidden, isFirst, isLast, round } = own;
   const matrix = block.down;
   const { columns } = op.out;
   const groups = Math.min(slab.groupCount, groupsOf(columns));
   const firstColumn = slab.firstGroup * kGroupRows;
-  const whole = context.place(op.out);
-  const out = { base: whole.base + firstColumn, stride: whole.stride };
+  const placeOf = (view: View): Place => {
+    const { base, stride } = context.place(view);
+    return { base: base + firstColumn, stride };
+  };
+  const before = isFirst ? [] : [placeOf(op.out)];
+  const behind = isLast && step.residual ? [placeOf(step.residual)] : [];
   const segment: Segment = {
     first: 0,
     end: Math.min(columns - firstColumn, groups * kGroupRows),
-    out,
+    out: placeOf(isLast ? step.out : op.out),
     bias: biasAt(context, op.downBias, block.firstExpert * columns + firstColumn),
     biasUp: kNone,
   };
@@ -144,7 +152,7 @@ function downDraft(context: LayerContext, own: Block, slab: Slab): Draft {
       groupCount: groups,
       in: hidden,
       activation: 0,
-      residual: isFirst ? null : out,
+      residuals: [...before, ...behind],
       roundKind: round,
       segments: [segment],
       // moe_down.wgsl knows the end of an expert's groups from this.

@@ -27,14 +27,14 @@ describe("fuse", () => {
       "product", "heads", "attention", "product", "product", "product",
     ]);
     const [qkv, heads, , o, gateUp, down] = fuse(qwen3);
-    expect(qkv).toMatchObject({ norm: { kind: "rmsNorm" }, paired: null, residual: null });
+    expect(qkv).toMatchObject({ norm: { kind: "rmsNorm" }, paired: null, residuals: [] });
     expect((qkv as unknown as { matmuls: MatMul[] }).matmuls.length).toBe(3);
     expect(destinations(heads)).toEqual([
       "out", "keys", "values",
     ]);
-    expect(o).toMatchObject({ norm: null, residual: { buffer: 0 } });
+    expect(o).toMatchObject({ norm: null, residuals: [{ buffer: 0 }] });
     expect(gateUp).toMatchObject({ norm: { kind: "rmsNorm" }, paired: { activation: 0 } });
-    expect(down).toMatchObject({ residual: { buffer: 7 } });
+    expect(down).toMatchObject({ residuals: [{ buffer: 7 }] });
   });
 
   it("keeps a norm that something else reads too", () => {
@@ -43,7 +43,7 @@ describe("fuse", () => {
       const norm = ops[9] as Extract<Op, { kind: "rmsNorm" }>;
       return [...ops.slice(0, -1), { ...last, a: norm.out }];
     });
-    expect(words(program)).toContain("rmsNorm");
+    expect(words(program)).toContain("normed");
   });
 
   it("keeps a product and the sum as two dispatches when its result is read again", () => {
@@ -84,8 +84,10 @@ describe("the residual stream", () => {
   it("gets a buffer of its own when the input is still read", () => {
     const program = withOps((ops) => {
       const last = ops.at(-1) as Extract<Op, { kind: "add" }>;
-      const views = { a: last.out, b: { buffer: 0, firstColumn: 0, columns: 64 }, out: last.out };
-      return [...ops, { kind: "add", ...views }];
+      // Another thread's element of it.
+      const [first, second] = [0, 32].map((firstColumn) => ({ firstColumn, columns: 32 }));
+      const views = { a: { ...last.out, ...first }, b: { buffer: 0, ...second! } };
+      return [...ops, { kind: "add", ...views, out: { ...last.out, ...first } }];
     });
     expect(outputIsInput(program, fuse(program))).toBe(false);
   });

@@ -9,9 +9,13 @@ import type { HeadRun } from "./headRuns.ts";
 import { areAlike, kMaxSegments } from "./schedule.ts";
 import { overlap, readsOf, same, writtenBy } from "../program/ir.ts";
 import type {
+  Add,
   Attention,
+  Gate,
   GatedActivation,
+  LayerNorm,
   MatMul,
+  MoeExperts,
   Op,
   Program,
   QkNormRope,
@@ -24,7 +28,8 @@ export interface Product {
   readonly matmuls: readonly MatMul[]; // one input, one matrix; paired: gate, up
   readonly norm: RmsNorm | null; // made on the way in
   readonly paired: GatedActivation | null;
-  readonly residual: View | null; // added to the result of the only product
+  readonly gate: Gate | null; // of the result of the only product
+  readonly residuals: readonly View[]; // added to it, one after the other
   readonly outs: readonly View[]; // of each product; paired: one
   readonly heads: HeadRun | null; // all products, where each head is multiplied by itself
 }
@@ -33,6 +38,7 @@ export interface Heads {
   readonly kind: "heads";
   readonly parts: readonly HeadsPart[];
   readonly attention: Attention | null; // its keys and values are appended
+  readonly gated: GatedActivation | null; // of the heads of the only part
 }
 
 export interface HeadsPart {
@@ -44,12 +50,40 @@ export interface HeadsPart {
   readonly goesTo: "out" | "keys" | "values";
 }
 
-export interface Single {
-  readonly kind: "single";
-  readonly op: Exclude<Op, MatMul | QkNormRope>;
+// Attention, and the gate that its result goes through.
+export interface Attending {
+  readonly kind: "attention";
+  readonly op: Attention;
+  readonly gate: Gate | null;
+  readonly out: View;
 }
 
-export type Fused = Product | Heads | Single;
+// A norm, what it is added to, and what the sum is multiplied by.
+export interface Normed {
+  readonly kind: "normed";
+  readonly op: RmsNorm | LayerNorm;
+  readonly residual: View | null;
+  readonly factor: number;
+  readonly out: View;
+}
+
+// Experts, and what their sum is added to.
+export interface Experts {
+  readonly kind: "experts";
+  readonly op: MoeExperts;
+  readonly residual: View | null;
+  readonly out: View;
+}
+
+export interface Single {
+  readonly kind: "single";
+  readonly op: Exclude<Op, MatMul | QkNormRope | Attention | RmsNorm | LayerNorm | MoeExperts>;
+}
+
+export type Fused = Product | Heads | Attending | Normed | Experts | Single;
+
+type Finish = Pick<Product, "gate" | "residuals">;
+const kMaxResiduals = 2;
 
 // Those of heads that share their input are one segment.
 function segmentsOf(run: HeadRun): number {
@@ -95,7 +129,9 @@ class Fuser {
       const end = this.#normedProducts(op, at);
       if (end > at) return end;
     }
+    if (op.kind === "rmsNorm" || op.kind === "layerNorm") return this.#normed(op, at);
     if (op.kind === "matmul") return this.#products(at, null);
+    if (op.kind === "moeExperts") return this.#experts(op, at);
     if (op.kind === "qkNormRope" || op.kind === "attention") return this.#heads(at);
     this.#fused.push({ kind: "single", op });
     return at + 1;
@@ -151,6 +187,52 @@ class Fuser {
     return at;
   }
 
+  #normed(op: RmsNorm | LayerNorm, at: number): number {
+    let end = at + 1;
+    let { out } = op;
+    // A thread writes where another one still reads, unless it is the same place.
+    const fits = (next: View): boolean => !overlap(next, op.in) || same(next, op.in);
+    const sum = this.#sumWith(out, at, end);
+    if (sum && fits(sum.op.out)) {
+      ({ out } = sum.op);
+      ++end;
+    }
+    const residual = sum && end > at + 1 ? sum.residual : null;
+    const next = this.#ops[end];
+    const isScaled =
+      residual !== null &&
+      next?.kind === "scale" &&
+      same(next.in, out) &&
+      fits(next.out) &&
+      this.#readOnlyWithin(end - 1, end + 1);
+    if (isScaled) {
+      ({ out } = next);
+      ++end;
+    }
+    this.#fused.push({ kind: "normed", op, residual, factor: isScaled ? next.factor : 1, out });
+    return end;
+  }
+
+  #experts(op: MoeExperts, at: number): number {
+    const sum = this.#sumWith(op.out, at, at + 1);
+    const reads = [op.in, op.route];
+    const fits = sum !== null && !reads.some((view) => overlap(view, sum.op.out));
+    const [residual, out] = fits ? [sum.residual, sum.op.out] : [null, op.out];
+    this.#fused.push({ kind: "experts", op, residual, out });
+    return fits ? at + 2 : at + 1;
+  }
+
+  // The sum at `end` of the result `out` of operation `from`, which nothing else reads, and another
+  // view; null where there is none.
+  #sumWith(out: View, from: number, end: number): { op: Add; residual: View } | null {
+    const op = this.#ops[end];
+    if (op?.kind !== "add") return null;
+    const isFirst = same(op.a, out);
+    const residual = isFirst ? op.b : op.a;
+    const fits = (isFirst || same(op.b, out)) && !overlap(residual, out);
+    return fits && this.#readOnlyWithin(from, end + 1) ? { op, residual } : null;
+  }
+
   // Products from `at` on that each take a head of the input, or are too many for one matrix; null
   // where there are none. All inputs are read before anything is written.
   #headsFrom(at: number): HeadRun | null {
@@ -168,7 +250,8 @@ class Fuser {
     const heads = norm ? null : this.#headsFrom(at);
     const end = heads ? at + heads.matmuls.length : this.#groupEnd(at);
     const matmuls = this.#ops.slice(at, end) as MatMul[];
-    const base = { kind: "product", matmuls, norm, paired: null, residual: null, heads } as const;
+    const none = { paired: null, gate: null, residuals: [] as const };
+    const base = { kind: "product", matmuls, norm, heads, ...none } as const;
     const next = this.#ops[end];
     const input = norm?.in ?? matmuls[0]!.in;
     if (next?.kind === "gatedActivation" && this.#pairs(matmuls, next, at, end, input)) {
@@ -177,19 +260,45 @@ class Fuser {
       this.#fused.push({ ...base, matmuls: ordered, paired: next, outs: [next.out] });
       return end + 1;
     }
-    if (next?.kind === "add" && matmuls.length === 1) {
-      const [{ out }] = matmuls as [MatMul];
-      const isFirst = same(next.a, out);
-      const residual = isFirst ? next.b : next.a;
-      const fits = (isFirst || same(next.b, out)) && !overlap(residual, out);
-      const isDisjoint = !overlap(next.out, input) && this.#readOnlyWithin(at, end + 1);
-      if (fits && isDisjoint) {
-        this.#fused.push({ ...base, residual, outs: [next.out] });
-        return end + 1;
-      }
+    if (matmuls.length > 1) {
+      this.#fused.push({ ...base, outs: matmuls.map((matmul) => matmul.out) });
+      return end;
     }
-    this.#fused.push({ ...base, outs: matmuls.map((matmul) => matmul.out) });
-    return end;
+    const [{ out }] = matmuls as [MatMul];
+    const behind = this.#behind(out, at, input);
+    this.#fused.push({ ...base, ...behind.finish, outs: [behind.out] });
+    return end + behind.count;
+  }
+
+  // What becomes of the result `out` of operation `at` right behind it: gated, then added to one or
+  // two others. Nothing goes over `input`, which other threads still read.
+  #behind(out: View, at: number, input: View): { out: View; count: number; finish: Finish } {
+    let last = out;
+    let end = at + 1;
+    const finish = { gate: null as Gate | null, residuals: [] as View[] };
+    const next = this.#ops[end];
+    if (next?.kind === "gate" && this.#gates(next, last, at, input)) {
+      finish.gate = next;
+      last = next.out;
+      ++end;
+    }
+    while (finish.residuals.length < kMaxResiduals) {
+      const sum = this.#sumWith(last, end - 1, end);
+      if (!sum || overlap(sum.op.out, input)) break;
+      // A gate of one column is read by all threads.
+      if (finish.gate && overlap(sum.op.out, finish.gate.gate)) break;
+      if (overlap(sum.op.out, sum.residual) && !same(sum.op.out, sum.residual)) break;
+      if (finish.residuals.some((view) => overlap(view, sum.op.out))) break;
+      finish.residuals.push(sum.residual);
+      last = sum.op.out;
+      ++end;
+    }
+    return { out: last, count: end - at - 1, finish };
+  }
+
+  #gates(op: Gate, out: View, at: number, input: View): boolean {
+    const isApart = !overlap(op.gate, out) && !overlap(op.out, op.gate) && !overlap(op.out, input);
+    return same(op.in, out) && isApart && this.#readOnlyWithin(at, at + 2);
   }
 
   #pairs(
@@ -217,10 +326,10 @@ class Fuser {
     const attention = this.#ops[end];
     const ropes = this.#ops.slice(at, end) as QkNormRope[];
     if (attention?.kind !== "attention" || attention.kvLayer !== null) {
+      const gated = this.#gatedHeads(ropes, at, end);
+      if (gated) return end + 1;
       for (const rope of ropes) this.#loneRope(rope);
-      if (attention?.kind !== "attention") return end;
-      this.#fused.push({ kind: "single", op: attention });
-      return end + 1;
+      return attention?.kind === "attention" ? this.#attention(attention, ropes, end) : end;
     }
     const ofQ = ropes.find((rope) => same(rope.out, attention.q)) ?? null;
     const ofK = ropes.find((rope) => same(rope.out, attention.k)) ?? null;
@@ -237,12 +346,41 @@ class Fuser {
     const fused = independent ? fitting : [];
     for (const rope of ropes) if (!fused.includes(rope)) this.#loneRope(rope);
     this.#fused.push(appending(attention, fused, [ofQ, ofK, ofV]));
-    this.#fused.push({ kind: "single", op: attention });
-    return end + 1;
+    return this.#attention(attention, ropes, end);
+  }
+
+  // Attention at `at`, with the rotations before it, which a single row's makes by itself: what
+  // these read is not to be written over.
+  #attention(op: Attention, ropes: readonly QkNormRope[], at: number): number {
+    const next = this.#ops[at + 1];
+    const reads = [...readsOf(op), ...ropes.map((rope) => rope.in)];
+    const isGated =
+      next?.kind === "gate" &&
+      this.#gates(next, op.out, at, op.q) &&
+      !reads.some((view) => overlap(view, next.out));
+    const [gate, out] = isGated ? [next, next.out] : [null, op.out];
+    this.#fused.push({ kind: "attention", op, gate, out });
+    return isGated ? at + 2 : at + 1;
+  }
+
+  // The heads of one operation together with the activation behind them that they go through. A
+  // head's values are read before any is written, and no other head's are.
+  #gatedHeads(ropes: readonly QkNormRope[], at: number, end: number): boolean {
+    const [rope] = ropes;
+    const next = this.#ops[end];
+    if (ropes.length !== 1 || !rope || next?.kind !== "gatedActivation") return false;
+    const isApart = !overlap(next.gate, rope.out) && !overlap(next.gate, next.out);
+    const isInPlace = same(next.out, rope.in) || !overlap(next.out, rope.in);
+    if (!same(next.up, rope.out) || !isApart || !isInPlace) return false;
+    if (!this.#readOnlyWithin(at, end + 1)) return false;
+    const parts = [{ ...ropePart(rope, "out"), out: next.out }];
+    this.#fused.push({ kind: "heads", parts, attention: null, gated: next });
+    return true;
   }
 
   #loneRope(rope: QkNormRope): void {
-    this.#fused.push({ kind: "heads", parts: [ropePart(rope, "out")], attention: null });
+    const parts = [ropePart(rope, "out")];
+    this.#fused.push({ kind: "heads", parts, attention: null, gated: null });
   }
 }
 
@@ -269,5 +407,5 @@ function appending(
     const values = { ...plain, input: v, out: v, goesTo: "values" } as const;
     parts.push(isFused(ofV) ? ropePart(ofV, "values") : values);
   }
-  return { kind: "heads", parts, attention };
+  return { kind: "heads", parts, attention, gated: null };
 }

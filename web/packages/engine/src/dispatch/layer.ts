@@ -13,22 +13,14 @@ import { expertKernels, moeRouteOp } from "../kernels/experts/experts.ts";
 import { Elementwise, elementwiseOp, embedOp, normOp, rowKernels } from "../kernels/rows/rows.ts";
 import type { ElementwiseParams } from "../kernels/rows/rows.ts";
 import { overlap, readsOf, same } from "../program/ir.ts";
-import type {
-  Attention,
-  Embed,
-  Exchange,
-  LayerNorm,
-  Op,
-  Program,
-  RmsNorm,
-} from "../program/ir.ts";
+import type { Attention, Embed, Exchange, Op, Program } from "../program/ir.ts";
 import { isShard } from "../program/shards.ts";
 import { kGroupRows } from "../weights/matrix.ts";
 import { isSplit } from "./dispatch.ts";
 import type { Draft, Grid, StepShape } from "./dispatch.ts";
 import { recurrentDraft } from "./recurrent.ts";
 import { expertDrafts } from "./experts.ts";
-import type { Fused, Heads, HeadsPart } from "./fuse.ts";
+import type { Attending, Fused, Heads, HeadsPart, Normed } from "./fuse.ts";
 import type { LayerContext } from "./layerContext.ts";
 import { productDrafts } from "./products.ts";
 import { finisherOf } from "./residual.ts";
@@ -64,7 +56,7 @@ export function layerDrafts(context: LayerContext, round: number): LayerDrafts {
       exchanges.push(exchangeAt(context, step.op, drafts.length));
     } else if (heads && step === heads.step) {
       drafts.push(headsDraft(context, heads.step, isMany));
-    } else if (heads && step.kind === "single" && step.op === heads.attention) {
+    } else if (heads && step === heads.attention) {
       drafts.push(...attentionDrafts(context, heads.attention, "many"));
       drafts.push(...attentionDrafts(context, heads.attention, "single", heads.parts));
     } else {
@@ -99,7 +91,7 @@ const kRowsWhen = { single: isSingle, many: isMany, any: always } as const;
 
 interface AttentionHeads {
   readonly step: Heads;
-  readonly attention: Attention;
+  readonly attention: Attending;
   readonly parts: readonly HeadsPart[]; // of query, key and value
 }
 
@@ -110,7 +102,8 @@ const kMaxFusedColumns = 340; // three heads in head.wgsl's workgroup memory
 function headsOfAttention(program: Program, fused: readonly Fused[]): AttentionHeads | null {
   for (const [index, step] of fused.entries()) {
     const next = fused[index + 1];
-    if (step.kind !== "heads" || next?.kind !== "single" || next.op !== step.attention) continue;
+    if (step.kind !== "heads" || next?.kind !== "attention") continue;
+    if (next.op !== step.attention) continue;
     const [q, k, v] = (["out", "keys", "values"] as const).map((goesTo) =>
       step.parts.filter((part) => part.goesTo === goesTo),
     ) as [HeadsPart[], HeadsPart[], HeadsPart[]];
@@ -120,8 +113,8 @@ function headsOfAttention(program: Program, fused: readonly Fused[]): AttentionH
       (op) => op !== next.op && op !== rope && readsOf(op).some((view) => overlap(view, out)),
     );
     if (isReadElsewhere || out.buffer === program.output) continue;
-    if (!same(step.attention.q, out) || headColumns > kMaxFusedColumns) continue;
-    return { step, attention: step.attention, parts: [q[0]!, k[0]!, v[0]!] };
+    if (!same(next.op.q, out) || headColumns > kMaxFusedColumns) continue;
+    return { step, attention: next, parts: [q[0]!, k[0]!, v[0]!] };
   }
   return null;
 }
@@ -140,6 +133,12 @@ function draftsOf(context: LayerContext, step: Fused, round: number): Draft[] {
       return productDrafts(context, step, round);
     case "heads":
       return [headsDraft(context, step)];
+    case "attention":
+      return attentionDrafts(context, step, "any");
+    case "experts":
+      return expertDrafts(context, step, round);
+    case "normed":
+      return [normDraft(context, step, round)];
     case "single":
       return singleDrafts(context, step.op, round);
   }
@@ -149,9 +148,6 @@ function singleDrafts(context: LayerContext, op: Op, round: number): Draft[] {
   switch (op.kind) {
     case "embed":
       return embedDrafts(context, op, round);
-    case "rmsNorm":
-    case "layerNorm":
-      return [normDraft(context, op)];
     case "add": {
       const places = { a: context.place(op.a), b: context.place(op.b), out: context.place(op.out) };
       const fields = { kind: Elementwise.add, ...places, roundKind: round };
@@ -186,12 +182,8 @@ function singleDrafts(context: LayerContext, op: Op, round: number): Draft[] {
     case "deltaRule":
     case "ssmScan":
       return [recurrentDraft(context, op)];
-    case "attention":
-      return attentionDrafts(context, op, "any");
     case "moeRoute":
       return [routeDraft(context, op)];
-    case "moeExperts":
-      return expertDrafts(context, op, round);
     default:
       throw new Error(`operation ${op.kind} is never alone`); // fuse.ts
   }
@@ -245,7 +237,8 @@ function embedDrafts(context: LayerContext, op: Embed, round: number): Draft[] {
   }));
 }
 
-function normDraft(context: LayerContext, op: RmsNorm | LayerNorm): Draft {
+function normDraft(context: LayerContext, normed: Normed, round: number): Draft {
+  const { op, residual, factor } = normed;
   const bias = op.kind === "layerNorm" && op.bias !== null ? context.vector(op.bias) : kNone;
   const { shape } = context.layer.program.weights[op.weight]!;
   const groups = shape.length === 2 ? shape[0]! : 1;
@@ -254,12 +247,15 @@ function normDraft(context: LayerContext, op: RmsNorm | LayerNorm): Draft {
     params: normOp.bytes({
       rowsAt: context.rowsAt,
       in: context.place(op.in),
-      out: context.place(op.out),
+      out: context.place(normed.out),
       columns: op.in.columns / groups,
       weight: context.vector(op.weight),
       bias,
       epsilon: op.epsilon,
       isLayerNorm: op.kind === "layerNorm",
+      residual: residual ? context.place(residual) : { base: kNone, stride: 0 },
+      factor,
+      roundKind: round,
     }),
     bound: { vectors: context.vectors },
     grid: ({ rows }) => [groups, rows, 1],
@@ -294,7 +290,7 @@ const kGoesTo = { out: HeadsTo.out, keys: HeadsTo.keys, values: HeadsTo.values }
 
 function headsDraft(
   context: LayerContext,
-  { parts, attention }: Heads,
+  { parts, attention, gated }: Heads,
   when: Draft["when"] = always,
 ): Draft {
   const heads = parts.reduce((sum, part) => sum + part.heads, 0);
@@ -310,6 +306,8 @@ function headsDraft(
       kvHeads,
       valueColumns: attention?.valueColumns ?? 0,
       partCount: places.length,
+      gate: gated ? context.place(gated.gate) : { base: kNone, stride: 0 },
+      activation: gated?.activation ?? 0,
       parts: places,
     }),
     bound: attention && context.kv ? { vectors, kv: context.kv } : { vectors },
@@ -352,7 +350,7 @@ function tileOf(op: Attention): { heads: number; rows: number } {
 // query, key and value itself, `parts` are theirs.
 function attentionDrafts(
   context: LayerContext,
-  op: Attention,
+  { op, gate, out }: Attending,
   rows: keyof typeof kRowsWhen,
   parts: readonly HeadsPart[] = [],
 ): Draft[] {
@@ -361,7 +359,10 @@ function attentionDrafts(
   const params = attentionOp.bytes({
     rowsAt: context.rowsAt,
     q: context.place(op.q),
-    out: context.place(op.out),
+    out: context.place(out),
+    gate: gate ? context.place(gate.gate) : { base: kNone, stride: 0 },
+    gateKind: gate?.gateKind ?? 0,
+    isOneGate: gate?.gate.columns === 1,
     heads: op.heads,
     kvHeads: op.kvHeads,
     headColumns: op.headColumns,

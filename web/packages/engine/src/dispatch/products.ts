@@ -42,7 +42,12 @@ export function productDrafts(context: LayerContext, product: Product, round: nu
     normBase: norm ? context.vector(norm.weight) : kNone,
     epsilon: norm?.epsilon ?? 0,
     activation: product.paired?.activation ?? 0,
-    residual: product.residual ? context.place(product.residual) : null,
+    residuals: product.residuals.map((view) => context.place(view)),
+    gate: product.gate && {
+      place: context.place(product.gate.gate),
+      kind: product.gate.gateKind,
+      isOne: product.gate.gate.columns === 1,
+    },
     roundKind: round,
     segments: segmentsOf(context, product),
     experts: null,

@@ -14,14 +14,28 @@ interface Access {
 function accessOf(fused: Fused): Access {
   switch (fused.kind) {
     case "product": {
-      const { matmuls, norm, residual, outs } = fused;
+      const { matmuls, norm, gate, residuals, outs } = fused;
       const spread = norm ? [norm.in] : matmuls.map((matmul) => matmul.in);
-      return { spread, own: residual ? [residual] : [], writes: outs };
+      // A gate of one column is read by all threads.
+      return { spread: gate ? [...spread, gate.gate] : spread, own: residuals, writes: outs };
+    }
+    case "attention": {
+      const { op, gate, out } = fused;
+      return { spread: [...readsOf(op), ...(gate ? [gate.gate] : [])], own: [], writes: [out] };
+    }
+    case "experts": {
+      const { op, residual, out } = fused;
+      // What experts in several blocks have added up lies where the operation says.
+      return { spread: [op.in, op.route], own: residual ? [residual] : [], writes: [op.out, out] };
+    }
+    case "normed": {
+      const { op, residual, out } = fused;
+      return { spread: [op.in], own: residual ? [residual] : [], writes: [out] };
     }
     case "heads":
       return {
         spread: fused.parts.map((part) => part.input),
-        own: [],
+        own: fused.gated ? [fused.gated.gate] : [],
         writes: fused.parts.filter((part) => part.goesTo === "out").map((part) => part.out),
       };
     case "single": {
@@ -82,8 +96,10 @@ export function finisherOf(program: Program, fused: readonly Fused[]): number {
   const step = fused[last]!;
   const roundsItself =
     (step.kind === "product" && step.outs.length === 1) ||
+    step.kind === "normed" ||
+    step.kind === "experts" ||
     (step.kind === "single" &&
-      ["add", "scale", "softcap", "gatedActivation", "moeExperts", "embed"].includes(step.op.kind));
+      ["add", "scale", "softcap", "gatedActivation", "embed"].includes(step.op.kind));
   const isReadLater = fused
     .slice(last + 1)
     .some((later) => {

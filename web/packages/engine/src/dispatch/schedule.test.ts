@@ -146,7 +146,7 @@ describe("the order of operations", () => {
     const o: MatMul = { ...(dense.ops[7] as MatMul), in: out };
     const ops: Op[] = [norm!, q!, k!, v!, attention!, gate, gated, o, ...dense.ops.slice(8)];
     const program = { ...dense, ops };
-    expect(words(program).slice(0, 2)).toEqual(["rmsNorm", "product"]);
+    expect(words(program).slice(0, 2)).toEqual(["normed", "product"]);
     const [first, ...others] = fuse(scheduled(program));
     expect(first).toMatchObject({ kind: "product", norm: { kind: "rmsNorm" } });
     expect((first as unknown as { matmuls: MatMul[] }).matmuls.length).toBe(4);

@@ -131,7 +131,7 @@ export class LayerLoader {
         for (const matmul of step.matmuls) matrices.set(matmul, matrix);
       } else if (step.kind === "single" && step.op.kind === "embed") {
         tables.set(step.op, await take(kWholeRows(program.weights[step.op.weight]!)));
-      } else if (step.kind === "single" && step.op.kind === "moeExperts") {
+      } else if (step.kind === "experts") {
         const blocks: ExpertBlock[] = [];
         for (const specs of blockSpecs(program, step.op, this.#buffers.gpu.limits.bindingBytes)) {
           const gateUp = await take(specs.gateUp);
@@ -182,7 +182,7 @@ export class LayerLoader {
       if (step.kind === "product") add(productSpec(program, step));
       else if (step.kind === "single" && step.op.kind === "embed") {
         add(kWholeRows(program.weights[step.op.weight]!));
-      } else if (step.kind === "single" && step.op.kind === "moeExperts") {
+      } else if (step.kind === "experts") {
         const { gateUp, down } = expertSpecs(program, step.op, 0, step.op.experts);
         add(gateUp);
         add(down);

@@ -60,6 +60,9 @@ export const RouteKind = {
   sigmoidTopKNormalized: 3,
 } as const;
 
+// What a gate multiplies by: itself, its sigmoid, or both.
+export const GateKind = { identity: 0, sigmoid: 1, silu: 2 } as const;
+
 export const kMaxRouteGroups = 64;
 export const kMaxGroupBest = 2;
 
@@ -181,7 +184,7 @@ export interface Gate {
   readonly in: View;
   readonly gate: View; // the columns of `in`, or one
   readonly out: View;
-  readonly gateKind: number; // values: GateKind of program/ir.h
+  readonly gateKind: number; // GateKind
 }
 export interface CausalConv {
   readonly kind: "causalConv";

@@ -131,7 +131,7 @@ export class ProductRig implements Rig {
       normBase: 0,
       epsilon: 1e-6,
       activation: 0,
-      residual: null,
+      residuals: [],
       roundKind: 0,
       segments: [{ first: 0, end: 8 * this.#groups, out, bias: kNone, biasUp: kNone }],
       experts: null,

@@ -1,11 +1,12 @@
 // The kernels of attention, and of what is done with heads before it.
-import { Activation } from "../../program/ir.ts";
+import { Activation, GateKind } from "../../program/ir.ts";
 import { named } from "../common/numbers.ts";
 import { declareOp, listOf } from "../common/op.ts";
 import type { ElementOf } from "../common/op.ts";
 import { variant } from "../common/variant.ts";
 import type { Variant } from "../common/variant.ts";
 import activation from "../common/fragments/activation.wgsl?raw";
+import gate from "../common/fragments/gate.wgsl?raw";
 import common from "../common/fragments/common.wgsl?raw";
 import reduce from "../common/fragments/reduce.wgsl?raw";
 import actF32 from "../common/fragments/act_f32.wgsl?raw";
@@ -50,6 +51,8 @@ export const headsOp = declareOp({
   kvHeads: "u32",
   valueColumns: "u32", // 0: values apart from keys
   partCount: "u32",
+  gate: "place", // of the only part's heads, which it goes through; base kNone: none
+  activation: "u32",
   parts,
 });
 
@@ -57,6 +60,9 @@ export const attentionOp = declareOp({
   rowsAt: "u32",
   q: "place",
   out: "place",
+  gate: "place", // that the result goes through; base kNone: none
+  gateKind: "u32", // of program/ir.ts
+  isOneGate: "bool", // it has a single column
   heads: "u32",
   kvHeads: "u32",
   headColumns: "u32",
@@ -80,7 +86,8 @@ function isTiledHead(columns: number, valuesInKeys: boolean): boolean {
   return columns % 8 === 0 && columns <= 128 && !valuesInKeys;
 }
 
-const kActivations = named("Activation", Activation); // tanh_of stands beside them
+// Those of tanh_of and sigmoid, which stand beside activations, and of gates.
+const kActivations = named("Activation", Activation) + named("Gate", GateKind);
 
 // The tile of attention_tiles.wgsl: queries of a thread, loads that it has on their way at a time,
 // and rounds in which 16 queries, two at a time, are merged.
@@ -91,15 +98,15 @@ export const attentionKernels = {
     return variant({
       name: kvIsF32 ? "heads kv f32" : "heads kv f16",
       op: headsOp,
-      numbers: named("HeadsTo", HeadsTo),
+      numbers: named("HeadsTo", HeadsTo) + kActivations,
       constants: { kHeads: 1 },
-      parts: [common, actF32, kvIsF32 ? kvF32 : kvF16, head, qkNormRope],
+      parts: [common, actF32, activation, kvIsF32 ? kvF32 : kvF16, head, qkNormRope],
     });
   },
 
   // A single row; isFused adds what `heads` does.
   attention(kvIsF32: boolean, isSplit: boolean, isFused: boolean): Variant {
-    const shared = [common, actF32, activation, head, attentionMerge, reduce];
+    const shared = [common, actF32, activation, gate, head, attentionMerge, reduce];
     return variant({
       name: `attention kv ${kvIsF32 ? "f32" : "f16"}`,
       op: attentionOp,
@@ -111,7 +118,7 @@ export const attentionKernels = {
 
   // Several rows; `columns`: of a head.
   attentionRows(kvIsF32: boolean, columns: number, valuesInKeys: boolean): Variant {
-    const shared = [common, actF32, activation, head, attentionMerge, attentionSessions];
+    const shared = [common, actF32, activation, gate, head, attentionMerge, attentionSessions];
     const name = `attention of rows kv ${kvIsF32 ? "f32" : "f16"}`;
     if (isTiledHead(columns, valuesInKeys)) {
       return variant({
@@ -139,7 +146,8 @@ export const attentionKernels = {
     variant({
       name: "attention_combine",
       op: attentionOp,
+      numbers: kActivations,
       constants: { kHeads: 3 },
-      parts: [common, actF32, head, attentionMerge, attentionCombine],
+      parts: [common, actF32, activation, gate, head, attentionMerge, attentionCombine],
     }),
 } as const;

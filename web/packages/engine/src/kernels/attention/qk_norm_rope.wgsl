@@ -1,6 +1,7 @@
 // RMS norm and rotation of the heads of one or more views, and appending keys and values to their
 // pages: what stands between the q/k/v products and attention, in one dispatch. One head of one row
-// a workgroup. (A single row's attention does the same on its own way, attention.wgsl.)
+// a workgroup. (A single row's attention does the same on its own way, attention.wgsl.) Heads of
+// one view may go through an activation on their way out.
 @compute @workgroup_size(64)
 fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_index) t: u32) {
   let row = workgroup.y;
@@ -15,7 +16,12 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
   if (part.goes_to == kHeadsToOut) {
     let out = part.out_base + row * part.out_stride + head * op.head_columns;
     for (var d = t; d < op.head_columns; d += 64u) {
-      act[out + d] = head_values[d];
+      var value = head_values[d];
+      if (op.gate_base != kNone) {
+        let gate = op.gate_base + row * op.gate_stride + head * op.head_columns + d;
+        value = gated(act[gate], value, op.activation);
+      }
+      act[out + d] = value;
     }
     return;
   }

@@ -1,12 +1,13 @@
 // Which fragments a kernel of products is made of: where its weights come from, how 8 or 32 of them
 // are multiplied with inputs, and how lanes share the work.
-import { Activation, DType } from "../../program/ir.ts";
+import { Activation, DType, GateKind } from "../../program/ir.ts";
 import { named } from "../common/numbers.ts";
 import { variant } from "../common/variant.ts";
 import type { Constants, Variant } from "../common/variant.ts";
 import type { Arithmetic, LaneKind, ProductKind } from "./arithmetic.ts";
 import { productOp } from "./ops.ts";
 import activation from "../common/fragments/activation.wgsl?raw";
+import gate from "../common/fragments/gate.wgsl?raw";
 import common from "../common/fragments/common.wgsl?raw";
 import dotEight from "../common/fragments/dot_eight.wgsl?raw";
 import actVec4 from "../common/fragments/act_vec4.wgsl?raw";
@@ -145,11 +146,11 @@ export function productVariant(of: Products, source: ProductSource): Variant {
   const read = hasVectors ? vectors : vectorsNone;
   const weights = weightFragments(of.dtype, kind);
   const inOrder = hasLanes ? laneFragments(kind, lanes) : [];
-  const shared = [common, actVec4, read, dotEight, ...weights, activation, product];
+  const shared = [common, actVec4, read, dotEight, ...weights, activation, gate, product];
   const made = variant({
     name: `${name} dtype ${of.dtype} ${kind}${hasLanes ? ` ${lanes}` : ""}`,
     op: productOp,
-    numbers: named("Activation", Activation),
+    numbers: named("Activation", Activation) + named("Gate", GateKind),
     constants,
     parts: [...shared, ...inOrder, ...kernel],
     unused,

@@ -34,6 +34,10 @@ export const productOp = declareOp({
   epsilon: "f32",
   activation: "u32", // of program/ir.ts
   residual: "place", // base kNone: nothing is added
+  residual2: "place", // to the sum with it, the same
+  gate: "place", // base kNone: none
+  gateKind: "u32", // of program/ir.ts
+  isOneGate: "bool", // it has a single column
   roundKind: "u32", // Rounding
   segmentCount: "u32",
   topK: "u32", // experts only, as the next ones
@@ -66,10 +70,12 @@ type Values = Parameters<typeof productOp.bytes>[0];
 type Made =
   | ("topK" | "route" | "expertGroups" | "expertBias")
   | ("headIn" | "headOut" | "planeHeads")
-  | ("segments" | "segmentCount" | "residual");
+  | ("gate" | "gateKind" | "isOneGate")
+  | ("segments" | "segmentCount" | "residual" | "residual2");
 
 export interface ProductParams extends Omit<Values, Made> {
-  readonly residual: Place | null;
+  readonly residuals: readonly Place[]; // two at most
+  readonly gate?: { readonly place: Place; readonly kind: number; readonly isOne: boolean } | null;
   readonly segments: readonly Segment[];
   readonly experts: ExpertParams | null;
   readonly heads?: HeadParams | null;
@@ -78,12 +84,17 @@ export interface ProductParams extends Omit<Values, Made> {
 const kNoPlace: Place = { base: kNone, stride: 0 };
 const kNoExperts: ExpertParams = { topK: 1, route: { base: 0, stride: 0 }, groups: 0, bias: 0 };
 
-export function productParams({ residual, experts, heads, ...rest }: ProductParams): Params {
+export function productParams(params: ProductParams): Params {
+  const { residuals, gate, experts, heads, ...rest } = params;
   const { topK, route, groups, bias } = experts ?? kNoExperts;
   const { inStep = 0, outStep = 0, count = 1 } = heads ?? {};
   return productOp.bytes({
     ...rest,
-    residual: residual ?? kNoPlace,
+    residual: residuals[0] ?? kNoPlace,
+    residual2: residuals[1] ?? kNoPlace,
+    gate: gate?.place ?? kNoPlace,
+    gateKind: gate?.kind ?? 0,
+    isOneGate: gate?.isOne ?? false,
     segments: rest.segments.map((segment) => ({ headRows: kNone, headSkip: 0, ...segment })),
     segmentCount: rest.segments.length,
     topK,

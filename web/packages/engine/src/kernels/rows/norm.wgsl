@@ -1,5 +1,8 @@
 // The operations rms_norm and layer_norm, a row a workgroup, or one of its groups of columns. Norms
 // of whole rows in front of products are not among them: the products make those by themselves.
+// What a norm is added to, and what the sum is multiplied by, belongs to it:
+//
+//   out[k] = round(factor * (residual[k] + norm(in)[k]))
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_index) t: u32) {
   let first = workgroup.x * op.columns;
@@ -26,6 +29,9 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
     if (op.bias != kNone) {
       value = value + vectors[op.bias + k];
     }
-    act[out + k] = value;
+    if (op.residual_base != kNone) {
+      value = act[op.residual_base + workgroup.y * op.residual_stride + first + k] + value;
+    }
+    act[out + k] = round_value(value * op.factor, op.round_kind);
   }
 }

@@ -40,6 +40,9 @@ export const normOp = declareOp({
   bias: "u32", // kNone: none
   epsilon: "f32",
   isLayerNorm: "bool",
+  residual: "place", // added to the norm; base kNone: nothing is
+  factor: "f32", // of the sum
+  roundKind: "u32", // Rounding
 });
 
 export const Elementwise = {

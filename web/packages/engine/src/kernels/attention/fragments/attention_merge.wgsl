@@ -50,9 +50,18 @@ fn split_at(row: u32, head: u32, chunk: u32) -> u32 {
 }
 
 fn write_head(row: u32, head: u32, pair: u32, result: Softmax) {
-  let out = op.out_base + row * op.out_stride + head * out_columns() + 2u * pair;
-  act[out] = result.value.x / result.sum;
-  if (2u * pair + 1u < out_columns()) {
-    act[out + 1u] = result.value.y / result.sum;
+  let column = head * out_columns() + 2u * pair;
+  let out = op.out_base + row * op.out_stride + column;
+  var value = result.value / result.sum;
+  let has_second = 2u * pair + 1u < out_columns();
+  if (is_gated()) {
+    value.x = through_gate(value.x, act[gate_at(row, column)]);
+    if (has_second) {
+      value.y = through_gate(value.y, act[gate_at(row, column + 1u)]);
+    }
+  }
+  act[out] = value.x;
+  if (has_second) {
+    act[out + 1u] = value.y;
   }
 }

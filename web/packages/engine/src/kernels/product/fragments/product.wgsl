@@ -1,4 +1,4 @@
-// What happens with a finished sum: bias, activation, residual, rounding and the place in `act`. A
+// What happens with a finished sum: bias, activation, gate, residuals, rounding and the place. A
 // fused matrix has rows in groups of 8; its segments are the outputs of the program's own products.
 // In a paired matrix, groups alternate: gate rows, up rows.
 //
@@ -24,8 +24,14 @@ fn out_column(segment: Segment, column: u32) -> u32 {
 
 fn store(row: u32, segment: Segment, column: u32, sum: f32) {
   var value = sum;
+  if (is_gated()) {
+    value = through_gate(value, act_at(gate_at(row, column)));
+  }
   if (op.residual_base != kNone) {
     value = act_at(op.residual_base + row * op.residual_stride + column) + value;
+  }
+  if (op.residual2_base != kNone) {
+    value = act_at(op.residual2_base + row * op.residual2_stride + column) + value;
   }
   set_act(segment.out_base + row * segment.out_stride + out_column(segment, column),
           round_value(value, op.round_kind));
