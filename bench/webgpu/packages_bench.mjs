@@ -3,10 +3,11 @@
 //   node bench/webgpu/packages_bench.mjs ENGINE DAWN [--tokens N] [--rounds N] PACKAGE...
 //
 // ENGINE is bundle.mjs's check_engine.mjs. Every package is loaded alone. A token is one step with
-// its argmax fetched (`step`), as the orchestrator asks for tokens of models with recurrent state;
-// where the engine can make tokens ahead, that is timed, too (`ahead`). Both at a context of 128
-// and 4,096, medians of the rounds. "Share": the bytes that a token reads (weights, keys and values
-// of the whole context, recurrent state twice) over what a plain kernel reads in the same time.
+// its argmax fetched (`step`), as a plan of several stages computes it, or one of 16 that the
+// engine makes ahead on the GPU (`ahead`), as where a device holds the whole model. Both at a
+// context of 128 and 4,096, medians of the rounds. "Share": the bytes that a token reads (weights,
+// keys and values of the whole context, recurrent state twice) over what a plain kernel reads in
+// the same time.
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { basename, join } from "node:path";
@@ -55,7 +56,6 @@ class Measured {
   constructor(folder) {
     this.source = new engine.PackageFolder(folder);
     this.layers = JSON.parse(readFileSync(join(folder, "weft.json"), "utf8")).layers;
-    this.isRecurrent = sum(this.layers, "state_bytes") > 0;
   }
 
   async load() {
@@ -147,7 +147,6 @@ for (const folder of folders) {
       const dispatches = Math.round((model.dispatches() - before) / tokens);
       row(`step at ${context}`, 1000 / (await medianOf(() => model.stepMs(context))), context,
         dispatches);
-      if (model.isRecurrent) continue;
       const aheadMs = await medianOf(() => model.aheadMs(context));
       row(`ahead at ${context}`, 1000 / aheadMs, context, "");
     }

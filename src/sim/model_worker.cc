@@ -40,6 +40,7 @@ worker::Offer OfferOf(const Device& device) {
   offer.needs_onnx = device.needs_onnx;
   offer.keeps_state = !device.needs_onnx;
   offer.makes_tokens = device.token_batch;
+  offer.states_ahead = device.token_batch > 0;
   offer.takes_experts = offer.can_be_hub = offer.runs_groups = device.is_hub_and_holder;
   offer.datagrams = device.datagram_port != 0;
   if (offer.datagrams) offer.datagram_addresses = {AddressOf(device)};

@@ -64,6 +64,7 @@ wire::pb::Connect MakeConnect(const Offer& offer, const JoinedPackage& package,
   connect.set_needs_onnx(offer.needs_onnx);
   connect.set_takes_experts(offer.takes_experts);
   connect.set_keeps_state(offer.keeps_state);
+  connect.set_states_ahead(offer.states_ahead);
   connect.set_can_be_hub(offer.can_be_hub);
   connect.set_runs_groups(offer.runs_groups);
   connect.set_datagrams(offer.datagrams);

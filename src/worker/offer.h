@@ -28,6 +28,7 @@ struct Offer {
   uint32_t makes_tokens = 0;
   bool takes_experts = false;      // knows HoldExperts and shard messages
   bool keeps_state = false;        // runs layers with recurrent state
+  bool states_ahead = false;       // makes_tokens holds for models with such layers, too
   bool can_be_hub = false;         // knows stages whose experts are elsewhere
   bool runs_groups = false;        // runs layers in neuron groups
   std::vector<DType> dtypes = {};  // of weights beside f32, f16, bf16, q8 and q4 that it runs

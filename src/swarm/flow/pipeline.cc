@@ -66,10 +66,13 @@ void Pipeline::SetPlan(const SwarmPlan* plan, std::vector<BoundStage> followers)
     }
   }
   stages_.back().last = true;
-  // Recurrent state cannot go back behind a token that turns out to be the last one wanted.
-  generates_ = stages_.size() == 1 && stages_[0].bound.binding != 0 && !plan->is_hub() &&
-               !options_.model.is_recurrent() &&
-               roster_.Find(stages_[0].bound.worker)->CanGenerate();
+  generates_ = false;
+  if (stages_.size() == 1 && stages_[0].bound.binding != 0 && !plan->is_hub()) {
+    const Worker& worker = *roster_.Find(stages_[0].bound.worker);
+    // It goes back behind a token that turns out to be the last one wanted.
+    const bool can_go_back = worker.offer.states_ahead || !options_.model.is_recurrent();
+    generates_ = worker.CanGenerate() && can_go_back;
+  }
   most_rows_ = MostRows();
   FitSlices();
 }

@@ -295,6 +295,72 @@ TEST(Generate, CancellingStopsTheDevice) {
   EXPECT_EQ(swarm.core().sizes().frames_in_flight, 0u);
 }
 
+CoreOptions RecurrentOptions() {
+  CoreOptions options = TestOptions();
+  options.context_length = 512;
+  options.marks = 3;
+  for (ModelLayer& layer : options.model.layers) layer.state_bytes = 64;
+  return options;
+}
+
+TestWorker RecurrentTab() {
+  TestWorker worker = HeldBatcher(4);
+  worker.keeps_state = worker.states_ahead = true;
+  return worker;
+}
+
+// A device that holds recurrent layers and cannot go back within them is asked step by step.
+TEST(Generate, ARecurrentModelsTokensComeTogetherWhereItsStatesGoAhead) {
+  for (const bool ahead : {true, false}) {
+    TestSwarm swarm(RecurrentOptions());
+    TestWorker tab = RecurrentTab();
+    tab.states_ahead = ahead;
+    swarm.BringUp(1, tab);
+    const RequestId request = swarm.Submit({5, 6, 7}, 4);
+    ASSERT_EQ(swarm.unanswered_steps(1), 1u);
+    swarm.AnswerStep(1);
+    EXPECT_THAT(swarm.generates(1), SizeIs(ahead ? 1 : 0));
+    if (ahead) {
+      EXPECT_EQ(swarm.unanswered_steps(1), 0u);
+      swarm.TellTokens(1, 4);
+    } else {
+      swarm.AnswerSteps(1);
+    }
+    EXPECT_THAT(swarm.Tokens(request), ElementsAre(8, 9, 10, 11));
+  }
+}
+
+// Behind what was told the session stands where the device's does, with no mark needed; one that
+// was stopped on its way goes back to a mark.
+TEST(Generate, ARecurrentSessionGoesOnBehindItsTokensOrFromAMark) {
+  TestSwarm swarm(RecurrentOptions());
+  swarm.BringUp(1, RecurrentTab());
+  Request first = Sampled(1, Counting(0, 100), 20);
+  first.sampling.temperature = 0;
+  first.stop_ids = {106};
+  swarm.Submit(first);
+  // Up to the mark in front of the prompt's last token.
+  while (swarm.unanswered_steps(1) > 0) swarm.AnswerStep(1);
+  swarm.TellTokens(1, 4);
+  swarm.TellTokens(1, 3);  // the stop token ends it
+  EXPECT_THAT(swarm.Tokens(1), ElementsAre(100, 101, 102, 103, 104, 105));
+  std::vector<int32_t> turn = Counting(0, 106);
+  for (int32_t i = 0; i < 5; ++i) turn.push_back(300 + i);
+  const RequestId second = swarm.Submit(turn, 40);
+  EXPECT_EQ(swarm.step(1).runs[0].first_position, 106u);
+  swarm.AnswerStep(1);
+  swarm.TellTokens(1, 4);
+  swarm.Cancel(second);
+  EXPECT_EQ(swarm.stops(1), 1u);
+  swarm.TellTokens(1, 4);  // was on its way
+  swarm.TellTokens(1, 0);
+  turn.resize(105);
+  turn.push_back(400);
+  swarm.Submit(turn, 4);
+  EXPECT_EQ(swarm.step(1).runs[0].first_position, 99u);
+  EXPECT_THAT(swarm.CloseReasons(1), IsEmpty());
+}
+
 TEST(Generate, AFailureIsRepeatedTokenByToken) {
   TestSwarm swarm;
   swarm.BringUp(1, HeldTab());

@@ -107,6 +107,7 @@ wire::pb::WorkerMessage TestSwarm::ConnectOf(WorkerId id) const {
   connect.set_takes_experts(worker.takes_experts);
   connect.set_can_be_hub(worker.can_be_hub);
   connect.set_keeps_state(worker.keeps_state);
+  connect.set_states_ahead(worker.states_ahead);
   connect.set_runs_groups(worker.runs_groups);
   connect.set_worker_id(worker.device_id);
   for (const DType dtype : worker.dtypes) connect.add_dtypes(static_cast<uint32_t>(dtype));

@@ -170,6 +170,7 @@ Result<Offer> CheckConnect(const wire::pb::Connect& connect, const CoreOptions& 
   offer.makes_tokens = std::min(connect.makes_tokens(), kMaxTokenBatch);
   offer.takes_experts = connect.takes_experts();
   offer.keeps_state = connect.keeps_state();
+  offer.states_ahead = connect.states_ahead();
   offer.can_be_hub = connect.can_be_hub();
   offer.runs_groups = connect.runs_groups();
   offer.datagrams = connect.datagrams();

@@ -28,6 +28,7 @@ struct Offer {
   uint32_t makes_tokens = 0;
   bool takes_experts = false;  // can be sent HoldExperts
   bool keeps_state = false;    // runs layers with recurrent state
+  bool states_ahead = false;   // makes_tokens holds for models with such layers, too
   bool can_be_hub = false;     // can be sent PrepareStage for layers in hub form
   bool runs_groups = false;    // runs layers in neuron groups
   bool datagrams = false;      // can answer hubs in datagrams

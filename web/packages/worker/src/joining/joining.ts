@@ -24,6 +24,7 @@ export interface Offer {
   readonly makesTokens: number; // sessions of whole-model generation in one batch; 0: it knows none
   readonly takesExperts: boolean; // holds experts for hubs
   readonly keepsState: boolean; // runs layers with recurrent state
+  readonly statesAhead: boolean; // makesTokens holds for models with such layers, too
   // A guess for the weights alone, before anything was loaded.
   readonly guessWeightFactor: (quantisation: string) => number;
 }
@@ -94,6 +95,7 @@ function connectMessage(
       makesTokens: offer.makesTokens,
       takesExperts: offer.takesExperts,
       keepsState: offer.keepsState,
+      statesAhead: offer.statesAhead,
       workerId: offer.workerId,
     },
   };

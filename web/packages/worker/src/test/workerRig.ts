@@ -86,6 +86,7 @@ export class WorkerRig {
         makesTokens: 4,
         takesExperts: false,
         keepsState: true,
+        statesAhead: true,
         guessWeightFactor: () => 1.5,
       },
       wantsWhole,

@@ -94,6 +94,7 @@ export class Helper {
         makesTokens: engine.makesTokens,
         takesExperts: engine.takesExperts,
         keepsState: engine.keepsState,
+        statesAhead: engine.statesAhead,
         guessWeightFactor: engine.guessWeightFactor,
       },
       note,

@@ -96,6 +96,7 @@ HostParts {
         makesTokens: wish === "onnx" || needsOnnx ? 0 : 1,
         takesExperts: false,
         keepsState: wish !== "onnx" && !needsOnnx,
+        statesAhead: false,
         usesGpu: wish !== "wasm",
         device: "A browser",
         guessWeightFactor: () => 1,

@@ -39,6 +39,7 @@ export interface EngineOffer {
   readonly makesTokens: number;
   readonly takesExperts: boolean; // holds experts for hubs
   readonly keepsState: boolean; // runs layers with recurrent state
+  readonly statesAhead: boolean; // makesTokens holds for models with such layers, too
   readonly usesGpu: boolean; // where it fails, another engine may still compute
   readonly device: string; // "Chrome 156, 8 threads, NVIDIA ..."
   readonly guessWeightFactor: (quantisation: string) => number;

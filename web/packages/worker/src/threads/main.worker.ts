@@ -44,6 +44,7 @@ async function onnxEngine(choice: EngineChoice): Promise<EngineOffer> {
     makesTokens: 0,
     takesExperts: false,
     keepsState: false,
+    statesAhead: false,
     usesGpu: provider === "webgpu",
     device: deviceText(adapter),
     guessWeightFactor: (quantisation) => guessWeightFactor(provider, quantisation),

@@ -17,6 +17,7 @@ export function ownEngine(gpu: GPU, device: string, store: TuneStore): EngineOff
     makesTokens: kMaxSeats,
     takesExperts: true,
     keepsState: true,
+    statesAhead: true,
     usesGpu: true,
     device,
     guessWeightFactor: () => kOwnWeightFactor,

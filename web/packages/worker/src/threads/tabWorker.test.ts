@@ -66,6 +66,7 @@ describe("joining", () => {
       makesTokens: 4,
       takesExperts: false,
       keepsState: true,
+      statesAhead: true,
       workerId: "id",
     });
     expect(rig.engines).toEqual([]);
