@@ -48,6 +48,7 @@ export interface HeadsPart {
   readonly heads: number;
   readonly headColumns: number;
   readonly goesTo: "out" | "keys" | "values";
+  readonly norm: RmsNorm | null; // of a latent key's last columns, in front of the rotation
 }
 
 // Attention, and the gate that its result goes through.
@@ -129,6 +130,7 @@ class Fuser {
       const end = this.#normedProducts(op, at);
       if (end > at) return end;
     }
+    if (op.kind === "rmsNorm" && this.#isOfKey(op, at)) return this.#heads(at + 1, op);
     if (op.kind === "rmsNorm" || op.kind === "layerNorm") return this.#normed(op, at);
     if (op.kind === "matmul") return this.#products(at, null);
     if (op.kind === "moeExperts") return this.#experts(op, at);
@@ -318,9 +320,29 @@ class Fuser {
     return (inOrder || swapped) && isDisjoint && isPrivate;
   }
 
+  // Whether a norm in place is that of the last columns of a latent key: rotations follow, then the
+  // attention whose key one of them makes.
+  #isOfKey(norm: RmsNorm, at: number): boolean {
+    let end = at + 1;
+    while (this.#ops[end]?.kind === "qkNormRope") ++end;
+    const attention = this.#ops[end];
+    if (attention?.kind !== "attention" || attention.kvLayer !== null) return false;
+    const { k, valueColumns, headColumns } = attention;
+    const turn = this.#ops.slice(at + 1, end).find((op) => same(writtenBy(op), k));
+    if (valueColumns === 0 || turn?.kind !== "qkNormRope" || turn.heads !== 1) return false;
+    const lastColumn = norm.in.firstColumn + norm.in.columns;
+    const isLast =
+      norm.in.buffer === turn.in.buffer &&
+      norm.in.firstColumn >= turn.in.firstColumn &&
+      lastColumn === turn.in.firstColumn + headColumns;
+    const isOfRow = this.#program.weights[norm.weight]!.shape.length === 1;
+    return isLast && isOfRow && same(norm.in, norm.out) && turn.normWeight === null &&
+      this.#readOnlyWithin(at, end);
+  }
+
   // Rotations up to an attention together with the appending of its keys and values; one that
   // attends to another layer's appends nothing.
-  #heads(at: number): number {
+  #heads(at: number, keyNorm: RmsNorm | null = null): number {
     let end = at;
     while (this.#ops[end]?.kind === "qkNormRope") ++end;
     const attention = this.#ops[end];
@@ -344,8 +366,11 @@ class Fuser {
       ropes.every((other) => other === rope || !overlap(other.out, rope.in)),
     );
     const fused = independent ? fitting : [];
+    const isOfPart = ofK !== null && fused.includes(ofK);
+    if (keyNorm && !isOfPart) this.#normed(keyNorm, at - 1);
     for (const rope of ropes) if (!fused.includes(rope)) this.#loneRope(rope);
-    this.#fused.push(appending(attention, fused, [ofQ, ofK, ofV]));
+    const norm = isOfPart ? keyNorm : null;
+    this.#fused.push(appending(attention, fused, [ofQ, ofK, ofV], norm));
     return this.#attention(attention, ropes, end);
   }
 
@@ -386,22 +411,23 @@ class Fuser {
 
 function ropePart(rope: QkNormRope, goesTo: HeadsPart["goesTo"]): HeadsPart {
   const { heads, headColumns } = rope;
-  return { rope, input: rope.in, out: rope.out, heads, headColumns, goesTo };
+  return { rope, input: rope.in, out: rope.out, heads, headColumns, goesTo, norm: null };
 }
 
 function appending(
   attention: Attention,
   fused: readonly QkNormRope[],
   [ofQ, ofK, ofV]: readonly (QkNormRope | null)[],
+  norm: RmsNorm | null,
 ): Heads {
   const { k, v, kvHeads: heads, headColumns } = attention;
-  const plain = { rope: null, heads, headColumns };
+  const plain = { rope: null, heads, headColumns, norm: null };
   const isFused = (rope: QkNormRope | null | undefined): rope is QkNormRope =>
     rope !== null && rope !== undefined && fused.includes(rope);
   const parts: HeadsPart[] = [];
   if (isFused(ofQ)) parts.push(ropePart(ofQ, "out"));
   const keys = { ...plain, input: k, out: k, goesTo: "keys" } as const;
-  parts.push(isFused(ofK) ? ropePart(ofK, "keys") : keys);
+  parts.push(isFused(ofK) ? { ...ropePart(ofK, "keys"), norm } : keys);
   // Values that lie in keys are appended with them.
   if (attention.valueColumns === 0) {
     const values = { ...plain, input: v, out: v, goesTo: "values" } as const;

@@ -2,6 +2,7 @@
 import {
   attentionKernels,
   attentionOp,
+  fusedColumns,
   headsOp,
   HeadsTo,
   tileQueriesOf,
@@ -95,8 +96,6 @@ interface AttentionHeads {
   readonly parts: readonly HeadsPart[]; // of query, key and value
 }
 
-const kMaxFusedColumns = 340; // three heads in head.wgsl's workgroup memory
-
 // The heads that attention makes by itself for a row that is the only one of its session: those of
 // its query, key and value, where nothing else reads the query.
 function headsOfAttention(program: Program, fused: readonly Fused[]): AttentionHeads | null {
@@ -107,14 +106,15 @@ function headsOfAttention(program: Program, fused: readonly Fused[]): AttentionH
     const [q, k, v] = (["out", "keys", "values"] as const).map((goesTo) =>
       step.parts.filter((part) => part.goesTo === goesTo),
     ) as [HeadsPart[], HeadsPart[], HeadsPart[]];
-    if (q.length !== 1 || k.length !== 1 || v.length !== 1) continue;
+    const isLatent = next.op.valueColumns > 0;
+    if (q.length !== 1 || k.length !== 1 || v.length !== (isLatent ? 0 : 1)) continue;
     const { out, rope, headColumns } = q[0]!;
     const isReadElsewhere = program.ops.some(
       (op) => op !== next.op && op !== rope && readsOf(op).some((view) => overlap(view, out)),
     );
     if (isReadElsewhere || out.buffer === program.output) continue;
-    if (!same(next.op.q, out) || headColumns > kMaxFusedColumns) continue;
-    return { step, attention: next, parts: [q[0]!, k[0]!, v[0]!] };
+    if (!same(next.op.q, out) || headColumns > fusedColumns(isLatent)) continue;
+    return { step, attention: next, parts: [q[0]!, k[0]!, ...v] };
   }
   return null;
 }
@@ -305,6 +305,7 @@ function headsDraft(
       headColumns,
       kvHeads,
       valueColumns: attention?.valueColumns ?? 0,
+      keyNormFirst: keyNormFirst(parts),
       partCount: places.length,
       gate: gated ? context.place(gated.gate) : { base: kNone, stride: 0 },
       activation: gated?.activation ?? 0,
@@ -316,11 +317,17 @@ function headsDraft(
   };
 }
 
+// Columns of a key in front of those that a norm of its own is of.
+function keyNormFirst(parts: readonly HeadsPart[]): number {
+  const key = parts.find(({ norm }) => norm !== null);
+  return key?.norm ? key.norm.in.firstColumn - key.input.firstColumn : 0;
+}
+
 function headsPart(
   context: LayerContext,
-  { rope, input, out, heads, goesTo }: HeadsPart,
+  { rope, input, out, heads, goesTo, norm: latent }: HeadsPart,
 ): HeadsPartParams {
-  const norm = rope?.normWeight ?? null;
+  const norm = latent?.weight ?? rope?.normWeight ?? null;
   const table = rope?.rope ?? null;
   return {
     in: context.place(input),
@@ -331,7 +338,7 @@ function headsPart(
     ropePairs: table ? context.layer.program.weights[table.invFreq]!.shape[0]! : 0,
     interleaved: table?.interleaved ?? false,
     ropeScale: table?.scale ?? 1,
-    epsilon: rope?.epsilon ?? 0,
+    epsilon: latent?.epsilon ?? rope?.epsilon ?? 0,
     goesTo: kGoesTo[goesTo],
   };
 }
@@ -367,6 +374,7 @@ function attentionDrafts(
     kvHeads: op.kvHeads,
     headColumns: op.headColumns,
     valueColumns: op.valueColumns,
+    keyNormFirst: keyNormFirst(parts),
     window: op.window,
     scale: op.scale,
     softcap: op.softcap,
@@ -378,8 +386,9 @@ function attentionDrafts(
   });
   const bound = { vectors: context.vectors, ...(context.kv ? { kv: context.kv } : {}) };
   const isFused = parts.length > 0;
+  const isLatent = op.valueColumns > 0;
   const whole: Draft = {
-    variant: attentionKernels.attention(context.kvIsF32, false, isFused),
+    variant: attentionKernels.attention(context.kvIsF32, false, isFused, isLatent),
     params,
     bound,
     grid: ({ rows }) => [op.heads, rows, 1],
@@ -397,7 +406,7 @@ function attentionDrafts(
     ...(rows === "many" ? [] : [whole]),
     ...(rows === "single" ? [] : [tiled]),
     {
-      variant: attentionKernels.attention(context.kvIsF32, true, isFused),
+      variant: attentionKernels.attention(context.kvIsF32, true, isFused, isLatent),
       params,
       bound,
       grid: ({ rows, chunks }) => [op.heads, rows, chunks],

@@ -75,10 +75,11 @@ function attention(): Variant[] {
   return kBools.flatMap((kvIsF32) => [
     attentionKernels.heads(kvIsF32),
     ...kBools.flatMap((isSplit) =>
-      kBools.map((isFused) => attentionKernels.attention(kvIsF32, isSplit, isFused)),
+      kBools.map((isFused) => attentionKernels.attention(kvIsF32, isSplit, isFused, false)),
     ),
     attentionKernels.attentionRows(kvIsF32, 128, false), // in tiles
     attentionKernels.attentionRows(kvIsF32, 576, true),
+    ...kBools.map((isSplit) => attentionKernels.attention(kvIsF32, isSplit, true, true)),
   ]);
 }
 

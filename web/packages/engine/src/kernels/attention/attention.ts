@@ -50,6 +50,7 @@ export const headsOp = declareOp({
   headColumns: "u32",
   kvHeads: "u32",
   valueColumns: "u32", // 0: values apart from keys
+  keyNormFirst: "u32", // columns of a key in front of those that its norm is of
   partCount: "u32",
   gate: "place", // of the only part's heads, which it goes through; base kNone: none
   activation: "u32",
@@ -67,6 +68,7 @@ export const attentionOp = declareOp({
   kvHeads: "u32",
   headColumns: "u32",
   valueColumns: "u32", // 0: values apart from keys; else keys end with them
+  keyNormFirst: "u32", // as in headsOp
   window: "u32", // positions that a query sees, its own among them; 0: all
   scale: "f32",
   softcap: "f32", // 0: none
@@ -74,7 +76,7 @@ export const attentionOp = declareOp({
   splitBase: "u32", // in `act`: partial results of chunks
   tileHeads: "u32", // attention_sessions.wgsl: queries of a workgroup are rows times heads
   tileRows: "u32",
-  parts, // kFused: of the query, the key and the value
+  parts, // kFused: of the query, the key and the value, if that is not in the key
 });
 
 // Queries that `attentionRows` makes at a time: heads of usual widths have a kernel for more.
@@ -86,8 +88,25 @@ function isTiledHead(columns: number, valuesInKeys: boolean): boolean {
   return columns % 8 === 0 && columns <= 128 && !valuesInKeys;
 }
 
-// Those of tanh_of and sigmoid, which stand beside activations, and of gates.
-const kActivations = named("Activation", Activation) + named("Gate", GateKind);
+// Those of tanh_of and sigmoid, which stand beside activations, of gates and of heads.
+const kNumbers = [
+  named("Activation", Activation),
+  named("Gate", GateKind),
+  named("HeadsTo", HeadsTo),
+].join("");
+
+// Heads whose values are in workgroup memory at a time, and the most columns of each: of query, key
+// and value, or of a query and a latent key, which ends with the value.
+const kSpans = {
+  one: { kHeads: 1, kHeadSpan: 1024 },
+  latent: { kHeads: 2, kHeadSpan: 576 },
+  three: { kHeads: 3, kHeadSpan: 341 },
+} as const;
+
+// The most columns of heads that `attention` makes by itself.
+export function fusedColumns(valuesInKeys: boolean): number {
+  return kSpans[valuesInKeys ? "latent" : "three"].kHeadSpan - (valuesInKeys ? 0 : 1);
+}
 
 // The tile of attention_tiles.wgsl: queries of a thread, loads that it has on their way at a time,
 // and rounds in which 16 queries, two at a time, are merged.
@@ -98,20 +117,26 @@ export const attentionKernels = {
     return variant({
       name: kvIsF32 ? "heads kv f32" : "heads kv f16",
       op: headsOp,
-      numbers: named("HeadsTo", HeadsTo) + kActivations,
-      constants: { kHeads: 1 },
+      numbers: kNumbers,
+      constants: kSpans.one,
       parts: [common, actF32, activation, kvIsF32 ? kvF32 : kvF16, head, qkNormRope],
     });
   },
 
   // A single row; isFused adds what `heads` does.
-  attention(kvIsF32: boolean, isSplit: boolean, isFused: boolean): Variant {
+  attention(
+    kvIsF32: boolean,
+    isSplit: boolean,
+    isFused: boolean,
+    valuesInKeys: boolean,
+  ): Variant {
+    const span = isFused && valuesInKeys ? kSpans.latent : kSpans.three;
     const shared = [common, actF32, activation, gate, head, attentionMerge, reduce];
     return variant({
       name: `attention kv ${kvIsF32 ? "f32" : "f16"}`,
       op: attentionOp,
-      numbers: kActivations,
-      constants: { kSplit: isSplit, kFused: isFused, kHeads: 3, kBatch: 16 },
+      numbers: kNumbers,
+      constants: { kSplit: isSplit, kFused: isFused, ...span, kBatch: 16 },
       parts: [...shared, kvIsF32 ? kvF32 : kvF16, attention],
     });
   },
@@ -124,17 +149,17 @@ export const attentionKernels = {
       return variant({
         name: `${name} in tiles`,
         op: attentionOp,
-        numbers: kActivations,
-        constants: { kHeads: 3, kPairs: columns / 2, ...kTile },
+        numbers: kNumbers,
+        constants: { ...kSpans.three, kPairs: columns / 2, ...kTile },
         parts: [...shared, kvIsF32 ? kvTilesF32 : kvTilesF16, attentionTiles],
       });
     }
     return variant({
       name,
       op: attentionOp,
-      numbers: kActivations,
+      numbers: kNumbers,
       constants: {
-        kHeads: 3,
+        ...kSpans.three,
         kQueries: tileQueriesOf(columns, valuesInKeys),
         kMaxPairs: Math.ceil(columns / 2),
       },
@@ -146,8 +171,8 @@ export const attentionKernels = {
     variant({
       name: "attention_combine",
       op: attentionOp,
-      numbers: kActivations,
-      constants: { kHeads: 3 },
+      numbers: kNumbers,
+      constants: kSpans.three,
       parts: [common, actF32, activation, gate, head, attentionMerge, attentionCombine],
     }),
 } as const;

@@ -120,7 +120,7 @@ fn attend_chunk(row: u32, kv_head: u32, chunk: u32, t: u32) -> Softmax {
       value = fma(vec2(weights[p]), value_of(kv_head, pair, p), value);
     }
     if (is_last && p < count) {
-      value = fma(vec2(weights[p]), kept(made_pair(2u, pair)), value);
+      value = fma(vec2(weights[p]), own_value(pair), value);
     }
   }
   lanes[t] = value;
@@ -135,12 +135,22 @@ fn attend_chunk(row: u32, kv_head: u32, chunk: u32, t: u32) -> Softmax {
   return Softmax(largest, sum, value);
 }
 
+// The row's own value as its page keeps it: that of a latent key is its last columns.
+fn own_value(pair: u32) -> vec2<f32> {
+  if (kHeads == 2u) {
+    return own_key[kv_pairs() - value_pairs() + pair];
+  }
+  return kept(made_pair(2u, pair));
+}
+
 // One workgroup for each head of keys and values does this.
 fn append(row: u32, kv_head: u32, position: u32, t: u32) {
   let page = step[row_pages(row) + (position >> 5u)];
   for (var pair = t; pair < kv_pairs(); pair += 256u) {
     store_key(page, kv_head, pair, position & 31u, made_pair(1u, pair));
-    store_value(page, kv_head, pair, position & 31u, made_pair(2u, pair));
+    if (kHeads == 3u) {
+      store_value(page, kv_head, pair, position & 31u, made_pair(2u, pair));
+    }
   }
 }
 
@@ -151,7 +161,7 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
   let kv_head = head / (op.heads / op.kv_heads);
   if (kFused) {
     let h = t >> 6u;
-    make_head(op.parts[min(h, 2u)], row, select(kv_head, head, h == 0u), h, t & 63u);
+    make_head(op.parts[min(h, kHeads - 1u)], row, select(kv_head, head, h == 0u), h, t & 63u);
   }
   for (var d = t; d < 2u * kv_pairs(); d += 256u) {
     var value = 0.0;

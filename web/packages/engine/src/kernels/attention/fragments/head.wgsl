@@ -3,11 +3,10 @@
 // too imprecise for positions.
 //
 //   norm      x[d] <- x[d] * weight[d] / sqrt(sum over d of x[d]^2 / columns + epsilon)
+//             of all columns, or of those that a latent key has behind the rotated ones
 //   rotation  (a, b) <- (a cos - b sin, b cos + a sin)   for pair i of `rope_pairs`:
 //             a = x[i], b = x[i + rope_pairs], or interleaved a = x[2 i], b = x[2 i + 1]
-const kHeadSpan = 1024u / kHeads;
-
-var<workgroup> head_values: array<f32, 1024>;  // [head][column]
+var<workgroup> head_values: array<f32, kHeads * kHeadSpan>;  // [head][column]
 var<workgroup> squares: array<f32, 64u * kHeads>;
 var<workgroup> runs_of_squares: array<f32, 8u * kHeads>;
 
@@ -15,11 +14,13 @@ var<workgroup> runs_of_squares: array<f32, 8u * kHeads>;
 // at the values that it has written itself. All threads of the workgroup call this; those of no
 // head do nothing. Sums are taken over runs of 8 threads, then over the runs.
 fn normalise(part: Part, h: u32, t: u32) {
+  let skipped = select(0u, op.key_norm_first, part.goes_to == kHeadsToKeys);
+  let own = t + (skipped + 63u - t) / 64u * 64u;  // the first column of the thread's that counts
   let first = kHeadSpan * h;
   let is_mine = h < kHeads;
   if (is_mine) {
     var sum = 0.0;
-    for (var d = t; d < op.head_columns; d += 64u) {
+    for (var d = own; d < op.head_columns; d += 64u) {
       sum = fma(head_values[first + d], head_values[first + d], sum);
     }
     squares[64u * h + t] = sum;
@@ -38,9 +39,10 @@ fn normalise(part: Part, h: u32, t: u32) {
     for (var i = 1u; i < 8u; i++) {
       sum = sum + runs_of_squares[8u * h + i];
     }
-    let inverse = 1.0 / sqrt(sum / f32(op.head_columns) + part.epsilon);
-    for (var d = t; d < op.head_columns; d += 64u) {
-      head_values[first + d] = head_values[first + d] * inverse * vectors[part.norm + d];
+    let inverse = 1.0 / sqrt(sum / f32(op.head_columns - skipped) + part.epsilon);
+    for (var d = own; d < op.head_columns; d += 64u) {
+      let weight = vectors[part.norm + d - skipped];
+      head_values[first + d] = head_values[first + d] * inverse * weight;
     }
   }
 }
