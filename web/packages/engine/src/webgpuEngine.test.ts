@@ -114,7 +114,9 @@ describe.skipIf(!gpu)("WebGpuEngine: rows", { timeout: 600_000 }, () => {
     expect(encoder.dispatchCount - before).toBe(ofOne);
     expect([...together.hidden]).toEqual(alone.flatMap((rows) => [...rows]));
   });
+});
 
+describe.skipIf(!gpu)("WebGpuEngine: many positions", { timeout: 600_000 }, () => {
   // Beyond 512 positions; the first 500 come from elsewhere, as a software adapter takes long.
   it("gives a position the same bits when attention is split over chunks", async () => {
     const before = keysAndValues(500);

@@ -66,7 +66,8 @@ function contentsOf(
 }
 
 // A GPU begins with what is submitted while the rest is encoded: Node takes 1.1 ms for the 70
-// dispatches of fourteen layers, and the GPU as long for their kernels. At least one, perhaps empty.
+// dispatches of fourteen layers, and the GPU as long for their kernels. At least one, perhaps
+// empty.
 const kPortionDispatches = 24;
 
 function portionsOf(works: readonly Work[]): Work[][] {
