@@ -108,6 +108,10 @@ std::string ContextProblem(const PlanContext& context) {
     return "The time per token and the time of a repair are " + Number(context.token_us) + " and " +
            Number(context.repair_us) + " us; expected finite numbers >= 0.";
   }
+  if (!IsNonNegative(context.balance)) {
+    return "The share that an even plan may cost more is " + Number(context.balance) +
+           "; expected a finite number >= 0.";
+  }
   if (context.repair_bytes_per_us != 0 && !IsPositive(context.repair_bytes_per_us)) {
     return "The rate of loading in a repair is " + Number(context.repair_bytes_per_us) +
            " bytes per us; expected 0 or a finite number > 0.";

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "planner/balance.h"
 #include "planner/candidates.h"
 #include "planner/coverage.h"
 #include "planner/explain.h"
@@ -41,11 +42,11 @@ Plan MakePlan(const CostModel& model, const std::vector<StageChoice>& stages) {
   return plan;
 }
 
-Plan MakePlan(const CostModel& model, const std::vector<int>& row_workers,
-              const Assignment& assignment) {
+std::vector<StageChoice> StagesOf(const std::vector<int>& row_workers,
+                                  const Assignment& assignment) {
   std::vector<StageChoice> stages = assignment.stages;
   for (StageChoice& stage : stages) stage.worker = row_workers[static_cast<size_t>(stage.worker)];
-  return MakePlan(model, stages);
+  return stages;
 }
 
 // A search over given workers: the model, its stages and what was found.
@@ -55,7 +56,7 @@ struct Searched {
       : model(layers, workers, context),
         table(model, candidates),
         result(Search(model, candidates, table, context.search)) {
-    if (result.assignment) plan = MakePlan(model, candidates, *result.assignment);
+    if (result.assignment) plan = MakePlan(model, StagesOf(candidates, *result.assignment));
   }
   CostModel model;
   StageTable table;
@@ -191,6 +192,10 @@ PlanOutcome FindPlan(const std::vector<LayerCost>& layers,
   }
   outcome.strategy = result.strategy;
   outcome.plan = searched.plan;
+  if (context.balance > 0 && context.objective == Objective::kLatency)
+    outcome.plan = Balanced(searched.model, StagesOf(candidates, *result.assignment),
+                            searched.plan->total_cost * (1 + context.balance),
+                            [&](const auto& stages) { return MakePlan(searched.model, stages); });
   outcome.lower_bound = result.lower_bound;
   if (!set.dropped.empty() && context.search.choice == PlanChoice::kBest) {
     outcome.lower_bound =

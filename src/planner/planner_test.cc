@@ -199,6 +199,52 @@ TEST(FindPlanTest, EqualsBruteForceByThePricedRule) {
   EXPECT_GT(up, 500);
 }
 
+// Two devices of one kind, and neither holds all. The fastest plans differ by nothing, or by what
+// the devices were measured apart.
+TEST(FindPlanTest, EvensOutStagesWhereOneStreamLosesNextToNothing) {
+  Instance instance = RandomInstance(3, 2, 30, 4, false);
+  for (LayerCost& layer : instance.layers) {
+    layer = {};
+    layer.weight_bytes = 50'000'000;
+    layer.compute_cost = 5e7;
+    layer.input_bytes = layer.output_bytes = 4096;
+  }
+  for (WorkerMetrics& worker : instance.workers) {
+    worker = {};
+    worker.memory_bytes = 1'300'000'000;
+    worker.compute_speed = 250'000;
+    worker.bandwidth_down = worker.bandwidth_up = 1000;
+    worker.latency_us = 400;
+  }
+  instance.workers[1].compute_speed *= 0.97;
+  instance.context = {};
+  instance.context.up = true;  // loading does not count
+  const Plan fastest = *Find(instance).plan;
+  instance.context.balance = 0.02;
+  const Plan even = *Find(instance).plan;
+  ASSERT_EQ(even.stages.size(), 2u);
+  EXPECT_NEAR(even.stages[0].end_layer, 15, 1);
+  EXPECT_LE(even.total_cost, fastest.total_cost * 1.02);
+  EXPECT_LT(even.slowest_us, 0.9 * fastest.slowest_us) << "the faster one has what it can hold";
+}
+
+TEST(FindPlanTest, AnEvenPlanStaysWithinItsShareAndItsMemory) {
+  int evened = 0;
+  for (uint64_t seed = 1; seed <= 200; ++seed) {
+    Instance instance = RandomInstance(seed, 4, 12, 1.6);
+    const PlanOutcome fastest = Find(instance);
+    if (!fastest.plan) continue;
+    instance.context.balance = 0.05;
+    const PlanOutcome even = Find(instance);
+    ASSERT_TRUE(even.plan.has_value()) << seed;
+    ExpectValid(instance, *even.plan, 12);
+    EXPECT_LE(even.plan->total_cost, fastest.plan->total_cost * 1.05 * (1 + 1e-9)) << seed;
+    EXPECT_LE(even.plan->slowest_us, fastest.plan->slowest_us) << seed;
+    evened += even.plan->slowest_us < fastest.plan->slowest_us * 0.99;
+  }
+  EXPECT_GT(evened, 20);
+}
+
 TEST(FindPlanTest, MissingMemoryIsExactlyWhatOneMoreDeviceNeeds) {
   int checked = 0;
   for (uint64_t seed = 0; seed < 600; ++seed) {

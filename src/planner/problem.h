@@ -124,6 +124,9 @@ struct PlanContext {
   SearchOptions search;
 
   Objective objective = Objective::kLatency;
+  // A latency plan may cost so much more, as a share, where that evens out its stages: what one
+  // conversation hardly feels is what many at once wait for (balance.h).
+  double balance = 0;
   PlanRule rule = PlanRule::kPriced;
   // The rest is only looked at by the priced rule.
   // Time per token that waits and downtimes are spread over: that of the plan that serves. 0: of

@@ -411,7 +411,7 @@ TEST(Lifecycle, ALoadInDoubtThatRunsOutOfMemoryLowersWhatIsAsked) {
   TestSwarm swarm;
   const WorkerId id = JoinWithReport(swarm, 6'000'000);
   TestWorker small;
-  small.memory_bytes = 2'500'000;
+  small.memory_bytes = 1'500'000;
   swarm.Join(small);
   WorkerMessage failed;
   failed.mutable_failed()->set_epoch(2);

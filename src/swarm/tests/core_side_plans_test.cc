@@ -57,6 +57,9 @@ TEST(SidePlans, DevicesThatHoldTheModelAnswerSideBySide) {
   TestSwarm& swarm = side.swarm;
   ASSERT_THAT(swarm.picture().stages, SizeIs(1));
   ASSERT_THAT(swarm.picture().side_plans, SizeIs(2));
+  EXPECT_THAT(swarm.picture().message,
+              HasSubstr("Ready: 1 device computes the model. Beside it 2 devices answer other "
+                        "conversations."));
   std::vector<RequestId> requests;
   for (int i = 0; i < 3; ++i) requests.push_back(swarm.Submit({10 * i + 10}, 3));
   for (WorkerId id = 1; id <= 3; ++id) EXPECT_EQ(swarm.unanswered_steps(id), 1u) << id;

@@ -58,6 +58,11 @@ std::string SwarmView::DescribeUp() const {
                             : "Ready: " + Devices(active.stages.size()) + " compute" +
                                   (active.stages.size() == 1 ? "s" : "") + " the model" +
                                   (active.is_hub() ? DescribeHolders() : "") + ".";
+  size_t beside = 0;
+  for (const SidePlan& side : parts_.side_plans.plans()) beside += side.plan.stages.size();
+  if (beside > 0)
+    message += std::string(" Beside ") + (active.stages.size() == 1 ? "it " : "them ") +
+               Devices(beside) + " answer" + (beside == 1 ? "s" : "") + " other conversations.";
   if (const SwarmPlan* staged = parts_.lifecycle.staged())
     message += whole_on && staged->StageOf(*whole_on)
                    ? " A device is getting ready to compute the whole model."

@@ -27,6 +27,7 @@ export function LayerBar({ picture, devices, computing }: LayerBarProps): VNode 
   }
   const label = words.length > 0
     ? `Who runs what. ${words.join("; ")}.` : "No device runs a layer.";
+  const byId = new Map(devices.map((named) => [named.device.id, named]));
   return (
     <div class="layer-bar">
       <div class="layer-row" role="img" aria-label={label} style={columns(picture.layerCount)}>
@@ -34,6 +35,8 @@ export function LayerBar({ picture, devices, computing }: LayerBarProps): VNode 
           <Segment
             key={named.device.id}
             named={named}
+            firstLayer={named.device.firstLayer}
+            endLayer={named.device.endLayer}
             layerCount={picture.layerCount}
             isComputing={computing.has(named.device.id)}
           />
@@ -49,6 +52,25 @@ export function LayerBar({ picture, devices, computing }: LayerBarProps): VNode 
           </div>
         ))}
       </div>
+      {picture.sidePlans.map(({ stages }) => {
+        const named = stages.flatMap((stage) => {
+          const who = byId.get(stage.deviceId);
+          return who ? [{ ...stage, who }] : [];
+        });
+        const parts = named.map(({ who, firstLayer, endLayer }) =>
+          `${who.letter} (${who.device.name}): ` +
+          layersText(firstLayer, endLayer, picture.layerCount));
+        return (
+          <div class="layer-row layer-row-side" role="img" style={columns(picture.layerCount)}
+            key={stages.map(({ deviceId }) => deviceId).join("-")}
+            aria-label={`Beside them, for other conversations: ${parts.join("; ")}.`}>
+            {named.map(({ who, firstLayer, endLayer }) => (
+              <Segment key={who.device.id} named={who} firstLayer={firstLayer} endLayer={endLayer}
+                layerCount={picture.layerCount} isComputing={computing.has(who.device.id)} />
+            ))}
+          </div>
+        );
+      })}
       <div class="layer-axis" aria-hidden="true">
         <span>embedding</span>
         <span>{picture.layerCount > 2 ? `layers 1–${picture.layerCount - 2}` : ""}</span>
@@ -64,13 +86,15 @@ function columns(layerCount: number): Record<string, string> {
 
 interface SegmentProps {
   named: NamedDevice;
+  firstLayer: number;
+  endLayer: number;
   layerCount: number;
   isComputing: boolean;
 }
 
-function Segment({ named, layerCount, isComputing }: SegmentProps): VNode {
+function Segment(props: SegmentProps): VNode {
+  const { named, firstLayer, endLayer, layerCount, isComputing } = props;
   const { device, letter, color } = named;
-  const { firstLayer, endLayer } = device;
   const lines = layerCount <= kMostDrawnLayers ? "segment-lined" : "";
   return (
     <div
