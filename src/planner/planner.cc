@@ -255,16 +255,33 @@ bool AcceptPlan(const Plan& candidate, double current_exec_us, const PlanContext
   return candidate.total_cost < context.constants.tau * current_exec_us;
 }
 
+namespace {
+
+// Whether a share of the time until the next change is more than the price of the move.
+bool IsWorthMoving(const Plan& candidate, double won_share, const MovePrice& price,
+                   const PlanContext& context) {
+  const double ready_us = price.bytes > 0 ? candidate.init_us : 0;
+  const double stable_us = std::max(0.0, context.expected_stable_us - ready_us - price.pause_us);
+  const double stopped_us = price.pause_us + static_cast<double>(price.rows) * candidate.row_us;
+  return stable_us * won_share > stopped_us + static_cast<double>(price.bytes) / kMovedBytesPerUs;
+}
+
+}  // namespace
+
 bool AcceptMove(const Plan& candidate, double current_cost_us, const MovePrice& price,
                 const PlanContext& context) {
   if (context.rule == PlanRule::kThesis) return AcceptPlan(candidate, current_cost_us, context);
   if (!(candidate.total_cost < context.constants.tau * current_cost_us)) return false;
   if (current_cost_us == kInfinity) return true;
-  const double ready_us = price.bytes > 0 ? candidate.init_us : 0;
-  const double stable_us = std::max(0.0, context.expected_stable_us - ready_us - price.pause_us);
-  const double won_us = stable_us * (1 - candidate.total_cost / current_cost_us);
-  const double stopped_us = price.pause_us + static_cast<double>(price.rows) * candidate.row_us;
-  return won_us > stopped_us + static_cast<double>(price.bytes) / kMovedBytesPerUs;
+  return IsWorthMoving(candidate, 1 - candidate.total_cost / current_cost_us, price, context);
+}
+
+bool AcceptEvenMove(const Plan& candidate, const Plan& current, const MovePrice& price,
+                    const PlanContext& context) {
+  return context.rule != PlanRule::kThesis &&
+         candidate.total_cost <= current.total_cost * (1 + context.balance) &&
+         candidate.slowest_us < context.constants.tau * current.slowest_us &&
+         IsWorthMoving(candidate, 1 - candidate.slowest_us / current.slowest_us, price, context);
 }
 
 std::vector<WorkerMetrics> WithoutMetric(std::vector<WorkerMetrics> workers, Metric metric) {

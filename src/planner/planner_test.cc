@@ -228,6 +228,28 @@ TEST(FindPlanTest, EvensOutStagesWhereOneStreamLosesNextToNothing) {
   EXPECT_LT(even.slowest_us, 0.9 * fastest.slowest_us) << "the faster one has what it can hold";
 }
 
+TEST(AcceptEvenMoveTest, EvensOutWhereManyStreamsGainMoreThanOneLoses) {
+  Plan uneven, even;
+  uneven.total_cost = 6000;
+  uneven.slowest_us = 4400;
+  even.total_cost = 6060;
+  even.slowest_us = 3000;
+  PlanContext context;
+  context.balance = 0.02;
+  MovePrice price;
+  price.bytes = 300'000'000;
+  EXPECT_FALSE(AcceptMove(even, uneven.total_cost, price, context));
+  EXPECT_TRUE(AcceptEvenMove(even, uneven, price, context));
+  price.pause_us = context.expected_stable_us;
+  EXPECT_FALSE(AcceptEvenMove(even, uneven, price, context)) << "the next change comes before";
+  price.pause_us = 0;
+  even.total_cost = 6200;
+  EXPECT_FALSE(AcceptEvenMove(even, uneven, price, context)) << "one stream would feel it";
+  even.total_cost = 6000;
+  even.slowest_us = 4300;
+  EXPECT_FALSE(AcceptEvenMove(even, uneven, price, context)) << "no more than noise";
+}
+
 TEST(FindPlanTest, AnEvenPlanStaysWithinItsShareAndItsMemory) {
   int evened = 0;
   for (uint64_t seed = 1; seed <= 200; ++seed) {

@@ -15,7 +15,7 @@ constexpr Duration kIdleBeforeMeasuring = Seconds(2);
 void State::Settle(bool after_frame) {
   if (sessions.active_count() > 0) last_busy = now;
   if (!after_frame) LetLeaversGo();  // before planning, which looks for who replaces them
-  planning.SetLiveRows(sessions.CountLiveRows());
+  planning.SetLive(sessions.CountLiveRows(), sessions.active_count());
   planning.SetRunningError(pipelines.errors().running.value());
   planning.SetSteady(requests.has_last_try(), now);
   planning.Settle(now);

@@ -303,9 +303,12 @@ void Planning::Consider(const planner::Plan& plan, const Job& job, Instant now) 
     accepted = !current || plan.total_cost < kBetterThanStaged * current->total_cost;
   } else if (lifecycle_.serves()) {
     const auto current = Evaluate(*lifecycle_.active(), now);
+    const planner::MovePrice price = PriceOf(plan, next);
     accepted = planner::AcceptMove(
-        plan, current ? current->total_cost : std::numeric_limits<double>::infinity(),
-        PriceOf(plan, next), context);
+        plan, current ? current->total_cost : std::numeric_limits<double>::infinity(), price,
+        context);
+    if (!accepted && current && live_requests_ > 1)
+      accepted = planner::AcceptEvenMove(plan, *current, price, context);
   }
   if (!accepted) return;
   NoteWaits(next, now);

@@ -31,7 +31,11 @@ class Planning {
            Outbox& outbox);
 
   // Positions that a new plan would have to compute again, of sessions that somebody waits for.
-  void SetLiveRows(uint64_t rows) { live_rows_ = rows; }
+  // Positions of the sessions that are answered now, and how many these are.
+  void SetLive(uint64_t rows, uint32_t requests) {
+    live_rows_ = rows;
+    live_requests_ = requests;
+  }
   // Of steps, as measured (MeanError).
   void SetRunningError(std::optional<double> error) { running_error_ = error; }
   // No plan is looked for before this, or StopWaiting: devices are about to come back with theirs.
@@ -185,6 +189,7 @@ class Planning {
   Instant last_search_;
   std::optional<Instant> newcomers_at_;  // when the next of them may be planned with
   uint64_t live_rows_ = 0;
+  uint32_t live_requests_ = 0;
   std::optional<double> running_error_;
   Lifetimes lifetimes_;
   std::optional<Instant> hole_since_;

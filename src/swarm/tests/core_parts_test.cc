@@ -20,12 +20,18 @@ constexpr uint32_t kSessions = 16;
 // 60 us more. A worker computes one step after another, beside the other worker.
 class RoundsOfTwo {
  public:
-  RoundsOfTwo() : swarm_(Options()) {
+  RoundsOfTwo() : RoundsOfTwo(Gpu(), Gpu()) {}
+  RoundsOfTwo(const TestWorker& first, const TestWorker& second) : swarm_(Options()) {
+    swarm_.Join(first);
+    swarm_.Join(second);
+    swarm_.Advance(Seconds(1));
+  }
+  static TestWorker Gpu() {
     TestWorker half = Half();
     half.compute_us = 3500;
     half.row_us = 60;
     half.answer_steps = false;
-    swarm_.BringUp(2, half);
+    return half;
   }
 
   TestSwarm& swarm() { return swarm_; }
@@ -48,7 +54,9 @@ class RoundsOfTwo {
     while (swarm_.now() < end) {
       for (WorkerId id = 1; id <= 2; ++id)
         if (swarm_.unanswered_steps(id) > 0 && !due_.contains(id))
-          due_[id] = swarm_.now() + Microseconds(3500 + 60 * swarm_.step(id).header.rows);
+          due_[id] =
+              swarm_.now() + Microseconds(swarm_.worker(id).compute_us +
+                                          swarm_.worker(id).row_us * swarm_.step(id).header.rows);
       if (due_.empty()) return;
       const auto next =
           std::ranges::min_element(due_, {}, [](const auto& each) { return each.second; });
@@ -65,7 +73,7 @@ class RoundsOfTwo {
     CoreOptions options = TestOptions();
     options.session_count = kSessions;
     options.queue_limit = kSessions;
-    options.context_length = 4096;
+    options.context_length = 8192;
     return options;
   }
   TestSwarm swarm_;
@@ -101,6 +109,33 @@ TEST(Parts, AreDividedAnewWhenSomeOfTheirConversationsEnd) {
   // The last one waits for nobody.
   EXPECT_GE(two.tokens() - before, 400 / 7.2);
   EXPECT_EQ(two.frames.back(), 1u);
+}
+
+// A device was timed as slow while it compiled its kernels, and has one layer of six. In answers it
+// takes no longer for a layer than the other one.
+TEST(Parts, AnUnevenPlanIsEvenedOutWhileSeveralConversationsDecode) {
+  TestWorker fast = RoundsOfTwo::Gpu();
+  fast.memory_bytes = 5'500'000;
+  TestWorker slow = fast;
+  fast.run_us = 500;
+  fast.compute_us = 2500;
+  slow.run_us = 5000;
+  slow.compute_us = 500;
+  fast.row_us = slow.row_us = 0;
+  RoundsOfTwo two(fast, slow);
+  const auto layers = [&](WorkerId id) {
+    for (const StageSnapshot& stage : two.swarm().picture().stages)
+      if (stage.worker == id) return stage.end_layer - stage.first_layer;
+    return 0u;
+  };
+  ASSERT_EQ(layers(1), 5u);
+  two.Ask(8000);
+  two.Run(Seconds(2));
+  EXPECT_EQ(layers(1), 5u) << "one conversation gains nothing";
+  two.Ask(8000);
+  for (int i = 0; i < 40 && layers(1) > 3; ++i) two.Run(Seconds(1));
+  EXPECT_EQ(layers(1), 3u);
+  EXPECT_EQ(layers(2), 3u);
 }
 
 // What goes round with others is lost with them, and all of it is made up for.
