@@ -52,6 +52,8 @@ const kCounts: Readonly<Record<string, readonly number[]>> = {
   "checkpoints-2026/gemma4": [7, 7, 7, 7],
   "checkpoints-2026/gemma4-moe": [14, 14, 14, 14],
   "checkpoints-2026/glm4-moe-lite": [8, 13, 13, 13],
+  "checkpoints-2026/granite": [5, 5, 5, 5],
+  "checkpoints-2026/granite-h": [13, 13, 11, 13],
   "checkpoints-2026/qwen3_5": [8, 8, 8, 5],
   "checkpoints-2026/qwen3_5-moe": [13, 13, 13, 10],
 };

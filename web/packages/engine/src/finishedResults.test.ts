@@ -85,6 +85,12 @@ class Layer {
     return out;
   }
 
+  scale(from: number, factor: number): number {
+    const out = this.buffer();
+    this.push({ case: "scale", value: { in: this.view(from), out: this.view(out), factor } });
+    return out;
+  }
+
   gate(from: number, by: number, kind: number): number {
     const out = this.buffer();
     const value = { in: this.view(from), gate: this.view(by), out: this.view(out), kind };
@@ -131,7 +137,7 @@ class Layer {
 
 // A layer with everything that a result may go through: a gate behind attention, a norm, a sum and
 // a factor, heads through an activation, a product through a gate of one column and into two sums,
-// experts into a sum.
+// with a factor between, experts into a sum.
 function layerOf(isSeen: boolean): ToyLayer {
   const layer = new Layer(isSeen);
   const first = layer.norm(0);
@@ -140,14 +146,13 @@ function layerOf(isSeen: boolean): ToyLayer {
   const stream = layer.sum(0, layer.product(opened, kHidden));
   const plain = layer.product(layer.norm(stream), kHidden);
   const added = layer.see(layer.sum(stream, layer.see(layer.norm(plain))));
-  const scaled = layer.buffer();
-  const factor = { in: layer.view(added), out: layer.view(scaled), factor: 0.75 };
-  layer.push({ case: "scale", value: factor });
+  const scaled = layer.scale(added, 0.75);
   const active = layer.active(stream, layer.see(layer.heads(scaled)));
   const opening = layer.product(active, 1, "f16");
   const shared = layer.see(layer.product(active, kHidden));
   const half = layer.see(layer.gate(shared, opening, 2));
-  const twice = layer.sum(stream, layer.see(layer.sum(scaled, half)));
+  const once = layer.see(layer.sum(scaled, half));
+  const twice = layer.sum(stream, layer.see(layer.scale(once, 0.3)));
   const output = layer.sum(twice, layer.see(layer.experts(twice)));
   const { buffers, weights, ops } = layer;
   return { buffers, weights, ops, input: 0, output };

@@ -112,7 +112,8 @@ function upDraft(context: LayerContext, own: Block, slab: Slab): Draft {
       groupCount: groups,
       in: context.place(op.in),
       activation: op.activation,
-      residuals: [],
+      residual: null,
+      residual2: null,
       roundKind: 0,
       segments: [segment],
       experts: expertParams(own, matrix, upRows),
@@ -133,8 +134,6 @@ function downDraft(context: LayerContext, own: Block, slab: Slab): Draft {
     const { base, stride } = context.place(view);
     return { base: base + firstColumn, stride };
   };
-  const before = isFirst ? [] : [placeOf(op.out)];
-  const behind = isLast && step.residual ? [placeOf(step.residual)] : [];
   const segment: Segment = {
     first: 0,
     end: Math.min(columns - firstColumn, groups * kGroupRows),
@@ -152,7 +151,8 @@ function downDraft(context: LayerContext, own: Block, slab: Slab): Draft {
       groupCount: groups,
       in: hidden,
       activation: 0,
-      residuals: [...before, ...behind],
+      residual: isFirst ? null : placeOf(op.out),
+      residual2: isLast && step.residual ? placeOf(step.residual) : null,
       roundKind: round,
       segments: [segment],
       // moe_down.wgsl knows the end of an expert's groups from this.

@@ -27,14 +27,14 @@ describe("fuse", () => {
       "product", "heads", "attention", "product", "product", "product",
     ]);
     const [qkv, heads, , o, gateUp, down] = fuse(qwen3);
-    expect(qkv).toMatchObject({ norm: { kind: "rmsNorm" }, paired: null, residuals: [] });
+    expect(qkv).toMatchObject({ norm: { kind: "rmsNorm" }, paired: null, residual: null });
     expect((qkv as unknown as { matmuls: MatMul[] }).matmuls.length).toBe(3);
     expect(destinations(heads)).toEqual([
       "out", "keys", "values",
     ]);
-    expect(o).toMatchObject({ norm: null, residuals: [{ buffer: 0 }] });
+    expect(o).toMatchObject({ norm: null, residual: { buffer: 0 }, residual2: null });
     expect(gateUp).toMatchObject({ norm: { kind: "rmsNorm" }, paired: { activation: 0 } });
-    expect(down).toMatchObject({ residuals: [{ buffer: 7 }] });
+    expect(down).toMatchObject({ residual: { buffer: 7 }, factor: 1 });
   });
 
   it("keeps a norm that something else reads too", () => {

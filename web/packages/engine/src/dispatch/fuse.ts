@@ -29,7 +29,9 @@ export interface Product {
   readonly norm: RmsNorm | null; // made on the way in
   readonly paired: GatedActivation | null;
   readonly gate: Gate | null; // of the result of the only product
-  readonly residuals: readonly View[]; // added to it, one after the other
+  readonly residual: View | null; // added to it
+  readonly factor: number; // of that sum
+  readonly residual2: View | null; // added at last
   readonly outs: readonly View[]; // of each product; paired: one
   readonly heads: HeadRun | null; // all products, where each head is multiplied by itself
 }
@@ -83,8 +85,7 @@ export interface Single {
 
 export type Fused = Product | Heads | Attending | Normed | Experts | Single;
 
-type Finish = Pick<Product, "gate" | "residuals">;
-const kMaxResiduals = 2;
+type Finish = Pick<Product, "gate" | "residual" | "factor" | "residual2">;
 
 // Those of heads that share their input are one segment.
 function segmentsOf(run: HeadRun): number {
@@ -231,7 +232,9 @@ class Fuser {
     if (op?.kind !== "add") return null;
     const isFirst = same(op.a, out);
     const residual = isFirst ? op.b : op.a;
-    const fits = (isFirst || same(op.b, out)) && !overlap(residual, out);
+    // A thread writes where no other one reads.
+    const isOwn = !overlap(residual, op.out) || same(residual, op.out);
+    const fits = (isFirst || same(op.b, out)) && !overlap(residual, out) && isOwn;
     return fits && this.#readOnlyWithin(from, end + 1) ? { op, residual } : null;
   }
 
@@ -252,7 +255,7 @@ class Fuser {
     const heads = norm ? null : this.#headsFrom(at);
     const end = heads ? at + heads.matmuls.length : this.#groupEnd(at);
     const matmuls = this.#ops.slice(at, end) as MatMul[];
-    const none = { paired: null, gate: null, residuals: [] as const };
+    const none = { paired: null, gate: null, residual: null, factor: 1, residual2: null };
     const base = { kind: "product", matmuls, norm, heads, ...none } as const;
     const next = this.#ops[end];
     const input = norm?.in ?? matmuls[0]!.in;
@@ -272,29 +275,41 @@ class Fuser {
     return end + behind.count;
   }
 
-  // What becomes of the result `out` of operation `at` right behind it: gated, then added to one or
-  // two others. Nothing goes over `input`, which other threads still read.
+  // What becomes of the result `out` of operation `at` right behind it: it goes through a gate, is
+  // added to another one, multiplied, added to a third one. Nothing goes over `input`, which other
+  // threads still read, nor over what is read on the way.
   #behind(out: View, at: number, input: View): { out: View; count: number; finish: Finish } {
     let last = out;
     let end = at + 1;
-    const finish = { gate: null as Gate | null, residuals: [] as View[] };
+    const reads = [input];
+    const sum = (): View | null => {
+      const found = this.#sumWith(last, end - 1, end);
+      if (!found || reads.some((view) => overlap(view, found.op.out))) return null;
+      reads.push(found.residual);
+      last = found.op.out;
+      ++end;
+      return found.residual;
+    };
     const next = this.#ops[end];
-    if (next?.kind === "gate" && this.#gates(next, last, at, input)) {
-      finish.gate = next;
-      last = next.out;
+    const gate = next?.kind === "gate" && this.#gates(next, last, at, input) ? next : null;
+    if (gate) {
+      reads.push(gate.gate);
+      last = gate.out;
       ++end;
     }
-    while (finish.residuals.length < kMaxResiduals) {
-      const sum = this.#sumWith(last, end - 1, end);
-      if (!sum || overlap(sum.op.out, input)) break;
-      // A gate of one column is read by all threads.
-      if (finish.gate && overlap(sum.op.out, finish.gate.gate)) break;
-      if (overlap(sum.op.out, sum.residual) && !same(sum.op.out, sum.residual)) break;
-      if (finish.residuals.some((view) => overlap(view, sum.op.out))) break;
-      finish.residuals.push(sum.residual);
-      last = sum.op.out;
+    const residual = sum();
+    const scale = this.#ops[end];
+    const isScaled =
+      scale?.kind === "scale" &&
+      same(scale.in, last) &&
+      !reads.some((view) => overlap(view, scale.out)) &&
+      this.#readOnlyWithin(end - 1, end + 1);
+    if (isScaled) {
+      last = scale.out;
       ++end;
     }
+    const residual2 = sum();
+    const finish = { gate, residual, factor: isScaled ? scale.factor : 1, residual2 };
     return { out: last, count: end - at - 1, finish };
   }
 

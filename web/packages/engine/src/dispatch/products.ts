@@ -42,7 +42,9 @@ export function productDrafts(context: LayerContext, product: Product, round: nu
     normBase: norm ? context.vector(norm.weight) : kNone,
     epsilon: norm?.epsilon ?? 0,
     activation: product.paired?.activation ?? 0,
-    residuals: product.residuals.map((view) => context.place(view)),
+    residual: product.residual && context.place(product.residual),
+    factor: product.factor,
+    residual2: product.residual2 && context.place(product.residual2),
     gate: product.gate && {
       place: context.place(product.gate.gate),
       kind: product.gate.gateKind,

@@ -14,10 +14,11 @@ interface Access {
 function accessOf(fused: Fused): Access {
   switch (fused.kind) {
     case "product": {
-      const { matmuls, norm, gate, residuals, outs } = fused;
+      const { matmuls, norm, gate, residual, residual2, outs } = fused;
       const spread = norm ? [norm.in] : matmuls.map((matmul) => matmul.in);
       // A gate of one column is read by all threads.
-      return { spread: gate ? [...spread, gate.gate] : spread, own: residuals, writes: outs };
+      const own = [residual, residual2].filter((view) => view !== null);
+      return { spread: gate ? [...spread, gate.gate] : spread, own, writes: outs };
     }
     case "attention": {
       const { op, gate, out } = fused;

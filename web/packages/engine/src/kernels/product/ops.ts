@@ -34,7 +34,8 @@ export const productOp = declareOp({
   epsilon: "f32",
   activation: "u32", // of program/ir.ts
   residual: "place", // base kNone: nothing is added
-  residual2: "place", // to the sum with it, the same
+  factor: "f32", // of the sum with it
+  residual2: "place", // added at last; base kNone: nothing is
   gate: "place", // base kNone: none
   gateKind: "u32", // of program/ir.ts
   isOneGate: "bool", // it has a single column
@@ -71,10 +72,12 @@ type Made =
   | ("topK" | "route" | "expertGroups" | "expertBias")
   | ("headIn" | "headOut" | "planeHeads")
   | ("gate" | "gateKind" | "isOneGate")
-  | ("segments" | "segmentCount" | "residual" | "residual2");
+  | ("segments" | "segmentCount" | "residual" | "factor" | "residual2");
 
 export interface ProductParams extends Omit<Values, Made> {
-  readonly residuals: readonly Place[]; // two at most
+  readonly residual: Place | null;
+  readonly factor?: number;
+  readonly residual2: Place | null;
   readonly gate?: { readonly place: Place; readonly kind: number; readonly isOne: boolean } | null;
   readonly segments: readonly Segment[];
   readonly experts: ExpertParams | null;
@@ -85,13 +88,14 @@ const kNoPlace: Place = { base: kNone, stride: 0 };
 const kNoExperts: ExpertParams = { topK: 1, route: { base: 0, stride: 0 }, groups: 0, bias: 0 };
 
 export function productParams(params: ProductParams): Params {
-  const { residuals, gate, experts, heads, ...rest } = params;
+  const { residual, factor = 1, residual2, gate, experts, heads, ...rest } = params;
   const { topK, route, groups, bias } = experts ?? kNoExperts;
   const { inStep = 0, outStep = 0, count = 1 } = heads ?? {};
   return productOp.bytes({
     ...rest,
-    residual: residuals[0] ?? kNoPlace,
-    residual2: residuals[1] ?? kNoPlace,
+    residual: residual ?? kNoPlace,
+    factor,
+    residual2: residual2 ?? kNoPlace,
     gate: gate?.place ?? kNoPlace,
     gateKind: gate?.kind ?? 0,
     isOneGate: gate?.isOne ?? false,

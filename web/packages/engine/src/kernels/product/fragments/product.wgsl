@@ -1,4 +1,5 @@
-// What happens with a finished sum: bias, activation, gate, residuals, rounding and the place. A
+// What happens with a finished sum: bias, activation, gate, residual, factor, another residual,
+// rounding and the place, each where there is one; products as fma, which nobody contracts. A
 // fused matrix has rows in groups of 8; its segments are the outputs of the program's own products.
 // In a paired matrix, groups alternate: gate rows, up rows.
 //
@@ -29,6 +30,9 @@ fn store(row: u32, segment: Segment, column: u32, sum: f32) {
   }
   if (op.residual_base != kNone) {
     value = act_at(op.residual_base + row * op.residual_stride + column) + value;
+  }
+  if (op.factor != 1.0) {
+    value = fma(value, op.factor, 0.0);
   }
   if (op.residual2_base != kNone) {
     value = act_at(op.residual2_base + row * op.residual2_stride + column) + value;
