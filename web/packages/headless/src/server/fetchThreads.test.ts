@@ -4,7 +4,8 @@ import type { MessagePort } from "node:worker_threads";
 import { afterEach, expect, it } from "vitest";
 
 import { kChunkBytes } from "@weft/worker/download/manifest.ts";
-import type { Answer, AnswerReader, Fetch } from "@weft/worker/download/serverHttp.ts";
+import type { AnswerReader } from "@weft/worker/download/body.ts";
+import type { Answer, Fetch } from "@weft/worker/download/serverHttp.ts";
 
 import { FetchThreads, serveFetches } from "./fetchThreads.ts";
 

@@ -14,7 +14,8 @@
 import type { MessagePort, Worker } from "node:worker_threads";
 
 import { kChunkBytes } from "@weft/worker/download/manifest.ts";
-import type { Answer, AnswerReader, Fetch } from "@weft/worker/download/serverHttp.ts";
+import type { AnswerReader } from "@weft/worker/download/body.ts";
+import type { Answer, Fetch } from "@weft/worker/download/serverHttp.ts";
 
 const kPiecesAhead = 2;
 // On a slow line a part of a chunk is handed on after so long: a probe measures what has come.

@@ -3,7 +3,8 @@
 import { Agent, request } from "node:http";
 import type { ClientRequest, IncomingMessage } from "node:http";
 
-import type { Answer, AnswerReader, Fetch } from "@weft/worker/download/serverHttp.ts";
+import type { AnswerReader } from "@weft/worker/download/body.ts";
+import type { Answer, Fetch } from "@weft/worker/download/serverHttp.ts";
 
 import type { Connector, OnConnected } from "./connecting.ts";
 import { connectFailure } from "./connecting.ts";

@@ -3,6 +3,7 @@
 import { EngineError } from "@weft/engine";
 
 import type { BlobWriter } from "./blobStore.ts";
+import type { Body } from "./body.ts";
 import { kChunkBytes } from "./manifest.ts";
 import type { BlobInfo } from "./manifest.ts";
 import type { Answer, ServerHttp } from "./serverHttp.ts";
@@ -82,7 +83,6 @@ async function appendAnswer(
 ): Promise<void> {
   if (!response) return;
   let at = writer.offset;
-  let toSkip = response.status === 206 ? 0 : at; // a server without ranges gives it whole
   const appender = new Appender(
     (from, bytes) => verifyChunk(digest, from, bytes, chunks),
     async (from, bytes) => {
@@ -91,43 +91,38 @@ async function appendAnswer(
       onChunk(from / kChunkBytes, bytes);
     },
   );
-  let chunk: Uint8Array<ArrayBuffer> | null = null; // what has come of the chunk at `at`
-  let filled = 0;
+  const body = http.bodyOf(response, signal);
   try {
-    for await (const piece of http.pieces(response, signal)) {
-      let rest = piece.subarray(Math.min(toSkip, piece.length));
-      toSkip -= piece.length - rest.length;
-      while (rest.length > 0) {
-        const length = Math.min(kChunkBytes, byteCount - at);
-        const take = rest.subarray(0, length - filled);
-        if (take.length === 0) {
-          const message = `Blob ${digest} has more than ${byteCount} bytes.`;
-          throw new EngineError("invalid_data", message);
-        }
-        rest = rest.subarray(take.length);
-        if (take.length === length) {
-          chunk = take as Uint8Array<ArrayBuffer>; // it came whole, and is nobody else's
-        } else {
-          chunk ??= new Uint8Array(length);
-          chunk.set(take, filled);
-        }
-        filled += take.length;
-        if (filled < length) continue;
-        await appender.add(at, chunk);
-        at += filled;
-        filled = 0;
-        chunk = null;
-        http.checkStopped(signal);
+    // A server without ranges gives it whole.
+    if (response.status !== 206) await skip(body, at);
+    while (at < byteCount) {
+      const length = Math.min(kChunkBytes, byteCount - at);
+      const chunk = await body.next(length);
+      if (chunk.length < length) {
+        const came = at + chunk.length;
+        const message = `The download of blob ${digest} ended after ${came} of ${byteCount} bytes.`;
+        throw new EngineError("unavailable", message);
       }
+      await appender.add(at, chunk);
+      at += length;
+      http.checkStopped(signal);
+    }
+    if ((await body.next(1)).length > 0) {
+      const message = `Blob ${digest} has more than ${byteCount} bytes.`;
+      throw new EngineError("invalid_data", message);
     }
   } finally {
+    await body.end();
     await appender.finish(); // what came before a fault is kept
   }
-  if (at === byteCount) return;
-  throw new EngineError(
-    "unavailable",
-    `The download of blob ${digest} ended after ${at + filled} of ${byteCount} bytes.`,
-  );
+}
+
+async function skip(body: Body, byteCount: number): Promise<void> {
+  for (let rest = byteCount; rest > 0;) {
+    const { length } = await body.next(Math.min(rest, kChunkBytes));
+    if (length === 0) return;
+    rest -= length;
+  }
 }
 
 // Chunks on their way into a writer: hashed beside each other and beside what still comes, appended

@@ -2,6 +2,9 @@
 // pieces.
 import { EngineError } from "@weft/engine";
 
+import { readBody } from "./body.ts";
+import type { AnswerBody, Body } from "./body.ts";
+
 const kAttempts = 3;
 const kPauseMs = 300;
 
@@ -10,14 +13,8 @@ export interface Answer {
   readonly ok: boolean;
   readonly status: number;
   readonly statusText: string;
-  readonly body: { getReader(): AnswerReader } | null;
+  readonly body: AnswerBody | null;
   json(): Promise<unknown>;
-}
-
-export interface AnswerReader {
-  read(): Promise<{ done: boolean; value?: Uint8Array | undefined }>;
-  // Ends the request; nothing more is read.
-  cancel(): Promise<void>;
 }
 
 export type Fetch = (url: string, init: RequestInit) => Promise<Answer>;
@@ -94,6 +91,23 @@ export class ServerHttp {
       }
       return bytes;
     });
+  }
+
+  // The body in pieces that its reader asks for, none after `signal`. Throws EngineError where the
+  // connection breaks.
+  bodyOf(response: Answer, signal: AbortSignal | null): Body {
+    const body = readBody(response.body!);
+    const next = async (byteCount: number): Promise<Uint8Array<ArrayBuffer>> => {
+      try {
+        return await body.next(byteCount);
+      } catch {
+        this.checkStopped(signal);
+        throw new EngineError("unavailable", "The connection broke during a download.");
+      } finally {
+        this.checkStopped(signal);
+      }
+    };
+    return { next, end: () => body.end() };
   }
 
   // The body as it comes; ends with `cancelled` at the next piece after `signal`.
