@@ -52,3 +52,8 @@ window.timeLine = (request) =>
 window.timeDownload = (request) =>
   answerOf(
     new Worker(new URL("./download.worker.js", import.meta.url), { type: "module" }), request);
+
+// How long steps take while layers are loaded; see beside.worker.js.
+window.timeBeside = (request) =>
+  answerOf(
+    new Worker(new URL("./beside.worker.js", import.meta.url), { type: "module" }), request);

@@ -3,6 +3,7 @@
 import { EngineError, KernelRefusedError } from "./base/error.ts";
 import { Rounding } from "./kernels/common/numbers.ts";
 import { Buffers } from "./gpu/buffers.ts";
+import { LoadPace } from "./gpu/loadPace.ts";
 import type { Gpu } from "./gpu/open.ts";
 import { defaultArithmetic } from "./tune/candidates.ts";
 import type { Wish } from "./tune/candidates.ts";
@@ -38,6 +39,7 @@ import type {
   WeightSource,
 } from "./stage/stageEngine.ts";
 import { LayerLoader } from "./load/layerLoader.ts";
+import { LayersAhead } from "./load/layersAhead.ts";
 import type { LoadedLayer } from "./dispatch/loadedLayer.ts";
 import type { Program } from "./program/ir.ts";
 
@@ -92,10 +94,12 @@ export class WebGpuEngine implements StageEngine {
   readonly #machine: Machine;
   readonly #buffers: Buffers;
   readonly #loader: LayerLoader;
+  readonly #ahead: LayersAhead;
   readonly #pools: Pools;
   readonly #states: States;
   readonly #pages = new Pages();
   readonly #table = new SessionTable();
+  readonly #pace = new LoadPace();
   #lostBecause = "";
   #refusedBecause = ""; // a command that the device did not take: results are not to be trusted
 
@@ -121,7 +125,9 @@ export class WebGpuEngine implements StageEngine {
       pokes,
       arithmetic,
     });
-    this.#loader = new LayerLoader(this.#buffers, pipelines, this.#machine.ropes);
+    const { ropes } = this.#machine;
+    this.#loader = new LayerLoader(this.#buffers, pipelines, ropes, this.#pace);
+    this.#ahead = new LayersAhead((layer) => this.#loader.free(layer));
     gpu.device.addEventListener("uncapturederror", ({ error }) => {
       this.#refusedBecause ||= error.message;
     });
@@ -146,7 +152,19 @@ export class WebGpuEngine implements StageEngine {
   ): Promise<void> {
     const { first, end } = layers;
     const indices = Array.from({ length: end - first }, (_, at) => first + at);
-    await this.#loadAll(indices, (index) => this.#loader.load(index, source, onBytes), isPart);
+    const load = async (index: number): Promise<LoadedLayer> =>
+      (await this.#ahead.take(index)) ?? (await this.#loader.load(index, source, onBytes));
+    await this.#loadAll(indices, load, isPart);
+  }
+
+  async loadAhead(index: number, source: WeightSource): Promise<void> {
+    this.#checkDevice();
+    if (this.#machine.layers.has(index)) return;
+    await this.#ahead.bring(index, async () => {
+      const layer = await this.#loader.load(index, source, () => undefined);
+      this.#machine.compileAhead(layer);
+      return layer;
+    });
   }
 
   async loadProgram(
@@ -214,7 +232,10 @@ export class WebGpuEngine implements StageEngine {
   }
 
   unload(layers: LayerRange): Promise<void> {
-    for (let index = layers.first; index < layers.end; ++index) this.#unloadLayer(index);
+    for (let index = layers.first; index < layers.end; ++index) {
+      this.#ahead.drop(index);
+      this.#unloadLayer(index);
+    }
     if (this.#machine.layers.size === 0) this.#pages.releaseAll();
     return Promise.resolve();
   }
@@ -226,7 +247,11 @@ export class WebGpuEngine implements StageEngine {
     return first < end;
   }
 
-  async step(input: StepInput): Promise<StepOutput> {
+  step(input: StepInput): Promise<StepOutput> {
+    return this.#pace.step(() => this.#step(input));
+  }
+
+  async #step(input: StepInput): Promise<StepOutput> {
     this.#checkDevice();
     const layers = layersOf(this.#machine.layers, input.layers);
     checkStep(layers, input);
@@ -268,7 +293,11 @@ export class WebGpuEngine implements StageEngine {
   }
 
   // Decoding where this engine holds the whole model: run/tokenLoop.ts.
-  async generateAll(layers: LayerRange, source: TokenSource): Promise<void> {
+  generateAll(layers: LayerRange, source: TokenSource): Promise<void> {
+    return this.#pace.generation(() => this.#generateAll(layers, source));
+  }
+
+  async #generateAll(layers: LayerRange, source: TokenSource): Promise<void> {
     this.#checkDevice();
     const loaded = layersOf(this.#machine.layers, layers);
     const sessions = this.#sessionsOf(layers, loaded);
@@ -542,6 +571,7 @@ export class WebGpuEngine implements StageEngine {
   // Frees everything, but leaves the device: for tests that share one.
   freeBuffers(): void {
     this.releaseAll();
+    this.#ahead.dropAll();
     this.#buffers.freeAll();
   }
 

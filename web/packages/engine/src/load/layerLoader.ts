@@ -3,6 +3,7 @@
 import { EngineError } from "../base/error.ts";
 import type { Buffers } from "../gpu/buffers.ts";
 import { Usage } from "../gpu/buffers.ts";
+import type { LoadPace } from "../gpu/loadPace.ts";
 import type { Pipelines } from "../gpu/pipelines.ts";
 import { fuse } from "../dispatch/fuse.ts";
 import type { Fused } from "../dispatch/fuse.ts";
@@ -39,15 +40,31 @@ export class LayerLoader {
   readonly #ropes: Ropes;
   readonly #uploader: Uploader;
   readonly #matrices = new Map<string, { matrix: Matrix; users: number }>();
+  #last: Promise<unknown> = Promise.resolve(); // load
 
-  constructor(buffers: Buffers, pipelines: Pipelines, ropes: Ropes) {
+  constructor(buffers: Buffers, pipelines: Pipelines, ropes: Ropes, pace: LoadPace) {
     this.#buffers = buffers;
     this.#ropes = ropes;
-    this.#uploader = new Uploader(buffers, pipelines);
+    this.#uploader = new Uploader(buffers, pipelines, pace);
+  }
+
+  // Layers are loaded one after the other, whoever asks.
+  #inTurn<T>(load: () => Promise<T>): Promise<T> {
+    const mine = this.#last.then(load);
+    this.#last = mine.catch(() => undefined);
+    return mine;
   }
 
   // The callback `onBytes` is told of every piece of a matrix that has reached the GPU.
-  async load(
+  load(
+    index: number,
+    source: WeightSource,
+    onBytes: (bytes: number) => void,
+  ): Promise<LoadedLayer> {
+    return this.#inTurn(() => this.#load(index, source, onBytes));
+  }
+
+  async #load(
     index: number,
     source: WeightSource,
     onBytes: (bytes: number) => void,
@@ -58,18 +75,26 @@ export class LayerLoader {
     }
     const program = decodeProgram(await source.readBlob(digest));
     checkRunnable(program, index);
-    const layer = await this.loadProgram(program, source, onBytes);
+    const layer = await this.#loadProgram(program, source, onBytes);
     await source.loaded(index);
     return layer;
   }
 
   // A checked program, whose weights are in the source.
-  async loadProgram(
+  loadProgram(
+    program: Program,
+    source: WeightSource,
+    onBytes: (bytes: number) => void,
+  ): Promise<LoadedLayer> {
+    return this.#inTurn(() => this.#loadProgram(program, source, onBytes));
+  }
+
+  async #loadProgram(
     written: Program,
     source: WeightSource,
     onBytes: (bytes: number) => void,
   ): Promise<LoadedLayer> {
-    this.#uploader.onBytes = onBytes;
+    this.#uploader.begin(onBytes);
     const program = scheduled(written);
     const fused = fuse(program);
     this.#checkMemory(program, fused);
@@ -78,10 +103,14 @@ export class LayerLoader {
     try {
       const read = await readVectors(program, source);
       const usage = Usage.storage | Usage.copyTo;
-      vectors = this.#buffers.make("vectors", "weights", read.values.byteLength, usage);
-      this.#buffers.gpu.device.queue.writeBuffer(vectors, 0, read.values);
+      vectors = this.#uploader.watched(() => {
+        const made = this.#buffers.make("vectors", "weights", read.values.byteLength, usage);
+        this.#buffers.gpu.device.queue.writeBuffer(made, 0, read.values);
+        return made;
+      });
       const matrices = await this.#loadMatrices(program, fused, source, used);
       const ropeKeys = await this.#loadRopes(program, source);
+      await this.#uploader.checkDone(`Loading layer ${program.layerIndex}`);
       return {
         index: program.layerIndex,
         program,
@@ -150,17 +179,13 @@ export class LayerLoader {
       ++held.users;
       return held.matrix;
     }
-    const { name } = spec.sections[0]!.weight;
-    const matrix = await this.#buffers.guarded(`Loading weight '${name}'`, async () => {
-      const made = makeMatrix(this.#buffers, spec);
-      try {
-        await this.#uploader.fill(made, spec, source);
-      } catch (error) {
-        freeMatrix(this.#buffers, made);
-        throw error;
-      }
-      return made;
-    });
+    const matrix = this.#uploader.watched(() => makeMatrix(this.#buffers, spec));
+    try {
+      await this.#uploader.fill(matrix, spec, source);
+    } catch (error) {
+      freeMatrix(this.#buffers, matrix);
+      throw error;
+    }
     this.#matrices.set(key, { matrix, users: 1 });
     return matrix;
   }

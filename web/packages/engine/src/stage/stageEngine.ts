@@ -195,6 +195,9 @@ export interface StageEngine {
     onBytes?: (bytes: number) => void,
     isPart?: boolean,
   ): Promise<void>;
+  // Engines that load beside steps have this: brings a layer's weights to where they are computed
+  // with, beside any other verb. load() takes them over, unload() drops them.
+  loadAhead?(layer: number, source: WeightSource): Promise<void>;
   // Engines that hold experts for others have this: loads a program that is not of the package
   // (program/shards.ts) as the layer that it says it is.
   loadProgram?(

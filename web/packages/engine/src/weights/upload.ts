@@ -2,8 +2,10 @@
 // where products read them straight from the pieces that the source gives; gate and up, whose
 // groups alternate, and what is to be padded or turned around (scales) go through a staging buffer
 // and a kernel. Nothing larger than a few MiB lies in JS memory.
+import { EngineError } from "../base/error.ts";
 import type { Buffers } from "../gpu/buffers.ts";
 import { Usage, write } from "../gpu/buffers.ts";
+import type { LoadPace } from "../gpu/loadPace.ts";
 import { Binding } from "../kernels/common/bindings.ts";
 import type { Variant } from "../kernels/common/variant.ts";
 import type { Pipelines } from "../gpu/pipelines.ts";
@@ -17,8 +19,6 @@ import { groupsOf, kGroupRows, pieceWordsOf } from "./matrix.ts";
 import type { Matrix, MatrixSpec, Section, Slab } from "./matrix.ts";
 
 const kStagingBytes = 4 << 20;
-// What the queue was handed counts as memory, too: two batches of so much are on their way at most.
-const kBatchBytes = 16 << 20;
 const kThreads = 64;
 const kMaxWorkgroups = 32768;
 
@@ -63,15 +63,59 @@ function piecesOf(spec: MatrixSpec, matrix: Matrix): Piece[] {
 export class Uploader {
   readonly #buffers: Buffers;
   readonly #pipelines: Pipelines;
-  onBytes: (bytes: number) => void = () => undefined;
+  readonly #pace: LoadPace;
+  #onBytes: (bytes: number) => void = () => undefined;
+  // What the device did not do since begin(): for want of memory, or because of what that led to.
+  #isFull = false;
+  #refusal = "";
+  #answers: Promise<void> = Promise.resolve(); // the last one to that question
   #staging: GPUBuffer | null = null;
   #params: GPUBuffer | null = null;
   #handedBytes = 0; // since the last batch
   #underWay: Promise<unknown> = Promise.resolve(); // the last batch
 
-  constructor(buffers: Buffers, pipelines: Pipelines) {
+  // What the queue was handed counts as memory: two batches of `pace` are on their way at most.
+  constructor(buffers: Buffers, pipelines: Pipelines, pace: LoadPace) {
     this.#buffers = buffers;
     this.#pipelines = pipelines;
+    this.#pace = pace;
+  }
+
+  // The callback `onBytes` is told of every piece that was handed to the GPU.
+  begin(onBytes: (bytes: number) => void): void {
+    this.#onBytes = onBytes;
+    this.#isFull = false;
+    this.#refusal = "";
+  }
+
+  // Runs `command`, which makes or writes something, and has the device asked whether it did.
+  // Nobody waits for the answer before checkDone(): it comes behind all that was sent.
+  watched<T>(command: () => T): T {
+    const { device } = this.#buffers.gpu;
+    device.pushErrorScope("out-of-memory");
+    device.pushErrorScope("validation"); // what uses a buffer that has no memory
+    try {
+      return command();
+    } finally {
+      const answers = [device.popErrorScope(), device.popErrorScope()] as const;
+      this.#answers = Promise.all(answers).then(
+        ([invalid, lack]) => {
+          this.#isFull ||= lack !== null;
+          this.#refusal ||= invalid?.message ?? "";
+        },
+        () => undefined, // the device was lost: the caller looks at that
+      );
+    }
+  }
+
+  // Throws EngineError where the device did not do something since begin().
+  async checkDone(what: string): Promise<void> {
+    await this.#answers;
+    if (this.#isFull) {
+      throw new EngineError("out_of_memory", `${what}: the GPU has no memory left.`);
+    }
+    if (this.#refusal === "") return;
+    throw new EngineError("unavailable", `${what}: the GPU refused it: ${this.#refusal}`);
   }
 
   // REQUIRES: the matrix was made for `spec`.
@@ -147,11 +191,11 @@ export class Uploader {
     const { device } = this.#buffers.gpu;
     let at = offset;
     for await (const piece of pieces) {
-      write(device, target, at, piece);
+      this.watched(() => write(device, target, at, piece));
       at += piece.length;
-      this.onBytes(piece.length);
+      this.#onBytes(piece.length);
       this.#handedBytes += piece.length;
-      if (this.#handedBytes >= kBatchBytes) await this.#endBatch();
+      if (this.#handedBytes >= this.#pace.batchBytes) await this.#endBatch();
     }
   }
 
@@ -175,25 +219,27 @@ export class Uploader {
   ): Promise<void> {
     const { device } = this.#buffers.gpu;
     const pipeline = await this.#pipelines.get(kernel);
-    const usage = Usage.uniform | Usage.copyTo;
-    this.#params ??= this.#buffers.make("repack", "scratch", kParamBytes, usage);
-    device.queue.writeBuffer(this.#params, 0, repackOp.bytes(params));
-    const bound = new Map<number, GPUBuffer>([
-      [Binding.op, this.#params],
-      [Binding.vectors, this.#staging!],
-      [Binding.kv, target],
-    ]);
-    const group = device.createBindGroup({
-      layout: this.#pipelines.groupLayout(kernel),
-      entries: [...bound].map(([binding, buffer]) => ({ binding, resource: { buffer } })),
+    this.watched(() => {
+      const usage = Usage.uniform | Usage.copyTo;
+      this.#params ??= this.#buffers.make("repack", "scratch", kParamBytes, usage);
+      device.queue.writeBuffer(this.#params, 0, repackOp.bytes(params));
+      const bound = new Map<number, GPUBuffer>([
+        [Binding.op, this.#params],
+        [Binding.vectors, this.#staging!],
+        [Binding.kv, target],
+      ]);
+      const group = device.createBindGroup({
+        layout: this.#pipelines.groupLayout(kernel),
+        entries: [...bound].map(([binding, buffer]) => ({ binding, resource: { buffer } })),
+      });
+      const encoder = device.createCommandEncoder();
+      const pass = encoder.beginComputePass();
+      pass.setPipeline(pipeline);
+      pass.setBindGroup(0, group);
+      pass.dispatchWorkgroups(...grid);
+      pass.end();
+      device.queue.submit([encoder.finish()]);
     });
-    const encoder = device.createCommandEncoder();
-    const pass = encoder.beginComputePass();
-    pass.setPipeline(pipeline);
-    pass.setBindGroup(0, group);
-    pass.dispatchWorkgroups(...grid);
-    pass.end();
-    device.queue.submit([encoder.finish()]);
   }
 
   #stagingOf(byteCount: number): GPUBuffer {
@@ -201,7 +247,7 @@ export class Uploader {
     if (this.#staging) this.#buffers.free(this.#staging);
     const usage = Usage.storage | Usage.copyTo;
     const size = Math.max(byteCount, Math.min(kStagingBytes, 4 * byteCount));
-    this.#staging = this.#buffers.make("staging", "scratch", size, usage);
+    this.#staging = this.watched(() => this.#buffers.make("staging", "scratch", size, usage));
     return this.#staging;
   }
 

@@ -1,5 +1,5 @@
-// The body of an answer in pieces of the lengths that its reader asks for. Where the browser can, it
-// fills them by itself ("byob"); else what comes is put together here, or handed on as it came.
+// The body of an answer in pieces of the lengths that its reader asks for. Where the browser can,
+// it fills them by itself ("byob"); else what comes is put together here, or handed on as it came.
 //
 //   what comes   [400 KiB][900 KiB][748 KiB]
 //   next(1 MiB)  [       1 MiB][     1 MiB ]

@@ -47,6 +47,11 @@ export class Loads {
     return this.#fetches.isUnderWay;
   }
 
+  // Whether the fetch under way is of a stage, whose layers are installed as they come.
+  get isFetchingStage(): boolean {
+    return this.#fetches.current?.purpose.kind === "stage";
+  }
+
   // Throws where one of them is not of this model.
   #checked(ranges: readonly (LayerRange | undefined)[]): LayerRange[] {
     return ranges.map((range) => checkedRange(range, this.layerCount));

@@ -66,6 +66,11 @@ export class Membership {
     this.#outcomes = new Outcomes({ out, health, experts, queue, loads, joining });
   }
 
+  // Whether the layers that come now are installed, and not only kept.
+  get isFetchingStage(): boolean {
+    return this.#loads.isFetchingStage;
+  }
+
   // Begins with a connection, whose Init comes next. After Finish nothing is asked for any more.
   handle(event: Event): Action[] {
     if (!this.#out.isOver) this.#on(event);

@@ -84,6 +84,12 @@ export class StageHost {
     return { kind: "measured", timings, answers };
   }
 
+  // Brings a layer's weights to the engine beside steps, where there is one that can: install()
+  // then takes them over. What fails, install() meets and says.
+  async bringAhead(layer: number): Promise<void> {
+    await this.#engine?.loadAhead?.(layer, this.#source).catch(() => undefined);
+  }
+
   // Keeps what is loaded of the range, of which `layers` are the last or not. `onBytes` is told of
   // what reaches the engine.
   async install(

@@ -130,6 +130,7 @@ export class FakeEngine implements StageEngine {
   readonly inputs: StepInput[] = [];
   gate: Promise<void> = Promise.resolve();
   failLoadAt = -1;
+  loadAhead?: (layer: number, source: WeightSource) => Promise<void>;
   failNextStep: Error | null = null;
   readonly requests: GenerateRequest[] = [];
   failAfter = Infinity; // tokens

@@ -296,6 +296,39 @@ describe("stages", () => {
     await rig.nextResult();
   });
 
+  it("an engine that loads beside steps gets a stage's layers so, and no others", async () => {
+    const rig = await working();
+    let open = (): void => undefined;
+    const opened = new Promise<void>((resolve) => (open = resolve));
+    const order: string[] = [];
+    const { engine } = rig;
+    const load = engine.load.bind(engine);
+    engine.load = (layers, source) => {
+      order.push(`load ${layers.first}`);
+      return load(layers, source);
+    };
+    engine.loadAhead = async (layer) => {
+      order.push(`ahead ${layer}`);
+      if (layer === 4) await opened;
+      if (layer === 5) throw new EngineError("out_of_memory", "no room beside steps");
+    };
+    rig.tell({ case: "downloadLayers", value: { layers: [3] } });
+    await rig.next("layerDownloaded", 4);
+    expect(order).toEqual([]); // it is only kept
+    const layers = { first: 3, end: kLayers };
+    rig.tell({ case: "prepareStage", value: { epoch: 2, stage: 1, layers, standby: true } });
+    await until(() => order.includes("ahead 4"), "the second layer");
+    rig.worker.onMessage(step());
+    await rig.nextResult(); // which waits for nothing
+    open();
+    expect((await rig.next("prepared", 2)).epoch).toBe(2);
+    expect([...order].sort())
+      .toEqual(["ahead 3", "ahead 4", "ahead 5", "load 3", "load 4", "load 5"]);
+    for (const layer of [3, 4, 5]) {
+      expect(order.indexOf(`ahead ${layer}`)).toBeLessThan(order.indexOf(`load ${layer}`));
+    }
+  });
+
   it("a stage that is retired is neither fetched nor loaded any further", async () => {
     let open = (): void => undefined;
     const opened = new Promise<void>((resolve) => (open = resolve));

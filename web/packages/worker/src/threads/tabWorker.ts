@@ -5,8 +5,9 @@
 //
 // A tab has one thread for all of this but downloads, which are received, hashed and written to the
 // file system on threads of their own (download/blobThreads.ts): a chunk that is handed over costs
-// this one some microseconds. A stage is loaded layer by layer between steps, so that one that
-// comes meanwhile waits for one layer.
+// this one some microseconds. Weights go to a GPU beside steps, a few at a time; an engine that
+// cannot do that loads layer by layer between steps, so that one that comes meanwhile waits for one
+// layer.
 import { EngineError, KernelRefusedError } from "@weft/engine";
 import type { LayerRange, StageEngine } from "@weft/engine";
 import { encodeWorkerMessage } from "@weft/wire";
@@ -60,6 +61,7 @@ export class TabWorker {
   #joined: Joined | null = null;
   #isJoining = false;
   #fetch = new AbortController(); // of the fetch under way
+  #brought: Promise<void> = Promise.resolve(); // the last layer that came
   // Of the MakeTokens under way: who joins it, whose rest nobody wants, and whether it is to end.
   #joiningTokens: GenerateFrame[] = [];
   readonly #stoppedTokens = new Set<number>();
@@ -75,8 +77,10 @@ export class TabWorker {
     this.#downloader = new Downloader(options.source, options.now, {
       onProgress: (doneBytes, totalBytes) =>
         this.#feed({ kind: "fetchProgressed", doneBytes, totalBytes }),
-      onLayer: (layer, byteCount, elapsedUs) =>
-        this.#feed({ kind: "layerFetched", layer, byteCount, elapsedUs }),
+      onLayer: (layer, byteCount, elapsedUs) => {
+        const told = this.#brought.then(() => this.#onLayer(layer, byteCount, elapsedUs));
+        this.#brought = told;
+      },
     });
   }
 
@@ -204,6 +208,14 @@ export class TabWorker {
     this.#feed(event);
   }
 
+  // A layer of a stage goes on to the engine beside steps; installing it, which they wait for, then
+  // only takes it over.
+  async #onLayer(layer: number, byteCount: number, elapsedUs: number): Promise<void> {
+    const isWanted = this.#membership.isFetchingStage && !this.#fetch.signal.aborted;
+    if (isWanted && !this.#isClosed) await this.#joined?.host.bringAhead(layer);
+    this.#feed({ kind: "layerFetched", layer, byteCount, elapsedUs });
+  }
+
   async #runFetch(
     ranges: readonly LayerRange[],
     experts: readonly LayerExperts[],
@@ -219,6 +231,7 @@ export class TabWorker {
     } catch (error) {
       fault = faultOf(error);
     }
+    await this.#brought;
     this.#feed({ kind: "fetchEnded", fault });
   }
 
