@@ -257,12 +257,13 @@ async function measureTogether(origin, count, name) {
 // Steps between two looks at the swarm, by the stage of their workers: means of a step, and how
 // much of the time its device computed.
 function stepsBetween(before, after, ms) {
-  return after.stages.map(({ worker: id }) => {
+  return after.stages.map(({ worker: id, first_layer: first, end_layer: end }) => {
     const [old, now] = [before, after].map(({ workers }) =>
       workers.find((worker) => worker.id === id)?.steps);
     const count = now.count - old.count;
     const meanMs = (name) => round((now[name] - old[name]) / 1000 / count);
     return {
+      layers: `${first}-${end - 1}`,
       steps_per_s: round((count * 1000) / ms, 0),
       rows: round((now.rows - old.rows) / count, 1),
       passed_ms: meanMs("passed_us"),
