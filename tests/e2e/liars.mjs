@@ -139,8 +139,12 @@ liarsTest("a device that computes something else later is out within three reque
       assert.equal((await swarm()).joined.get(kName).check, "passed"), 120_000);
     assert.deepEqual(await ask(server, 4), { answered: 4, refusals: [] });
     assert.equal((await swarm()).joined.get(kName).check, "passed");
-    const { stages: before } = await swarm();
-    assert(before.includes(kName), `${before}`);
+    // On a busy machine a step of it may have been late, and the other one has taken its place: the
+    // next search gives it back.
+    await eventually(async () => {
+      const { stages: before } = await swarm();
+      assert(before.includes(kName), `${before}`);
+    }, 60_000);
 
     workers.find(({ name }) => name === kName).says = wrongRows;
     await ask(server, 3);
