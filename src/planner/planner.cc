@@ -147,6 +147,15 @@ void ExplainShortfall(const StageTable& table, const std::vector<int>& candidate
   outcome.partial = searched.plan;
 }
 
+// Whether a share of the time until the next change is more than the price of the move.
+bool IsWorthMoving(const Plan& candidate, double won_share, const MovePrice& price,
+                   const PlanContext& context) {
+  const double ready_us = price.bytes > 0 ? candidate.init_us : 0;
+  const double stable_us = std::max(0.0, context.expected_stable_us - ready_us - price.pause_us);
+  const double stopped_us = price.pause_us + static_cast<double>(price.rows) * candidate.row_us;
+  return stable_us * won_share > stopped_us + static_cast<double>(price.bytes) / kMovedBytesPerUs;
+}
+
 // The workers to look at, once with and once without what loading costs, where that matters.
 CandidateSet CandidatesOf(const std::vector<LayerCost>& layers,
                           const std::vector<WorkerMetrics>& workers, PlanContext& context) {
@@ -254,19 +263,6 @@ std::optional<Plan> EvaluatePlan(const std::vector<LayerCost>& layers,
 bool AcceptPlan(const Plan& candidate, double current_exec_us, const PlanContext& context) {
   return candidate.total_cost < context.constants.tau * current_exec_us;
 }
-
-namespace {
-
-// Whether a share of the time until the next change is more than the price of the move.
-bool IsWorthMoving(const Plan& candidate, double won_share, const MovePrice& price,
-                   const PlanContext& context) {
-  const double ready_us = price.bytes > 0 ? candidate.init_us : 0;
-  const double stable_us = std::max(0.0, context.expected_stable_us - ready_us - price.pause_us);
-  const double stopped_us = price.pause_us + static_cast<double>(price.rows) * candidate.row_us;
-  return stable_us * won_share > stopped_us + static_cast<double>(price.bytes) / kMovedBytesPerUs;
-}
-
-}  // namespace
 
 bool AcceptMove(const Plan& candidate, double current_cost_us, const MovePrice& price,
                 const PlanContext& context) {

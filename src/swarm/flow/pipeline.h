@@ -163,6 +163,9 @@ class Pipeline {
     bool hidden = false;  // some run gives rows back
   };
   enum class Pass { kDecoding, kChunks, kIdle };
+  struct DecodingRows {
+    uint32_t waiting = 0, away = 0;
+  };
   // One step computes while the next already lies in the worker's socket.
   static constexpr size_t kFramesInFlight = 2;
   // Rows that may wait in front of a stage or be on their way to it before the stage in front of it
@@ -178,7 +181,7 @@ class Pipeline {
   uint64_t LongestAnswer(const Stage& stage) const;
   // Whether a conversation waits for its next token.
   uint32_t RowLimit(Pass pass, const Batch& batch) const;
-  uint32_t DecodingRows(bool waiting) const;
+  DecodingRows CountDecoding() const;
   uint32_t DecodingLimit(uint32_t most);
   uint32_t FittingParts(uint32_t rows) const;
   const Stage* FindStage(BindingId binding) const;

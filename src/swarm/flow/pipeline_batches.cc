@@ -89,31 +89,32 @@ uint32_t Pipeline::RowLimit(Pass pass, const Batch& batch) const {
   return std::min(most, std::max(chunk_rows_, batch.rows + (chunk_rows_ + 1) / 2));
 }
 
-// Conversations that decode, by where they stand in front of the first stage.
-uint32_t Pipeline::DecodingRows(bool waiting) const {
+// Conversations that decode: those whose row waits in front of the first stage, and those that are
+// on their way round.
+Pipeline::DecodingRows Pipeline::CountDecoding() const {
   const BindingId first = stages_[0].bound.binding;
-  uint32_t rows = 0;
+  DecodingRows rows;
   for (const auto& session : sessions_.sessions()) {
     if (session->plan != plan_ || !session->active || Generates(*session)) continue;
     if (session->completed + 1 < session->tokens.size()) continue;
     const auto at = std::ranges::find(session->progress, first, &StageProgress::binding);
     if (at == session->progress.end() || at->sent + 1 < session->tokens.size()) continue;
-    if ((at->sent < session->tokens.size()) == waiting) ++rows;
+    ++(at->sent < session->tokens.size() ? rows.waiting : rows.away);
   }
   return rows;
 }
 
 // Rows that the first stage is sent at once, `most` at most; 0: what waits there waits for others.
 uint32_t Pipeline::DecodingLimit(uint32_t most) {
-  const uint32_t waiting = DecodingRows(true);
-  const uint32_t rows = waiting + DecodingRows(false);
+  const auto [waiting, away] = CountDecoding();
+  const uint32_t rows = waiting + away;
   if (rows < 2) return most;
   if (parts_of_ != rows || parts_steps_ >= kStepsOfParts) {
     parts_ = std::max(FittingParts(rows), (rows + most - 1) / most);
     parts_of_ = rows;
     parts_steps_ = 0;
   }
-  const bool is_too_few = waiting < rows / parts_ && waiting < rows;
+  const bool is_too_few = waiting < rows / parts_ && away > 0;
   return is_too_few ? 0 : std::min(most, (rows + parts_ - 1) / parts_);
 }
 
