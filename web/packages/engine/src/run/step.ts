@@ -79,7 +79,7 @@ function portionsOf(works: readonly Work[]): Work[][] {
       count = 0;
     }
     portions.at(-1)!.push(work);
-    count += work.dispatches.filter(({ when }) => when(work.shape)).length;
+    for (const { when } of work.dispatches) if (when(work.shape)) ++count;
   }
   return portions;
 }
@@ -160,11 +160,10 @@ export class StepRunner {
       const check = isLast ? this.#results.takeCopies(target, this.#results.pieceCount - 1) : [];
       for (const { works, exchange } of segments) {
         const stop = exchange ? new ExchangeRun(this.#machine, exchange, rows) : null;
+        const copies = stop ? [stop.copy] : [...own, ...check];
         const portions = portionsOf(works);
         for (const [at, portion] of portions.entries()) {
-          const isEnd = at + 1 === portions.length;
-          const copies = stop ? [stop.copy] : [...own, ...check];
-          encoder.submit(portion, isEnd ? copies : [], onFirst);
+          encoder.submit(portion, at + 1 === portions.length ? copies : [], onFirst);
           onFirst = undefined;
         }
         await stop?.run(this.#input.exchange!);
