@@ -138,20 +138,22 @@ test("a model that is split over devices answers alike", { skip }, () =>
   }));
 
 // Keys and what else a schema leaves no choice of go through the devices together, as prompts do.
-test("an answer takes fewer laps than it has tokens", { skip }, () =>
+test("an answer takes fewer laps than it has tokens", { skip }, (t) =>
   withWorkers(["first", "second", "third"], "44MiB", async (server) => {
     const { stages } = await swarmOf(server.origin);
     assert.equal(stages.length, 3);
     const names = ["a fox was hungry", "the house was old", "an owl came by", "it rained all day",
-      "the river was wide", "nobody slept at night", "there was bread", "they went home"];
+      "the river was wide", "nobody slept at night", "there was bread", "they went home"]
+      .flatMap((name) => [name, `${name} then`, `${name} at last`]);
     const properties = Object.fromEntries(names.map((name) => [name, { type: "boolean" }]));
     const schema = { properties, required: names, additionalProperties: false };
     const before = await countsOf(server.origin);
     const { content } = await answer(server.origin,
-      { temperature: 1, seed: 1, response_format: schemaFormat(schema) });
+      { temperature: 1, seed: 1, max_tokens: 600, response_format: schemaFormat(schema) });
     assert.deepEqual(Object.keys(JSON.parse(content)), names);
     const { tokens, forced } = await countsOf(server.origin);
     const laps = tokens - before.tokens - (forced - before.forced);
+    t.diagnostic(`${laps} laps of ${tokens - before.tokens} tokens`);
     assert(laps < 0.6 * (tokens - before.tokens), `${laps} laps of ${tokens - before.tokens}`);
   }));
 
