@@ -1,10 +1,12 @@
 # weft_module(NAME DEPS modules... LIBS targets... TEST_LIBS targets... PROTOS files...
-#             APART patterns... NOT_FUZZED patterns... FAST_TESTS)
+#             APART patterns... NOT_FUZZED patterns... FAST_TESTS WAITS)
 #   src/NAME/*.cc except *_test.cc and main.cc -> library weft_NAME
 #   src/NAME/*_test.cc                         -> program NAME_test, run by CTest
 #   APART: files that a release build compiles alone (weft_unity); NOT_FUZZED: files that fuzz
 #   targets do without.
 #   FAST_TESTS: the tests themselves compute much (oracles in loops), so they are optimised.
+#   WAITS: it waits for clients and disks and computes next to nothing. A release build optimises it
+#   less: templates of Asio, Beast and CLI11 are a quarter of such a build.
 # weft_program, weft_fuzz_targets (tests/fuzz/*.cc), weft_benchmarks (bench/*.cc).
 
 find_package(GTest REQUIRED)
@@ -40,14 +42,17 @@ endfunction()
 # compiled alone, because they name their own things as a neighbour does, or because they include
 # themselves again and again for every vector unit. The presets debug and lint compile every file
 # alone.
-set(WEFT_UNITY_FILES 8)
+set(WEFT_UNITY_FILES 16)
 function(weft_unity target apart)
   if(NOT WEFT_UNITY OR NOT (WEFT_FUZZ OR WEFT_SANITIZE OR CMAKE_BUILD_TYPE STREQUAL "Release"))
     return()
   endif()
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
-  # Types of unnamed namespaces are those of a .cc file, also where another one includes it.
-  target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+  # Types of unnamed namespaces are those of a .cc file, also where another one includes it. GCC 12
+  # takes a variant's move for a read of nothing where it sees many of them.
+  target_compile_options(
+    ${target} PRIVATE
+    "$<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage;-Wno-maybe-uninitialized>")
   set(counts)
   foreach(source ${ARGN})
     get_filename_component(folder ${source} DIRECTORY)
@@ -67,23 +72,22 @@ function(weft_unity target apart)
   endforeach()
 endfunction()
 
-# Made where it is first asked for: optimised tests take their precompiled headers from it. Of the
-# definitions it has no more than the least of them.
-function(weft_fast_test_headers)
-  if(TARGET fast_test_headers)
+# Made where they are first asked for: what is optimised otherwise takes its precompiled headers
+# from these. Of the definitions they have no more than the least of them.
+function(weft_headers name)
+  cmake_parse_arguments(ARG "" "" "OPTIONS;LIBS;HEADERS" ${ARGN})
+  if(TARGET ${name})
     return()
   endif()
-  file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/gen/fast_test_headers.cc CONTENT "")
-  add_library(fast_test_headers OBJECT ${CMAKE_BINARY_DIR}/gen/fast_test_headers.cc)
-  target_link_libraries(fast_test_headers PRIVATE weft_base GTest::gtest GTest::gmock)
-  # As the test programs are compiled: executables, and not what libraries are made of.
-  set_target_properties(fast_test_headers PROPERTIES POSITION_INDEPENDENT_CODE OFF)
-  target_compile_options(fast_test_headers PRIVATE -fPIE "$<$<CONFIG:Release>:-O1;-g0>")
-  weft_precompile(fast_test_headers fast_test_headers <gmock/gmock.h> <gtest/gtest.h>)
+  file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/gen/${name}.cc CONTENT "")
+  add_library(${name} OBJECT ${CMAKE_BINARY_DIR}/gen/${name}.cc)
+  target_link_libraries(${name} PRIVATE weft_base ${ARG_LIBS})
+  target_compile_options(${name} PRIVATE ${ARG_OPTIONS})
+  weft_precompile(${name} ${name} ${ARG_HEADERS})
 endfunction()
 
 function(weft_module name)
-  cmake_parse_arguments(ARG "FAST_TESTS" "" "DEPS;LIBS;TEST_LIBS;PROTOS;APART;NOT_FUZZED" ${ARGN})
+  cmake_parse_arguments(ARG "FAST_TESTS;WAITS" "" "DEPS;LIBS;TEST_LIBS;PROTOS;APART;NOT_FUZZED" ${ARGN})
   list(JOIN ARG_APART "|" apart)
   set(directory ${CMAKE_SOURCE_DIR}/src/${name})
   file(GLOB sources CONFIGURE_DEPENDS ${directory}/*.cc ${directory}/*/*.cc)
@@ -113,7 +117,13 @@ function(weft_module name)
   if(sources OR generated)
     add_library(weft_${name} STATIC ${sources} ${generated})
     weft_unity(weft_${name} "${apart}" ${sources} ${generated})
-    weft_precompile(weft_${name} weft_base)
+    if(ARG_WAITS)
+      target_compile_options(weft_${name} PRIVATE "$<$<CONFIG:Release>:-O1>")
+      weft_headers(waiting_headers OPTIONS "$<$<CONFIG:Release>:-O1>")
+      weft_precompile(weft_${name} waiting_headers)
+    else()
+      weft_precompile(weft_${name} weft_base)
+    endif()
   else()
     add_library(weft_${name} INTERFACE)
     set(scope INTERFACE)
@@ -139,7 +149,11 @@ function(weft_module name)
     if(ARG_FAST_TESTS)
       set(level -O1)
       set(headers_of fast_test_headers)
-      weft_fast_test_headers()
+      # Compiled as the test programs are: executables, and not what libraries are made of.
+      weft_headers(fast_test_headers
+                   OPTIONS -fPIE "$<$<CONFIG:Release>:-O1;-g0>"
+                   LIBS GTest::gtest GTest::gmock HEADERS <gmock/gmock.h> <gtest/gtest.h>)
+      set_target_properties(fast_test_headers PROPERTIES POSITION_INDEPENDENT_CODE OFF)
     endif()
     target_compile_options(${name}_test PRIVATE "$<$<CONFIG:Release>:${level};-g0>")
     target_include_directories(${name}_test SYSTEM PRIVATE ${CMAKE_BINARY_DIR}/gen)
@@ -156,6 +170,7 @@ function(weft_program name)
   endif()
   add_executable(${name} ${ARG_MAIN})
   target_link_libraries(${name} PRIVATE weft_${ARG_MODULE})
+  target_compile_options(${name} PRIVATE "$<$<CONFIG:Release>:-O1>")
 endfunction()
 
 function(weft_fuzz_targets)

@@ -10,7 +10,7 @@
 namespace weft::net {
 namespace {
 
-char LowerCase(char c) {
+char LowerLetter(char c) {
   return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
 }
 
@@ -50,13 +50,13 @@ int Weight(std::string_view text) {
 
 std::string LowerCase(std::string_view text) {
   std::string lower(text);
-  for (char& c : lower) c = LowerCase(c);
+  for (char& c : lower) c = LowerLetter(c);
   return lower;
 }
 
 bool EqualsIgnoringCase(std::string_view a, std::string_view b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](char x, char y) { return LowerCase(x) == LowerCase(y); });
+                    [](char x, char y) { return LowerLetter(x) == LowerLetter(y); });
 }
 
 std::string_view Trimmed(std::string_view text) {
@@ -68,7 +68,7 @@ std::string_view Trimmed(std::string_view text) {
 bool IsFieldToken(std::string_view text) {
   constexpr std::string_view kMarks = "!#$%&'*+-.^_`|~";
   return !text.empty() && std::all_of(text.begin(), text.end(), [&](char c) {
-    const char lower = LowerCase(c);
+    const char lower = LowerLetter(c);
     return (lower >= 'a' && lower <= 'z') || (c >= '0' && c <= '9') ||
            kMarks.find(c) != std::string_view::npos;
   });

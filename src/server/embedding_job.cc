@@ -9,7 +9,7 @@
 namespace weft::server {
 namespace {
 
-constexpr Duration kLookInterval = Milliseconds(250);
+constexpr Duration kJobLookInterval = Milliseconds(250);
 
 api::ApiError ErrorOf(const swarm::FinishRequest& finish) {
   if (finish.over_share) return OverShare(finish.error->message());
@@ -53,7 +53,7 @@ void EmbeddingJob::AwaitSwarm() {
     return Fail(Overloaded("The swarm did not come up within " +
                            std::to_string(static_cast<int64_t>(context_.wait.seconds())) + " s. " +
                            context_.host.snapshot().message));
-  timer_.FireAfter(kLookInterval, [weak = weak_from_this()] {
+  timer_.FireAfter(kJobLookInterval, [weak = weak_from_this()] {
     if (const auto self = weak.lock(); self && !self->is_over_) self->AwaitSwarm();
   });
 }

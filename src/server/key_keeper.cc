@@ -8,7 +8,7 @@
 namespace weft::server {
 namespace {
 
-constexpr Duration kLookInterval = Milliseconds(500);
+constexpr Duration kKeysLookInterval = Milliseconds(500);
 
 }  // namespace
 
@@ -125,7 +125,7 @@ KeyKeeper::~KeyKeeper() {
 void KeyKeeper::Start(const std::string& server) {
   if (!has_file_) return;
   disk_->SetServer(server);
-  timer_.FireAfter(kLookInterval, [this] { Look(); });
+  timer_.FireAfter(kKeysLookInterval, [this] { Look(); });
 }
 
 void KeyKeeper::Look() {
@@ -143,7 +143,7 @@ void KeyKeeper::Look() {
       if (alive.expired()) return;
       table_.NoteWritten(found.is_written);
       Apply(std::move(found));
-      timer_.FireAfter(kLookInterval, [this] { Look(); });
+      timer_.FireAfter(kKeysLookInterval, [this] { Look(); });
     });
   });
 }

@@ -15,7 +15,7 @@ namespace {
 
 // Disks answer several readers at once; more would only wait for each other.
 constexpr unsigned kReadingThreads = 2;
-constexpr size_t kMaxWaiting = 512;
+constexpr size_t kMaxRequestsWaiting = 512;
 // What is read ahead of a client, however slow it is and however much it asked for.
 constexpr uint64_t kReadAheadBytes = 1 << 20;
 
@@ -64,7 +64,7 @@ void PackageRoutes::Answer(const net::HttpRequest& request,
     return responder->Send(RangedResponse(request, bytes, "\"" + package_.digest.ToHex() + "\"",
                                           "application/json", Caching::kAskAgain));
   }
-  if (waiting_ >= kMaxWaiting) {
+  if (waiting_ >= kMaxRequestsWaiting) {
     return responder->Send(ErrorResponse(Overloaded(
         std::to_string(waiting_) + " downloads wait to be read already. Try again soon.")));
   }

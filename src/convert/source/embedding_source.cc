@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 constexpr const char* kModules = "modules.json";
 constexpr const char* kPrompts = "config_sentence_transformers.json";
 constexpr const char* kLimits = "sentence_bert_config.json";
-constexpr uint64_t kMaxTextBytes = 1 << 20;
+constexpr uint64_t kMaxConfigBytes = 1 << 20;
 constexpr size_t kMostModules = 16;
 
 Error Unsupported(const std::string& what) {
@@ -199,7 +199,7 @@ Result<TextFiles> ReadEmbeddingFiles(const fs::path& folder) {
     const auto path = SourceFile(*inner, "config.json");
     if (!path.ok() && path.error().code() == ErrorCode::kNotFound) continue;
     if (!path.ok()) return path.error();
-    ASSIGN_OR_RETURN(files[module.path + "/config.json"], ReadTextFile(*path, kMaxTextBytes));
+    ASSIGN_OR_RETURN(files[module.path + "/config.json"], ReadTextFile(*path, kMaxConfigBytes));
   }
   return files;
 }

@@ -11,13 +11,13 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-CoreOptions Options(uint32_t sessions) {
+CoreOptions KeepOptions(uint32_t sessions) {
   CoreOptions options = TestOptions();
   options.session_count = sessions;
   return options;
 }
 
-std::vector<int32_t> Chat(int32_t message) {
+std::vector<int32_t> KeptChat(int32_t message) {
   std::vector<int32_t> prompt = Counting(0, 40);
   for (int32_t i = 0; i < 10; ++i) prompt.push_back(message + i);
   return prompt;
@@ -25,7 +25,7 @@ std::vector<int32_t> Chat(int32_t message) {
 
 class Keep : public testing::TestWithParam<int> {
  protected:
-  Keep() : swarm_(Options(2)) {
+  Keep() : swarm_(KeepOptions(2)) {
     swarm_.BringUp(GetParam(), GetParam() == 1 ? TestWorker{} : Third());
   }
   RequestId Ask(std::string name, std::vector<int32_t> prefix, std::string salt = "") {
@@ -38,7 +38,7 @@ class Keep : public testing::TestWithParam<int> {
     return next_ - 1;
   }
   uint32_t CachedOf(int32_t message) {
-    const RequestId chat = swarm_.Submit(Chat(message), 4);
+    const RequestId chat = swarm_.Submit(KeptChat(message), 4);
     EXPECT_EQ(swarm_.Tokens(chat), Counting(message + 10, 4));
     return swarm_.Ends(chat).at(0).cached_prompt_tokens;
   }
@@ -117,7 +117,7 @@ TEST_P(Keep, AChatThatComesMeanwhileSharesIt) {
   for (const auto& stage : swarm_.picture().stages)
     swarm_.worker(stage.worker).answer_steps = false;
   Ask("support", Counting(0, 40));
-  const RequestId chat = swarm_.Submit(Chat(100), 4);
+  const RequestId chat = swarm_.Submit(KeptChat(100), 4);
   for (const auto& stage : swarm_.picture().stages) swarm_.AnswerSteps(stage.worker);
   EXPECT_EQ(swarm_.Tokens(chat), Counting(110, 4));
   EXPECT_EQ(swarm_.Ends(chat)[0].cached_prompt_tokens, 40u);
@@ -127,7 +127,7 @@ TEST_P(Keep, AChatThatComesMeanwhileSharesIt) {
 INSTANTIATE_TEST_SUITE_P(Stages, Keep, testing::Values(1, 3));
 
 TEST(KeepWhole, ADeviceThatMakesTokensKeepsPrefixesToo) {
-  TestSwarm swarm(Options(2));
+  TestSwarm swarm(KeepOptions(2));
   TestWorker tab;
   tab.kind = "web";
   tab.makes_tokens = 1;
