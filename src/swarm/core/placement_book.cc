@@ -24,7 +24,7 @@ PlacedDevice DeviceOf(const std::string& id, const std::vector<Binding>& binding
   const auto rate = [](std::optional<double> median) {
     return median && std::isfinite(*median) && *median > 0 ? median : std::nullopt;
   };
-  device.times.overhead_us = times.overhead_us;
+  if (times.measured) device.times.overhead_us = times.overhead_us.Median();
   device.times.handover_us = times.handover_us.Median();
   device.times.bytes_per_us = rate(times.speed.Median());
   device.times.batch_gain = rate(times.batch_gain.Median());
@@ -39,7 +39,9 @@ WorkerTimes TimesOf(const PlacedTimes& placed) {
   const auto add = [](auto& ring, std::optional<double> median) {
     if (median) ring.Add(*median);
   };
-  times.overhead_us = placed.overhead_us;
+  add(times.overhead_us, placed.overhead_us);
+  if (placed.overhead_us && placed.bytes_per_us)
+    times.measured = {*placed.overhead_us, *placed.bytes_per_us};
   add(times.handover_us, placed.handover_us);
   add(times.speed, placed.bytes_per_us);
   add(times.batch_gain, placed.batch_gain);

@@ -77,7 +77,7 @@ void Pipeline::RecordTimes(Worker& worker, const SentFrame& sent, const wire::Fr
   const bool is_doubted = step.compute_us > header.compute_us;
   if (is_doubted && !sent.alone) {
     worker.times.compute_us.Add(step.compute_us);
-    worker.times.speed.Add(costs_.SpeedSample(worker, sent.layers, step.compute_us));
+    worker.times.AddSpeed(costs_.SpeedSample(worker, sent.layers, step.compute_us));
   }
   if (!sent.alone) return;
   worker.times.compute_us.Add(step.compute_us);
@@ -87,7 +87,7 @@ void Pipeline::RecordTimes(Worker& worker, const SentFrame& sent, const wire::Fr
     totals_.errors.initial.Add(sent.planned_us, stage_us);
     totals_.errors.running.Add(sent.predicted_us, stage_us);
   }
-  worker.times.speed.Add(costs_.SpeedSample(worker, sent.layers, step.compute_us));
+  worker.times.AddSpeed(costs_.SpeedSample(worker, sent.layers, step.compute_us));
 }
 
 Result<Pipeline::StepResult> Pipeline::OnResult(Worker& worker, Slice message, Instant now) {

@@ -266,7 +266,7 @@ void Pipeline::RecordTokens(Worker& worker, const SentFrame& sent, double step_u
   if (sessions > 1) return;
   worker.times.compute_us.Add(step_us);
   worker.times.stage_us.Add(step_us);
-  worker.times.speed.Add(costs_.SpeedSample(worker, sent.layers, step_us));
+  worker.times.AddSpeed(costs_.SpeedSample(worker, sent.layers, step_us));
 }
 
 }  // namespace weft::swarm

@@ -53,7 +53,11 @@ planner::WorkerMetrics Planning::MetricsOf(const Worker& worker, LayerForm form,
                                            Instant now) const {
   planner::WorkerMetrics metrics = costs_.Metrics(worker, form);
   metrics.departures_per_s = lifetimes_.LossesPerS(worker.probation_key, now);
-  if (!HasServed(worker) && worker.times.repeated_speed) metrics.compute_speed *= ServedShare();
+  if (!HasServed(worker) && worker.times.repeated_speed) {
+    const double share = ServedShare();
+    metrics.compute_speed *= share;
+    metrics.session_overhead_us /= share;
+  }
   if (IsHub(form)) metrics.exchange_us = ExchangeUs(worker, now) * WaitShare();
   return metrics;
 }

@@ -47,8 +47,9 @@ TEST(Metrics, StageTimesAreMediansOfOneRowSteps) {
   EXPECT_DOUBLE_EQ(picture.stages[0].measured_us, 50'000 + kServerStepUs);
   EXPECT_DOUBLE_EQ(picture.workers[0].us_per_token, 40'000);
   EXPECT_DOUBLE_EQ(picture.measured_us_per_token, 50'000 + kServerStepUs);
-  // 6 MB of layers in 40 ms less the assumed overhead of 100 us.
-  EXPECT_NEAR(picture.workers[0].speed_bytes_per_us, 6e6 / 39'900, 0.01);
+  // 6 MB of layers were assumed to take 1,200 us, and the overhead 100: each 40/1.3 times as long.
+  EXPECT_NEAR(picture.workers[0].speed_bytes_per_us, 5000 * 1.3 / 40, 0.01);
+  EXPECT_NEAR(picture.workers[0].overhead_us, 100 * 40 / 1.3, 0.01);
 }
 
 TEST(Metrics, ThePredictionIsThatOfTodaysMeasurements) {

@@ -132,7 +132,7 @@ DeviceNumbers Costs::NumbersOf(const Worker& worker) const {
   const LineRates rates = worker.Rates();
   device.download_bytes_per_s = rates.down * 1e6;
   device.upload_bytes_per_s = rates.up * 1e6;
-  device.overhead_us = worker.times.overhead_us;
+  device.overhead_us = worker.times.overhead_us.Median();
   device.bytes_per_us = worker.times.speed.Median();
   device.latency_us = worker.times.latency_us.Median();
   device.handover_us = worker.times.handover_us.Median();
@@ -208,11 +208,11 @@ double Costs::StepUs(const Worker& worker, LayerSpan span, uint32_t rows) const 
   return compute_us + ExchangesUs(worker, span) + LatencyUs(worker) + down_us + up_us;
 }
 
-double Costs::SpeedSample(const Worker& worker, LayerSpan layers, double compute_us) const {
-  // The overhead is an estimate: at least a tenth of the step counts as work, so that a sample
-  // stays finite.
-  const double work_us = std::max({compute_us - OverheadUs(worker), compute_us * 0.1, 0.5});
-  return std::max(Cost(layers), 1.0) / work_us;
+StepSpeed Costs::SpeedSample(const Worker& worker, LayerSpan layers, double compute_us) const {
+  const StepSpeed base = worker.times.measured.value_or(AssumedSpeed(NumbersOf(worker)));
+  const double expected_us = base.overhead_us + std::max(Cost(layers), 1.0) / base.ops_per_us;
+  const double times_as_long = std::max(compute_us, 0.5) / expected_us;
+  return {base.overhead_us * times_as_long, base.ops_per_us / times_as_long};
 }
 
 }  // namespace weft::swarm

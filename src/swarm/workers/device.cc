@@ -32,6 +32,11 @@ double UploadRate(double bytes_per_s, double download_bytes_per_s) {
   return bytes_per_s > 0 ? bytes_per_s : DownloadRate(download_bytes_per_s);
 }
 
+StepSpeed AssumedSpeed(const DeviceNumbers& device) {
+  const Defaults& assumed = DefaultsOf(device);
+  return {assumed.overhead_us, assumed.bytes_per_us};
+}
+
 double OverheadUs(const DeviceNumbers& device) {
   return device.overhead_us.value_or(DefaultsOf(device).overhead_us);
 }

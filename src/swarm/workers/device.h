@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "planner/problem.h"
+#include "swarm/workers/measurement.h"
 
 namespace weft::swarm {
 
@@ -43,6 +44,8 @@ double UploadRate(double bytes_per_s, double download_bytes_per_s);
 // The server's own work for a step: the planner's delta.
 inline constexpr double kServerStepUs = 40;
 
+// What is assumed of a device's kind.
+StepSpeed AssumedSpeed(const DeviceNumbers& device);
 double OverheadUs(const DeviceNumbers& device);
 double BytesPerUs(const DeviceNumbers& device);
 double LatencyUs(const DeviceNumbers& device);

@@ -48,7 +48,7 @@ MeasureRanges RangesOf(uint32_t first, uint32_t layer_count) {
   return {first, first + std::max(layer_count / 3, 1u), first + layer_count};
 }
 
-Speed SpeedFromTimes(const RangeTime& small, const RangeTime& large) {
+StepSpeed SpeedFromTimes(const RangeTime& small, const RangeTime& large) {
   const double us = small.us + large.us, cost = small.cost + large.cost;
   const double delta_us = large.us - small.us, delta_cost = large.cost - small.cost;
   if (delta_us <= 0 || delta_cost <= 0) return {0, cost / us};
@@ -56,9 +56,9 @@ Speed SpeedFromTimes(const RangeTime& small, const RangeTime& large) {
   return {overhead_us, cost / (us - 2 * overhead_us)};
 }
 
-Result<Speed> SpeedFromMeasured(const wire::pb::Measured& measured, const MeasureRanges& ranges,
-                                const MeasuredWithin& within,
-                                const std::function<double(LayerSpan)>& cost) {
+Result<StepSpeed> SpeedFromMeasured(const wire::pb::Measured& measured, const MeasureRanges& ranges,
+                                    const MeasuredWithin& within,
+                                    const std::function<double(LayerSpan)>& cost) {
   if (measured.timings_size() != 2)
     return Broken("Measured holds " + std::to_string(measured.timings_size()) +
                   " ranges, expected 2.");

@@ -17,7 +17,7 @@ inline constexpr uint32_t kMeasureKept = 3;  // the last ones count: the first w
 // in its caches, in answers it has to read them from memory.
 inline constexpr uint32_t kMeasureLayers = 4, kMeasureLayersAtHand = 16;
 
-struct Speed {
+struct StepSpeed {
   double overhead_us = 0;  // SO_w, not negative
   double ops_per_us = 0;   // CS_w, in units of the layers' cost
 };
@@ -44,7 +44,7 @@ struct RangeTime {
 
 // t = SO + C / CS of both. Noise can make the larger range the quicker one: then everything counts
 // as speed and nothing as overhead.
-Speed SpeedFromTimes(const RangeTime& small, const RangeTime& large);
+StepSpeed SpeedFromTimes(const RangeTime& small, const RangeTime& large);
 
 // What the server itself knows of a measurement.
 struct MeasuredWithin {
@@ -61,8 +61,8 @@ double BoundedComputeUs(double claimed_us, double elapsed_us, double line_us);
 // Times too short to be true are replaced by those that can be (BoundedComputeUs); who says longer
 // ones is planned with as the slow one that it says it is. Errors: ranges that were
 // not asked for, another number of runs, a time beyond an hour.
-Result<Speed> SpeedFromMeasured(const wire::pb::Measured& measured, const MeasureRanges& ranges,
-                                const MeasuredWithin& within,
-                                const std::function<double(LayerSpan)>& cost);
+Result<StepSpeed> SpeedFromMeasured(const wire::pb::Measured& measured, const MeasureRanges& ranges,
+                                    const MeasuredWithin& within,
+                                    const std::function<double(LayerSpan)>& cost);
 
 }  // namespace weft::swarm

@@ -130,8 +130,8 @@ void Measuring::Resume(Worker& worker, const WorkerTimes& times, bool was_tried)
 // waits and with layers that are there.
 bool Measuring::MayMeasure(const Worker& worker, bool idle, Instant now) const {
   const bool again =
-      worker.times.overhead_us && idle && now >= worker.measure->again_at && !worker.IsLoading();
-  if (!again && (worker.measure->tried || worker.times.overhead_us)) return false;
+      worker.times.measured && idle && now >= worker.measure->again_at && !worker.IsLoading();
+  if (!again && (worker.measure->tried || worker.times.measured)) return false;
   // An ONNX worker would have to build sessions beside those that it serves with.
   return (!lifecycle_.IsUsed(worker.id) && !*worker.serves_beside) ||
          (idle && !worker.offer.needs_onnx && worker.steps->idle());
@@ -263,11 +263,10 @@ Result<bool> Measuring::OnMeasured(Worker& worker, const wire::pb::Measured& mea
   if (!job.only_probes) {
     const MeasuredWithin within{static_cast<double>((now - job.asked_at).us),
                                 worker.times.latency_us.Median().value_or(0), job.was_loaded};
-    ASSIGN_OR_RETURN(const Speed speed,
+    ASSIGN_OR_RETURN(const StepSpeed speed,
                      SpeedFromMeasured(measured, {job.first, job.middle, job.end}, within,
                                        [this](LayerSpan layers) { return costs_.Cost(layers); }));
-    worker.times.overhead_us = speed.overhead_us;
-    worker.times.speed.Add(speed.ops_per_us);
+    worker.times.AddMeasured(speed);
     worker.times.repeated_speed = speed.ops_per_us;
   }
   if (job.probe) TRY(checks_.OnAnswer(worker, *job.probe, measured.answers(0), requests_, now));

@@ -356,7 +356,7 @@ struct Worker {
   bool IsProbed() const { return pings->probed_at && last_heard < *pings->probed_at; }
   // Tokens can be chosen on it without a round trip for each, if it holds all layers.
   bool CanGenerate() const { return offer.makes_tokens > 0; }
-  bool SpeedKnown() const { return times.overhead_us || times.speed.count() >= 3; }
+  bool SpeedKnown() const { return times.measured || times.speed.count() >= 3; }
 };
 
 // By rising id, so that everything that walks over workers is deterministic.

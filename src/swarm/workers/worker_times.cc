@@ -25,6 +25,16 @@ void WorkerTimes::ClearBinding() {
   computed.Clear();
 }
 
+void WorkerTimes::AddSpeed(const StepSpeed& sample) {
+  overhead_us.Add(sample.overhead_us);
+  speed.Add(sample.ops_per_us);
+}
+
+void WorkerTimes::AddMeasured(const StepSpeed& sample) {
+  AddSpeed(sample);
+  measured = sample;
+}
+
 // Example: 128 rows of 2 KiB each way, 256 KiB, over a line of 10 MB/s down and 2 MB/s up that is
 // known as 10 and 10: 156 ms of line in place of 51. Both ways carry the same, so that both rates
 // are counted three times too high: 3.4 and 3.4, and what the next steps say changes nothing. The

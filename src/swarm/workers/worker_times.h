@@ -18,6 +18,7 @@
 #include <optional>
 
 #include "swarm/workers/batch_times.h"
+#include "swarm/workers/measurement.h"
 #include "swarm/workers/ring.h"
 
 namespace weft::swarm {
@@ -36,11 +37,13 @@ struct LineRates {
 };
 
 struct WorkerTimes {
-  Ring<7> latency_us;                 // P: round trip of a ping, only while idle
-  Ring<15> pong_us;                   // the same, whatever it did
-  Ring<15> handover_us;               // H; negative where steps are quicker than pings
-  Ring<15> speed;                     // CS_w in bytes per us
-  std::optional<double> overhead_us;  // SO_w, once measured
+  Ring<7> latency_us;    // P: round trip of a ping, only while idle
+  Ring<15> pong_us;      // the same, whatever it did
+  Ring<15> handover_us;  // H; negative where steps are quicker than pings
+  // SO_w, and CS_w in bytes per us: as measured (MeasureSpeed), then of steps.
+  Ring<15> overhead_us, speed;
+  // What the last measurement said, or the medians that a restarted server remembers.
+  std::optional<StepSpeed> measured;
   // CS_w of a few layers that were run again and again: faster than in answers, whose layers do not
   // fit the processor's caches.
   std::optional<double> repeated_speed;
@@ -56,6 +59,8 @@ struct WorkerTimes {
 
   // It runs other layers from now on.
   void ClearBinding();
+  void AddSpeed(const StepSpeed& speed);
+  void AddMeasured(const StepSpeed& speed);
   // The line's share of a step that was alone. `rates`: what is counted with until now.
   void AddLine(const StepTime& step, const LineRates& rates);
   // A one-row step of a hub that was alone. `expected_us`: all of its waits.
