@@ -87,7 +87,8 @@ function(weft_headers name)
 endfunction()
 
 function(weft_module name)
-  cmake_parse_arguments(ARG "FAST_TESTS;WAITS" "" "DEPS;LIBS;TEST_LIBS;PROTOS;APART;NOT_FUZZED" ${ARGN})
+  cmake_parse_arguments(ARG "FAST_TESTS;WAITS" "" "DEPS;LIBS;TEST_LIBS;PROTOS;APART;NOT_FUZZED"
+                        ${ARGN})
   list(JOIN ARG_APART "|" apart)
   set(directory ${CMAKE_SOURCE_DIR}/src/${name})
   file(GLOB sources CONFIGURE_DEPENDS ${directory}/*.cc ${directory}/*/*.cc)
