@@ -307,7 +307,8 @@ void Planning::Consider(const planner::Plan& plan, const Job& job, Instant now) 
     accepted = planner::AcceptMove(
         plan, current ? current->total_cost : std::numeric_limits<double>::infinity(), price,
         context);
-    if (!accepted && current && live_requests_ > 1)
+    // A conversation that is alone would wait for the move, and gain nothing.
+    if (!accepted && current && live_requests_ != 1)
       accepted = planner::AcceptEvenMove(plan, *current, price, context);
   }
   if (!accepted) return;

@@ -113,29 +113,51 @@ TEST(Parts, AreDividedAnewWhenSomeOfTheirConversationsEnd) {
 
 // A device was timed as slow while it compiled its kernels, and has one layer of six. In answers it
 // takes no longer for a layer than the other one.
-TEST(Parts, AnUnevenPlanIsEvenedOutWhileSeveralConversationsDecode) {
-  TestWorker fast = RoundsOfTwo::Gpu();
-  fast.memory_bytes = 5'500'000;
-  TestWorker slow = fast;
-  fast.run_us = 500;
-  fast.compute_us = 2500;
-  slow.run_us = 5000;
-  slow.compute_us = 500;
-  fast.row_us = slow.row_us = 0;
-  RoundsOfTwo two(fast, slow);
-  const auto layers = [&](WorkerId id) {
-    for (const StageSnapshot& stage : two.swarm().picture().stages)
+class Uneven : public testing::Test {
+ protected:
+  static TestWorker Fast() {
+    TestWorker worker = RoundsOfTwo::Gpu();
+    worker.memory_bytes = 5'500'000;
+    worker.run_us = 500;
+    worker.compute_us = 2500;
+    worker.row_us = 0;
+    return worker;
+  }
+  static TestWorker Slow() {
+    TestWorker worker = Fast();
+    worker.run_us = 5000;
+    worker.compute_us = 500;
+    return worker;
+  }
+  uint32_t Layers(WorkerId id) {
+    for (const StageSnapshot& stage : two_.swarm().picture().stages)
       if (stage.worker == id) return stage.end_layer - stage.first_layer;
-    return 0u;
-  };
-  ASSERT_EQ(layers(1), 5u);
-  two.Ask(8000);
-  two.Run(Seconds(2));
-  EXPECT_EQ(layers(1), 5u) << "one conversation gains nothing";
-  two.Ask(8000);
-  for (int i = 0; i < 40 && layers(1) > 3; ++i) two.Run(Seconds(1));
-  EXPECT_EQ(layers(1), 3u);
-  EXPECT_EQ(layers(2), 3u);
+    return 0;
+  }
+  void ExpectEvenAfter(const std::function<void()>& second) {
+    for (int i = 0; i < 40 && Layers(1) > 3; ++i) second();
+    EXPECT_EQ(Layers(1), 3u);
+    EXPECT_EQ(Layers(2), 3u);
+  }
+  RoundsOfTwo two_{Fast(), Slow()};
+};
+
+TEST_F(Uneven, APlanIsEvenedOutWhileSeveralConversationsDecode) {
+  ASSERT_EQ(Layers(1), 5u);
+  two_.Ask(8000);
+  two_.Run(Seconds(2));
+  EXPECT_EQ(Layers(1), 5u) << "one conversation gains nothing";
+  two_.Ask(8000);
+  ExpectEvenAfter([this] { two_.Run(Seconds(1)); });
+}
+
+TEST_F(Uneven, APlanIsEvenedOutWhileNobodyAsks) {
+  const RequestId request = two_.Ask(8000);
+  two_.Run(Seconds(2));
+  ASSERT_EQ(Layers(1), 5u);
+  two_.swarm().Cancel(request);
+  two_.Run(Seconds(1));  // what was under way
+  ExpectEvenAfter([this] { two_.swarm().Advance(Seconds(1)); });
 }
 
 // What goes round with others is lost with them, and all of it is made up for.
