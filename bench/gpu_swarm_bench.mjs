@@ -255,11 +255,13 @@ async function measureTogether(origin, count, name) {
 }
 
 // Steps between two looks at the swarm, by the stage of their workers: means of a step, and how
-// much of the time its device computed.
+// much of the time its device computed; and what the planner counts with, a step's fixed part and
+// the bytes that a device reads.
 function stepsBetween(before, after, ms) {
   return after.stages.map(({ worker: id, first_layer: first, end_layer: end }) => {
-    const [old, now] = [before, after].map(({ workers }) =>
-      workers.find((worker) => worker.id === id)?.steps);
+    const workerOf = ({ workers }) => workers.find((worker) => worker.id === id);
+    const [old, now] = [before, after].map((swarm) => workerOf(swarm)?.steps);
+    const { overhead_us: overheadUs, speed_bytes_per_us: bytesPerUs } = workerOf(after);
     const count = now.count - old.count;
     const meanMs = (name) => round((now[name] - old[name]) / 1000 / count);
     return {
@@ -270,6 +272,8 @@ function stepsBetween(before, after, ms) {
       queue_ms: meanMs("queue_us"),
       compute_ms: meanMs("compute_us"),
       busy: round((now.compute_us - old.compute_us) / 1000 / ms),
+      planned_overhead_ms: round(overheadUs / 1000),
+      planned_gb_per_s: round(bytesPerUs / 1000, 0),
     };
   });
 }

@@ -1,6 +1,8 @@
 #include "swarm/workers/measurement.h"
 
 #include <algorithm>
+#include <numeric>
+#include <vector>
 
 #include "base/check.h"
 
@@ -16,7 +18,7 @@ Error Broken(std::string message) {
   return Error(ErrorCode::kInvalidData, std::move(message));
 }
 
-Result<double> MeanOfLast(const wire::pb::Measured::Timing& timing, LayerSpan layers) {
+Result<double> MeanOfQuickest(const wire::pb::Measured::Timing& timing, LayerSpan layers) {
   if (timing.layers().first() != layers.first || timing.layers().end() != layers.end)
     return Broken("Measured times layers " + std::to_string(timing.layers().first()) + " to " +
                   std::to_string(timing.layers().end()) + ", expected " +
@@ -24,14 +26,12 @@ Result<double> MeanOfLast(const wire::pb::Measured::Timing& timing, LayerSpan la
   if (timing.run_us_size() != static_cast<int>(kMeasureRuns))
     return Broken("Measured holds " + std::to_string(timing.run_us_size()) +
                   " runs of a range, expected " + std::to_string(kMeasureRuns) + ".");
-  double sum = 0;
-  for (int i = 0; i < timing.run_us_size(); ++i) {
-    const uint64_t run_us = timing.run_us(i);
-    if (run_us > kMaxRunUs)
-      return Broken("Measured holds a run of " + std::to_string(run_us) +
-                    " us, expected at most an hour.");
-    if (i >= static_cast<int>(kMeasureRuns - kMeasureKept)) sum += static_cast<double>(run_us);
-  }
+  std::vector<uint64_t> runs(timing.run_us().begin(), timing.run_us().end());
+  std::sort(runs.begin(), runs.end());
+  if (runs.back() > kMaxRunUs)
+    return Broken("Measured holds a run of " + std::to_string(runs.back()) +
+                  " us, expected at most an hour.");
+  const double sum = std::accumulate(runs.begin(), runs.begin() + kMeasureKept, 0.0);
   // A clock too coarse for a tiny model says 0: half a microsecond keeps the formulas meaningful.
   return std::max(sum / kMeasureKept, 0.5);
 }
@@ -62,8 +62,8 @@ Result<StepSpeed> SpeedFromMeasured(const wire::pb::Measured& measured, const Me
   if (measured.timings_size() != 2)
     return Broken("Measured holds " + std::to_string(measured.timings_size()) +
                   " ranges, expected 2.");
-  ASSIGN_OR_RETURN(const double small_us, MeanOfLast(measured.timings(0), ranges.small()));
-  ASSIGN_OR_RETURN(const double large_us, MeanOfLast(measured.timings(1), ranges.large()));
+  ASSIGN_OR_RETURN(const double small_us, MeanOfQuickest(measured.timings(0), ranges.small()));
+  ASSIGN_OR_RETURN(const double large_us, MeanOfQuickest(measured.timings(1), ranges.large()));
   double all_us = 0;
   for (const auto& timing : measured.timings())
     for (const uint64_t run_us : timing.run_us()) all_us += static_cast<double>(run_us);
