@@ -12,6 +12,9 @@
 
 namespace weft::planner {
 
+// What a stream may take where the plan is evened out (PlanContext::balance, conversations).
+double MostEvenUs(const Plan& plan, const PlanContext& context);
+
 // The same workers in the same order, with boundaries moved one place at a time, each time to what
 // leaves the slowest stage least busy, while the plan's total cost stays within `limit_us`. `price`
 // makes a plan of stages that the model allows.

@@ -203,7 +203,7 @@ PlanOutcome FindPlan(const std::vector<LayerCost>& layers,
   outcome.plan = searched.plan;
   if (context.balance > 0 && context.objective == Objective::kLatency)
     outcome.plan = Balanced(searched.model, StagesOf(candidates, *result.assignment),
-                            searched.plan->total_cost * (1 + context.balance),
+                            MostEvenUs(*searched.plan, context),
                             [&](const auto& stages) { return MakePlan(searched.model, stages); });
   outcome.lower_bound = result.lower_bound;
   if (!set.dropped.empty() && context.search.choice == PlanChoice::kBest) {
@@ -275,7 +275,7 @@ bool AcceptMove(const Plan& candidate, double current_cost_us, const MovePrice& 
 bool AcceptEvenMove(const Plan& candidate, const Plan& current, const MovePrice& price,
                     const PlanContext& context) {
   return context.rule != PlanRule::kThesis &&
-         candidate.total_cost <= current.total_cost * (1 + context.balance) &&
+         candidate.total_cost <= MostEvenUs(current, context) &&
          candidate.slowest_us < context.constants.tau * current.slowest_us &&
          IsWorthMoving(candidate, 1 - candidate.slowest_us / current.slowest_us, price, context);
 }

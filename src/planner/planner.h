@@ -39,7 +39,7 @@ bool AcceptMove(const Plan& candidate, double current_cost_us, const MovePrice& 
                 const PlanContext& context);
 
 // The same where several streams fill the pipeline: `candidate` costs one of them no more than
-// PlanContext::balance, and its slowest stage is better by more than the noise. 28 layers that two
+// MostEvenUs, and its slowest stage is better by more than the noise. 28 layers that two
 // equal devices hold as 22 and 6, since one was timed while it compiled: 14 and 14 give all streams
 // together 1.57 times the tokens. Never by PlanRule::kThesis.
 bool AcceptEvenMove(const Plan& candidate, const Plan& current, const MovePrice& price,

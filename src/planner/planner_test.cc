@@ -245,6 +245,9 @@ TEST(AcceptEvenMoveTest, EvensOutWhereManyStreamsGainMoreThanOneLoses) {
   price.pause_us = 0;
   even.total_cost = 6200;
   EXPECT_FALSE(AcceptEvenMove(even, uneven, price, context)) << "one stream would feel it";
+  uneven.stages.resize(2);
+  context.conversations = 2;
+  EXPECT_TRUE(AcceptEvenMove(even, uneven, price, context)) << "a round took two of them 8800";
   even.total_cost = 6000;
   even.slowest_us = 4300;
   EXPECT_FALSE(AcceptEvenMove(even, uneven, price, context)) << "no more than noise";

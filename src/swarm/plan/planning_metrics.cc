@@ -46,6 +46,7 @@ planner::PlanContext Planning::Context(Instant now) const {
   if (const auto repair_us = repair_us_.Median()) context.repair_us = *repair_us;
   context.repair_bytes_per_us = RepairRate();
   if (options_.session_count > 1) context.balance = kBalance;
+  context.conversations = std::max(live_requests_, 1u);
   return context;
 }
 
