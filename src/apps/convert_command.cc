@@ -123,8 +123,7 @@ void AddConvertCommand(CLI::App& app, int* exit_code) {
       ->add_option(
           "--quant", arguments->quantisation,
           "Weights as f32, f16, q8 or q4 (blocks of 32; embeddings and head at q8), as q4s "
-          "(superblocks of 256: nearer and smaller than q4; native workers only), or keep them as "
-          "they are")
+          "(superblocks of 256: nearer and smaller than q4), or keep them as they are")
       ->check(CLI::IsMember({"f32", "f16", "q8", "q4", "q4s", "keep"}))
       ->capture_default_str();
   command->add_option("--name", arguments->name,

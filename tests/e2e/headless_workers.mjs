@@ -107,6 +107,25 @@ headlessTest("a native worker, a tab and a headless worker answer together, and 
     }
   }, skip || noBrowser());
 
+// Its integers are the native engine's, its activations are not: by margins the text is the same.
+test("weights of superblocks make the text of a native worker", { skip, timeout: 120_000 },
+  async () => {
+    const server = await serve(packageOf("weft-tiny", "q4s"), [...kServer, "--no-worker"]);
+    try {
+      const native = nativeWorker(server.origin, ["--threads", "1"]);
+      await isUp(server, 1);
+      const expected = textOf(await complete(server.origin, kRequest));
+      await native.stop();
+      const worker = gpuWorker(server.origin,
+        ["--cache", join(folder, "superblock cache"), "--memory", "400MiB"]);
+      await worker.waitFor(/Ready: the whole model/, 60_000);
+      assert.equal(textOf(await complete(server.origin, kRequest)), expected);
+      await worker.stop();
+    } finally {
+      await server.stop();
+    }
+  });
+
 headlessTest("what it downloaded is there the next time, and what is torn is downloaded again",
   ["--no-worker"], async ({ server, help, cache }) => {
     const args = ["--name", "GPU", "--memory", "400MiB"];

@@ -5,6 +5,7 @@
 import { kNone } from "../kernels/common/op.ts";
 import type { Place } from "../kernels/common/op.ts";
 import { expertKernels, moePartOp } from "../kernels/experts/experts.ts";
+import { hasSuperblocks } from "../kernels/product/fragments.ts";
 import { productParams } from "../kernels/product/ops.ts";
 import type { ExpertParams, Segment } from "../kernels/product/ops.ts";
 import { groupsOfMatVec, groupsOfMoeDown, productKernels } from "../kernels/product/variants.ts";
@@ -50,10 +51,40 @@ export function expertDrafts(context: LayerContext, step: Experts, round: number
     const own: Block = { ...shared, round: isLast ? round : 0 };
     return [
       ...(isWhole ? [] : [filterDraft(context, own)]),
-      ...block.gateUp.slabs.map((slab) => upDraft(context, own, slab)),
-      ...block.down.slabs.map((slab) => downDraft(context, own, slab)),
+      ...withInputs(
+        context,
+        block.gateUp,
+        block.gateUp.slabs.map((slab) => upDraft(context, own, slab)),
+        (rows) => rows,
+      ),
+      ...withInputs(
+        context,
+        block.down,
+        block.down.slabs.map((slab) => downDraft(context, own, slab)),
+        (rows) => rows * op.topK,
+      ),
     ];
   });
+}
+
+// Matrices of superblocks have their inputs prepared by a kernel of its own.
+function withInputs(
+  context: LayerContext,
+  matrix: Matrix,
+  drafts: readonly Draft[],
+  rowsOf: (rows: number) => number,
+): readonly Draft[] {
+  const of = variantOf(context, matrix, false);
+  if (!hasSuperblocks(of)) return drafts;
+  const { params, bound } = drafts[0]!;
+  const quantise: Draft = {
+    variant: productKernels.quantise({ ...of, withNorm: false }),
+    params,
+    bound,
+    grid: ({ rows }) => [rowsOf(rows), 1, 1],
+    when: () => true,
+  };
+  return [quantise, ...drafts];
 }
 
 function isInOneSlab({ gateUp, down }: ExpertBlock): boolean {
@@ -142,9 +173,10 @@ function downDraft(context: LayerContext, own: Block, slab: Slab): Draft {
     biasUp: kNone,
   };
   const experts = expertParams(own, matrix, columns);
-  const perWorkgroup = groupsOfMoeDown(context.arithmetic);
+  const variant = variantOf(context, matrix, op.downBias !== null);
+  const perWorkgroup = groupsOfMoeDown(variant);
   return {
-    variant: expertKernels.moeDown(variantOf(context, matrix, op.downBias !== null)),
+    variant: expertKernels.moeDown(variant),
     params: productParams({
       ...shapeOf(context, matrix, slab),
       ...kNoNorm,

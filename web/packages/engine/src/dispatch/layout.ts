@@ -9,7 +9,7 @@ import { buffersOf } from "./residual.ts";
 import { kMaxSlices, kSortedList } from "../kernels/select/select.ts";
 import { kMaxCandidates } from "../sampling/tokenLogit.ts";
 import { kSamplerWords } from "../kernels/sample/sample.ts";
-import { endsInLogits, findAttention, kBlockValues, outColumnsOf } from "../program/ir.ts";
+import { DType, endsInLogits, findAttention, kBlockValues, outColumnsOf } from "../program/ir.ts";
 import type { MatMul, Program } from "../program/ir.ts";
 
 // Rows of one pass through the layers: what there is room for at first, and what longer steps get
@@ -135,14 +135,23 @@ export function needsOf(
 // heads, each with an input of its own.
 function planeVecsOf({ ops, weights }: Program): number {
   let most = 0;
+  // So many inputs of a row, each as long as a row of this weight.
+  const take = (weight: number, inputs: number): void => {
+    const blocks = Math.ceil(weights[weight]!.shape.at(-1)! / kBlockValues);
+    // planes_superblocks.wgsl; blocks_planes.wgsl needs less.
+    const vecs = 4 * blocks + Math.ceil(blocks / 2) + Math.ceil(blocks / 16) + 1;
+    most = Math.max(most, inputs * vecs);
+  };
+  for (const op of ops) {
+    if (op.kind !== "moeExperts") continue;
+    if (weights[op.gateUp]!.dtype === DType.q4s) take(op.gateUp, 1);
+    if (weights[op.down]!.dtype === DType.q4s) take(op.down, op.topK);
+  }
   for (let at = 0; at < ops.length; ++at) {
     const matmuls: MatMul[] = [];
     for (; ops[at]?.kind === "matmul"; ++at) matmuls.push(ops[at] as MatMul);
     for (const { matmuls: heads, inStep } of headRuns(matmuls)) {
-      const columns = weights[heads[0]!.weight.weight]!.shape.at(-1)!;
-      const blocks = Math.ceil(columns / kBlockValues);
-      const vecs = 4 * blocks + Math.ceil(blocks / 2) + 1; // blocks_planes.wgsl
-      most = Math.max(most, (inStep > 0 ? heads.length : 1) * vecs);
+      take(heads[0]!.weight.weight, inStep > 0 ? heads.length : 1);
     }
   }
   return most;

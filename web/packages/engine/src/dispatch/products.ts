@@ -3,7 +3,7 @@
 // of experts: experts.ts.
 import { kNone } from "../kernels/common/op.ts";
 import type { Params, Place } from "../kernels/common/op.ts";
-import { hasIntegerInputs } from "../kernels/product/fragments.ts";
+import { hasIntegerInputs, hasSuperblocks } from "../kernels/product/fragments.ts";
 import { productParams } from "../kernels/product/ops.ts";
 import type { HeadParams, ProductParams, Segment } from "../kernels/product/ops.ts";
 import {
@@ -11,6 +11,7 @@ import {
   kMatMulGroups,
   kMatMulRows,
   productKernels,
+  tileRowsOf,
 } from "../kernels/product/variants.ts";
 import type { MatVecVariant, ProductVariant } from "../kernels/product/variants.ts";
 import { groupsOf, kGroupRows } from "../weights/matrix.ts";
@@ -113,15 +114,15 @@ export interface BoundSlab {
 type SlabVariant = Omit<MatVecVariant, "tileRows">;
 
 export function slabDrafts(of: SlabVariant, slabs: readonly BoundSlab[]): Draft[] {
-  if (of.arithmetic.lanes === "serial") return slabs.map((slab) => serialDraft(of, slab));
+  const isSerial = of.arithmetic.lanes === "serial";
+  if (isSerial && !hasSuperblocks(of)) return slabs.map((slab) => serialDraft(of, slab));
   if (!hasIntegerInputs(of)) {
     return slabs.flatMap((slab) => [rowDraft(of, slab), tileDraft(of, slab, Infinity)]);
   }
-  const drafts = slabs.flatMap((slab) => [
-    rowDraft(of, slab),
-    tileDraft(of, slab, kMatMulFrom),
-    matMulDraft(of, slab),
-  ]);
+  const drafts = slabs.flatMap((slab) =>
+    isSerial
+      ? [serialDraft(of, slab)]
+      : [rowDraft(of, slab), tileDraft(of, slab, kMatMulFrom), matMulDraft(of, slab)]);
   const { params, bound, heads } = slabs[0]!;
   const inputs = heads && heads.inStep > 0 ? heads.count : 1; // of a row
   const quantise: Draft = {
@@ -129,7 +130,7 @@ export function slabDrafts(of: SlabVariant, slabs: readonly BoundSlab[]): Draft[
     params,
     bound,
     grid: ({ rows }) => [rows, inputs, 1],
-    when: ({ rows }) => rows > 1,
+    when: ({ rows }) => rows > 1 || hasSuperblocks(of),
   };
   return [quantise, ...drafts];
 }
@@ -153,7 +154,7 @@ function rowDraft(of: SlabVariant, slab: BoundSlab): Draft {
 
 // The kernel for 2 rows and more, but less than `end`.
 function tileDraft(of: SlabVariant, slab: BoundSlab, end: number): Draft {
-  const { tileRows } = of.arithmetic;
+  const tileRows = tileRowsOf(of);
   return matVecDraft(
     { ...of, tileRows },
     slab,

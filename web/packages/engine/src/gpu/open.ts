@@ -1,6 +1,7 @@
 // Finding an adapter and opening its device, with the limits that the engine makes use of. The same
 // code in a dedicated Worker and under Node (npm `webgpu`): the caller hands in navigator.gpu.
 import { EngineError } from "../base/error.ts";
+import { hasIntegerDots } from "./forms.ts";
 
 // Asked twice: the first request after the GPU process started may find none.
 const kAdapterPauseMs = 100;
@@ -43,10 +44,6 @@ function infoOf(adapter: GPUAdapter): Partial<GPUAdapterInfo> {
 // no use to them.
 function hasWideSubgroups(adapter: GPUAdapter): boolean {
   return adapter.features.has("subgroups") && (infoOf(adapter).subgroupMinSize ?? 0) >= 32;
-}
-
-function hasIntegerDots(gpu: GPU | undefined): boolean {
-  return gpu?.wgslLanguageFeatures?.has("packed_4x8_integer_dot_product") ?? false;
 }
 
 function usedFeatures(adapter: GPUAdapter): GPUFeatureName[] {

@@ -74,7 +74,7 @@ export class LayerLoader {
       throw new EngineError("unsupported", `Layer ${index} of the package has no program.`);
     }
     const program = decodeProgram(await source.readBlob(digest));
-    checkRunnable(program, index);
+    checkRunnable(program, index, this.#buffers.gpu.hasIntegerDots);
     const layer = await this.#loadProgram(program, source, onBytes);
     await source.loaded(index);
     return layer;
@@ -295,19 +295,32 @@ function expertSpecs(program: Program, op: MoeExperts, first: number, end: numbe
   };
 }
 
+// Products of superblocks are whole numbers, and tables of rows come in other forms.
+function checkSuperblocks(program: Program, what: string, hasIntegerDots: boolean): void {
+  const isOfForm = (id: number): boolean => program.weights[id]!.dtype === DType.q4s;
+  const refused = (id: number, why: string): EngineError =>
+    new EngineError(
+      "unsupported",
+      `${what} has weight '${program.weights[id]!.name}' of the form q4s, ${why}.`,
+    );
+  const first = program.weights.findIndex(({ dtype }) => dtype === DType.q4s);
+  if (first >= 0 && !hasIntegerDots) {
+    throw refused(first, "and this browser's WebGPU has no packed integer products");
+  }
+  for (const op of program.ops) {
+    if (op.kind === "embed" && isOfForm(op.weight)) {
+      throw refused(op.weight, "in which no rows are looked up");
+    }
+  }
+}
+
 // What this engine does not run, said before anything is loaded.
-function checkRunnable(program: Program, index: number): void {
+function checkRunnable(program: Program, index: number, hasIntegerDots: boolean): void {
   const what = `The program of layer ${index}`;
   if (program.layerIndex !== index) {
     throw new EngineError("invalid_data", `${what} says that it is layer ${program.layerIndex}.`);
   }
-  const newForm = program.weights.find(({ dtype }) => dtype === DType.q4s);
-  if (newForm) {
-    throw new EngineError(
-      "unsupported",
-      `${what} has weight '${newForm.name}' of the form q4s, which native workers alone run.`,
-    );
-  }
+  checkSuperblocks(program, what, hasIntegerDots);
   const attention = findAttention(program);
   if (endsInLogits(program) && program.ops.some((op) => op.kind === "exchange")) {
     throw new EngineError(

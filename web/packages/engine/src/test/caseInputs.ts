@@ -1,5 +1,7 @@
 // Inputs of conformance cases from their seeds: tests/conformance/README.md.
+import { f16ToF32 } from "../base/half.ts";
 import { DType } from "../program/ir.ts";
+import { rowBytes } from "../program/validateWeight.ts";
 
 export interface CaseInput {
   readonly kind: string;
@@ -71,7 +73,61 @@ export function weightOf(input: CaseInput): WeightArrays {
     const data = new Uint8Array(bits.buffer);
     return { dtype: DType[kind], shape, data, scale: kNothing, zero: kNothing };
   }
-  return blocksOf(input);
+  if (kind === "q4s") return superblocksOf(input);
+  return kind === "q4s_as_f32" ? plainOf(superblocksOf(input)) : blocksOf(input);
+}
+
+// m * (q - 8) of the values of a row, and S of its superblocks.
+export function superblockRow(
+  { data, scale, shape }: WeightArrays,
+  row: number,
+): { readonly values: Int8Array; readonly scales: Float32Array } {
+  const columns = shape.at(-1)!;
+  const bytes = rowBytes(DType.q4s, columns);
+  const words = new Uint16Array(scale.buffer, row * bytes.scale, bytes.scale / 2);
+  const values = Int8Array.from({ length: columns }, (_, k) => {
+    const both = data[row * bytes.data + (k >> 1)]!;
+    const record = 6 * (k >> 8);
+    const i = (k >> 4) & 15;
+    const size = (words[record + 2 + (i >> 2)]! >> (4 * (i & 3))) & 15;
+    const m = ((words[record + 1]! >> i) & 1) === 1 ? -size : size;
+    return m * (((both >> (4 * (k & 1))) & 15) - 8);
+  });
+  const halves = words.filter((_, i) => i % 6 === 0);
+  const scales = new Float32Array(halves.length);
+  f16ToF32(halves, scales);
+  return { values, scales };
+}
+
+// The same weights in f32.
+function plainOf(arrays: WeightArrays): WeightArrays {
+  const { shape } = arrays;
+  const columns = shape.at(-1)!;
+  const rows = shape.slice(0, -1).reduce((product, dim) => product * dim, 1);
+  const floats = new Float32Array(rows * columns);
+  for (let row = 0; row < rows; ++row) {
+    const { values, scales } = superblockRow(arrays, row);
+    for (const [k, value] of values.entries()) {
+      floats[row * columns + k] = value * scales[k >> 8]!;
+    }
+  }
+  const data = new Uint8Array(floats.buffer);
+  return { dtype: DType.f32, shape, data, scale: kNothing, zero: kNothing };
+}
+
+// Nibbles, and records of S between 2^-9 and 2^-7, signs and magnitudes of 1 to 15.
+function superblocksOf({ shape, seed }: CaseInput): WeightArrays {
+  const [rows, columns] = [shape.slice(0, -1).reduce((a, b) => a * b, 1), shape.at(-1)!];
+  const bytes = rowBytes(DType.q4s, columns);
+  const data = Uint8Array.from({ length: rows * bytes.data }, (_, i) => caseHash(seed, i) & 255);
+  const words = Uint16Array.from({ length: (rows * bytes.scale) / 2 }, (_, i) => {
+    const hash = caseHash(seed + 1, i);
+    if (i % 6 === 0) return 0x1800 + (hash % 0x800);
+    if (i % 6 === 1) return hash & 0xffff;
+    return [0, 4, 8, 12].reduce((word, at) => word | ((1 + ((hash >>> at) % 15)) << at), 0);
+  });
+  const scale = new Uint8Array(words.buffer);
+  return { dtype: DType.q4s, shape, data, scale, zero: kNothing };
 }
 
 function blocksOf({ kind, shape, seed, zero: withZero }: CaseInput): WeightArrays {

@@ -6,15 +6,16 @@ import type { Variant } from "../kernels/common/variant.ts";
 import { expertKernels } from "../kernels/experts/experts.ts";
 import { interleaveKernel, repackKernel } from "../kernels/load/load.ts";
 import type { Arithmetic, LaneKind, ProductKind } from "../kernels/product/arithmetic.ts";
-import { productKernels } from "../kernels/product/variants.ts";
+import { productKernels, tileRowsOf } from "../kernels/product/variants.ts";
 import { recurrentKernels } from "../kernels/recurrent/recurrent.ts";
 import { rowKernels } from "../kernels/rows/rows.ts";
 import { sampleKernel } from "../kernels/sample/sample.ts";
 import type { SampleKernel } from "../kernels/sample/sample.ts";
 import { selectKernels } from "../kernels/select/select.ts";
-import { DType } from "../program/ir.ts";
+import { DType, isBlockFormat } from "../program/ir.ts";
 
-export const kDTypes = [DType.q4, DType.q8, DType.f16, DType.bf16, DType.f32];
+const kRowDTypes = [DType.q4, DType.q8, DType.f16, DType.bf16, DType.f32];
+export const kDTypes = [...kRowDTypes, DType.q4s];
 const kProducts: ProductKind[] = ["f32", "int16", "f16"];
 const kLanes: LaneKind[] = ["subgroups", "shared", "serial"];
 const kBools = [false, true];
@@ -32,7 +33,8 @@ function arithmetics(): Arithmetic[] {
 
 function productsWith(arithmetic: Arithmetic, dtype: number): Variant[] {
   const base = { dtype, arithmetic, parts: 4 };
-  const dense = [1, arithmetic.tileRows].flatMap((tileRows) =>
+  const tile = tileRowsOf(base);
+  const dense = [1, tile].flatMap((tileRows) =>
     kBools.flatMap((withNorm) =>
       kBools.map((paired) => {
         const shape = { tileRows, withNorm, paired, experts: false, biased: paired };
@@ -45,13 +47,13 @@ function productsWith(arithmetic: Arithmetic, dtype: number): Variant[] {
   const experts = { tileRows: 1, withNorm: false, paired: true, experts: true, biased: true };
   const made = [
     ...dense,
-    ...[1, arithmetic.tileRows].map((tileRows) =>
+    ...[1, tile].map((tileRows) =>
       productKernels.matvec({ ...base, ...byHead, tileRows })),
     productKernels.matvec({ ...base, ...experts }),
     expertKernels.moeDown({ ...base, biased: true }),
   ];
-  const isBlocks = dtype === DType.q4 || dtype === DType.q8;
-  if (!isBlocks || arithmetic.products !== "int16" || arithmetic.lanes === "serial") return made;
+  const isSerial = arithmetic.lanes === "serial" && dtype !== DType.q4s;
+  if (!isBlockFormat(dtype) || arithmetic.products !== "int16" || isSerial) return made;
   return [
     ...made,
     productKernels.quantise({ ...base, withNorm: true }),
@@ -95,7 +97,7 @@ export function otherKernels(): Variant[] {
     recurrentKernels.causalConv(4),
     recurrentKernels.deltaRule(128),
     recurrentKernels.ssmScan(128),
-    ...kDTypes.map((dtype) => rowKernels.embed(dtype)),
+    ...kRowDTypes.map((dtype) => rowKernels.embed(dtype)),
     rowKernels.norm(),
     rowKernels.elementwise(),
     rowKernels.check(),

@@ -1,5 +1,5 @@
-// A Qwen3-shaped model of any size with random q4 weights, made as it is read: benchmarks of the
-// exact real shapes without a download.
+// A Qwen3-shaped model of any size with random weights in q4, or those of its layers in q4s, made
+// as it is read: benchmarks of the exact real shapes without a download.
 import { create, toBinary } from "@bufbuild/protobuf";
 import type { MessageInitShape } from "@bufbuild/protobuf";
 
@@ -37,7 +37,10 @@ type Ops = NonNullable<ProgramInit["ops"]>;
 
 // The first byte of a digest says what its bytes are; the rest makes weights different ones, so
 // that none is shared.
-const Kind = { nibbles: 1, scales: 2, floats: 3, frequencies: 4 } as const;
+const Kind = { nibbles: 1, scales: 2, floats: 3, frequencies: 4, records: 5 } as const;
+// Of q4s: S = 2^-10, signs, magnitudes of 1 to 7.
+const kRecordWords = Uint16Array.of(0x1400, 0x5a3c, 0x3571, 0x1642, 0x7513, 0x2461);
+const kRecord = new Uint8Array(kRecordWords.buffer);
 let digestCount = 0;
 
 function digest(kind: number): Uint8Array {
@@ -57,15 +60,22 @@ function part(kind: number, byteCount: number): PartInit {
   return { digest: digest(kind), offset: 0n, byteCount: BigInt(byteCount) };
 }
 
-function q4(rows: number, columns: number): Weights[number] {
-  const bytes = rowBytes(DType.q4, columns);
+type MatrixDType = typeof DType.q4 | typeof DType.q4s;
+
+function matrix(dtype: MatrixDType, rows: number, columns: number): Weights[number] {
+  const bytes = rowBytes(dtype, columns);
+  const kind = dtype === DType.q4s ? Kind.records : Kind.scales;
   return {
     name: `[${rows}, ${columns}]`,
-    dtype: DType.q4,
+    dtype,
     shape: [BigInt(rows), BigInt(columns)],
     data: [part(Kind.nibbles, rows * bytes.data)],
-    scale: [part(Kind.scales, rows * bytes.scale)],
+    scale: [part(kind, rows * bytes.scale)],
   };
+}
+
+function q4(rows: number, columns: number): Weights[number] {
+  return matrix(DType.q4, rows, columns);
 }
 
 function vector(columns: number, kind: number = Kind.floats): Weights[number] {
@@ -77,10 +87,12 @@ const kBytes = 1 << 20;
 
 export class RandomModel implements WeightSource {
   readonly shape: ModelShape;
+  readonly #dtype: MatrixDType;
   readonly #pattern = new Uint8Array(kBytes);
 
-  constructor(shape: ModelShape) {
+  constructor(shape: ModelShape, dtype: MatrixDType = DType.q4) {
     this.shape = shape;
+    this.#dtype = dtype;
     let state = 12345;
     for (let i = 0; i < kBytes; ++i) {
       state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
@@ -114,6 +126,8 @@ export class RandomModel implements WeightSource {
         bytes.set(piece, at);
         at += piece.length;
       }
+    } else if (kind === Kind.records) {
+      for (let at = 0; at < byteCount; ++at) bytes[at] = kRecord[(offset + at) % 12]!;
     } else if (kind === Kind.scales) {
       new Uint16Array(bytes.buffer).fill(0x1c00); // 2^-8
     } else {
@@ -160,6 +174,8 @@ export class RandomModel implements WeightSource {
 
   #layer(layerIndex: number): ProgramInit {
     const { hidden, width, heads, kvHeads, headColumns } = this.shape;
+    const ofLayer = (rows: number, from: number): Weights[number] =>
+      matrix(this.#dtype, rows, from);
     const q = heads * headColumns;
     const kv = kvHeads * headColumns;
     const columns = [hidden, hidden, q, kv, kv, q, hidden, hidden, hidden, width, width, width];
@@ -189,14 +205,14 @@ export class RandomModel implements WeightSource {
       buffers: all.map((count) => ({ name: "b", columns: count })),
       weights: [
         vector(hidden),
-        q4(q, hidden),
-        q4(kv, hidden),
-        q4(kv, hidden),
-        q4(hidden, q),
+        ofLayer(q, hidden),
+        ofLayer(kv, hidden),
+        ofLayer(kv, hidden),
+        ofLayer(hidden, q),
         vector(hidden),
-        q4(width, hidden),
-        q4(width, hidden),
-        q4(hidden, width),
+        ofLayer(width, hidden),
+        ofLayer(width, hidden),
+        ofLayer(hidden, width),
         vector(headColumns),
         vector(headColumns / 2, Kind.frequencies),
       ],

@@ -2,6 +2,9 @@
 // whole blocks of 32 columns; a piece is 8 columns of a row in `pieceWordsOf` words:
 //   data   words [group][row][piece]
 //   scale  f16   [group][block][8], then u4 zero points [group][block][8]
+// Of superblocks (q4s) the words are those of q4, and instead of scales and zero points there are
+//   scale  2 i8  [group][block][8], the multipliers of 16 columns each, then f16
+//                [group][superblock][8]
 // Neighbouring threads take neighbouring pieces or blocks and so read neighbouring bytes. One
 // matrix may hold rows of several weights (q, k and v), and gate and up groups alternate in a
 // paired one. What is larger than a binding may be is split into slabs of whole groups.
@@ -9,7 +12,7 @@ import { EngineError } from "../base/error.ts";
 import type { Buffers } from "../gpu/buffers.ts";
 import { Usage } from "../gpu/buffers.ts";
 import { kNone } from "../kernels/common/op.ts";
-import { DType, isBlockFormat, kBlockValues } from "../program/ir.ts";
+import { DType, isBlockFormat, kBlockValues, kSuperblockValues } from "../program/ir.ts";
 import type { Weight } from "../program/ir.ts";
 
 export const kGroupRows = 8;
@@ -31,7 +34,7 @@ export interface MatrixSpec {
 export interface Slab {
   readonly data: GPUBuffer;
   readonly scale: GPUBuffer | null; // block formats
-  readonly zeroBase: number; // word in `scale`
+  readonly zeroBase: number; // word in `scale`: of zero points, or of superblocks' scales
   readonly firstGroup: number;
   readonly groupCount: number;
 }
@@ -53,6 +56,7 @@ export function groupsOf(rows: number): number {
 export function pieceWordsOf(dtype: number): number {
   switch (dtype) {
     case DType.q4:
+    case DType.q4s:
       return 1;
     case DType.q8:
       return 2;
@@ -89,8 +93,12 @@ function groupBytes(dtype: number, blocks: number, hasZero: boolean): GroupBytes
   return {
     data: blocks * pieceWordsOf(dtype) * kGroupRows * 16,
     scale: isBlockFormat(dtype) ? blocks * 16 : 0,
-    zero: hasZero ? blocks * 4 : 0,
+    zero: dtype === DType.q4s ? superblocksOf(blocks) * 16 : hasZero ? blocks * 4 : 0,
   };
+}
+
+export function superblocksOf(blocks: number): number {
+  return Math.ceil((blocks * kBlockValues) / kSuperblockValues);
 }
 
 function hasZeroPoints({ sections }: MatrixSpec): boolean {
@@ -139,7 +147,7 @@ export function makeMatrix(buffers: Buffers, spec: MatrixSpec): Matrix {
       data: buffers.make(weight.name, "weights", count * bytes.data, usage),
       scale:
         scaleBytes > 0 ? buffers.make(weight.name, "weights", scaleBytes, usage) : null,
-      zeroBase: hasZero ? (count * bytes.scale) / 4 : kNone,
+      zeroBase: bytes.zero > 0 ? (count * bytes.scale) / 4 : kNone,
       firstGroup: first,
       groupCount: count,
     });

@@ -12,10 +12,11 @@ import type { Pipelines } from "../gpu/pipelines.ts";
 import { kParamBytes } from "../kernels/common/op.ts";
 import { interleaveKernel, repackKernel, RepackKind, repackOp } from "../kernels/load/load.ts";
 import type { RepackParams } from "../kernels/load/load.ts";
+import { DType } from "../program/ir.ts";
 import { columnsOf, rowBytes } from "../program/validateWeight.ts";
 import type { WeightSource } from "../stage/stageEngine.ts";
 import { WeightArray } from "./arrays.ts";
-import { groupsOf, kGroupRows, pieceWordsOf } from "./matrix.ts";
+import { groupsOf, kGroupRows, pieceWordsOf, superblocksOf } from "./matrix.ts";
 import type { Matrix, MatrixSpec, Section, Slab } from "./matrix.ts";
 
 const kStagingBytes = 4 << 20;
@@ -127,19 +128,25 @@ export class Uploader {
       const dataWords = blocks * pieceWordsOf(matrix.dtype) * kGroupRows * 4;
       const data = new WeightArray(source, weight.data);
       const { data: target, scale, zeroBase } = piece.slab;
-      await this.#fillArray(piece, data, perRow.data, target, {
-        kind: RepackKind.data,
-        words: dataWords,
-        base: 0,
-      });
+      await this.#fillArray(piece, data, perRow.data, target, [
+        { kind: RepackKind.data, words: dataWords, base: 0 },
+      ]);
       if (!scale) continue;
       const scales = new WeightArray(source, weight.scale);
-      const scaleForm = { kind: RepackKind.scales, words: 4 * blocks, base: 0 };
-      await this.#fillArray(piece, scales, perRow.scale, scale, scaleForm);
+      const superWords = 4 * superblocksOf(blocks);
+      const forms =
+        matrix.dtype === DType.q4s
+          ? [
+              { kind: RepackKind.multipliers, words: 4 * blocks, base: 0 },
+              { kind: RepackKind.superScales, words: superWords, base: zeroBase },
+            ]
+          : [{ kind: RepackKind.scales, words: 4 * blocks, base: 0 }];
+      await this.#fillArray(piece, scales, perRow.scale, scale, forms);
       if (weight.zero.length === 0) continue;
       const zeros = new WeightArray(source, weight.zero);
-      const zeroForm = { kind: RepackKind.zeros, words: blocks, base: zeroBase };
-      await this.#fillArray(piece, zeros, perRow.zero, scale, zeroForm);
+      await this.#fillArray(piece, zeros, perRow.zero, scale, [
+        { kind: RepackKind.zeros, words: blocks, base: zeroBase },
+      ]);
     }
   }
 
@@ -148,9 +155,10 @@ export class Uploader {
     array: WeightArray,
     bytesOfRow: number,
     target: GPUBuffer,
-    { kind, words, base }: ArrayForm,
+    forms: readonly ArrayForm[],
   ): Promise<void> {
     const perChunk = Math.max(1, Math.floor(kStagingBytes / (bytesOfRow * kGroupRows)));
+    const { kind, words, base } = forms[0]!;
     const isPlain = kind === RepackKind.data && words * 4 === bytesOfRow * kGroupRows;
     for (let done = 0; done < count; done += perChunk) {
       const groups = Math.min(perChunk, count - done);
@@ -158,28 +166,30 @@ export class Uploader {
       const rows = Math.min(groups * kGroupRows, section.rows - firstRow);
       const at = (section.firstRow + firstRow) * bytesOfRow;
       const pieces = array.pieces(at, rows * bytesOfRow);
-      const outBase = base + (firstOut + done * step) * words;
+      const firstGroup = firstOut + done * step;
       if (isPlain && step === 1) {
-        await this.#write(pieces, target, 4 * outBase); // buffers begin as zeros
+        await this.#write(pieces, target, 4 * (base + firstGroup * words)); // the rest stays zero
         continue;
       }
       await this.#write(pieces, this.#stagingOf(rows * bytesOfRow), 0);
       // Whole groups: words of four at a time.
       const isWhole = isPlain && rows === groups * kGroupRows;
-      const threads = isWhole ? (groups * words) / 4 : groups * words;
-      const workgroups = Math.ceil(threads / kThreads);
-      const x = Math.min(workgroups, kMaxWorkgroups);
-      const kernel = isWhole ? interleaveKernel() : repackKernel();
-      await this.#run(kernel, target, [x, Math.ceil(workgroups / x)], {
-        kind,
-        rowBytes: bytesOfRow,
-        rows,
-        words,
-        outBase,
-        groupStep: step,
-        groups,
-        threadsX: x * kThreads,
-      });
+      for (const form of forms) {
+        const threads = isWhole ? (groups * form.words) / 4 : groups * form.words;
+        const workgroups = Math.ceil(threads / kThreads);
+        const x = Math.min(workgroups, kMaxWorkgroups);
+        const kernel = isWhole ? interleaveKernel() : repackKernel();
+        await this.#run(kernel, target, [x, Math.ceil(workgroups / x)], {
+          kind: form.kind,
+          rowBytes: bytesOfRow,
+          rows,
+          words: form.words,
+          outBase: form.base + firstGroup * form.words,
+          groupStep: step,
+          groups,
+          threadsX: x * kThreads,
+        });
+      }
     }
   }
 

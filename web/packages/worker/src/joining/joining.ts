@@ -25,6 +25,7 @@ export interface Offer {
   readonly takesExperts: boolean; // holds experts for hubs
   readonly keepsState: boolean; // runs layers with recurrent state
   readonly statesAhead: boolean; // makesTokens holds for models with such layers, too
+  readonly dtypes: readonly number[]; // of weights beside f32, f16, bf16, q8 and q4 that it runs
   // A guess for the weights alone, before anything was loaded.
   readonly guessWeightFactor: (quantisation: string) => number;
 }
@@ -96,6 +97,7 @@ function connectMessage(
       takesExperts: offer.takesExperts,
       keepsState: offer.keepsState,
       statesAhead: offer.statesAhead,
+      dtypes: [...offer.dtypes],
       workerId: offer.workerId,
     },
   };

@@ -87,6 +87,7 @@ export class WorkerRig {
         takesExperts: false,
         keepsState: true,
         statesAhead: true,
+        dtypes: [],
         guessWeightFactor: () => 1.5,
       },
       wantsWhole,

@@ -95,6 +95,7 @@ export class Helper {
         takesExperts: engine.takesExperts,
         keepsState: engine.keepsState,
         statesAhead: engine.statesAhead,
+        dtypes: engine.dtypes,
         guessWeightFactor: engine.guessWeightFactor,
       },
       note,

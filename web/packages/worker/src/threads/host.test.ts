@@ -97,6 +97,7 @@ HostParts {
         takesExperts: false,
         keepsState: wish !== "onnx" && !needsOnnx,
         statesAhead: false,
+        dtypes: [],
         usesGpu: wish !== "wasm",
         device: "A browser",
         guessWeightFactor: () => 1,

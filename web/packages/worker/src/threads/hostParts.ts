@@ -40,6 +40,7 @@ export interface EngineOffer {
   readonly takesExperts: boolean; // holds experts for hubs
   readonly keepsState: boolean; // runs layers with recurrent state
   readonly statesAhead: boolean; // makesTokens holds for models with such layers, too
+  readonly dtypes: readonly number[]; // of weights beside f32, f16, bf16, q8 and q4 that it runs
   readonly usesGpu: boolean; // where it fails, another engine may still compute
   readonly device: string; // "Chrome 156, 8 threads, NVIDIA ..."
   readonly guessWeightFactor: (quantisation: string) => number;

@@ -45,6 +45,7 @@ async function onnxEngine(choice: EngineChoice): Promise<EngineOffer> {
     takesExperts: false,
     keepsState: false,
     statesAhead: false,
+    dtypes: [],
     usesGpu: provider === "webgpu",
     device: deviceText(adapter),
     guessWeightFactor: (quantisation) => guessWeightFactor(provider, quantisation),

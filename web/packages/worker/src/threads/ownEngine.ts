@@ -1,5 +1,6 @@
 // Our own engine as the host is offered it: in a tab, and in a headless worker on Dawn.
 import { kMaxSeats } from "@weft/engine/base/seats.ts";
+import { moreForms } from "@weft/engine/gpu/forms.ts";
 import type { TuneStore } from "@weft/engine/tune/store.ts";
 import type { WebGpuOptions } from "@weft/engine/webgpuEngine.ts";
 import { DType } from "@weft/wire";
@@ -18,6 +19,7 @@ export function ownEngine(gpu: GPU, device: string, store: TuneStore): EngineOff
     takesExperts: true,
     keepsState: true,
     statesAhead: true,
+    dtypes: moreForms(gpu),
     usesGpu: true,
     device,
     guessWeightFactor: () => kOwnWeightFactor,

@@ -67,6 +67,7 @@ describe("joining", () => {
       takesExperts: false,
       keepsState: true,
       statesAhead: true,
+      dtypes: [],
       workerId: "id",
     });
     expect(rig.engines).toEqual([]);

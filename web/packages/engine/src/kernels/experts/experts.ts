@@ -7,13 +7,22 @@ import { declareOp } from "../common/op.ts";
 import { variant } from "../common/variant.ts";
 import type { Variant } from "../common/variant.ts";
 import type { Arithmetic } from "../product/arithmetic.ts";
-import { hasIntegerInputs, orderOf, productVariant } from "../product/fragments.ts";
+import {
+  hasIntegerInputs,
+  hasSuperblocks,
+  orderOf,
+  planesSuperblocks,
+  productVariant,
+  readSuperblocks,
+  walkSuperblocks,
+} from "../product/fragments.ts";
 import type { ProductVariant } from "../product/variants.ts";
 import common from "../common/fragments/common.wgsl?raw";
 import actF32 from "../common/fragments/act_f32.wgsl?raw";
 import moeDown from "./moe_down.wgsl?raw";
 import moeDownBlocks from "./moe_down_blocks.wgsl?raw";
 import moeDownSerial from "./moe_down_serial.wgsl?raw";
+import moeDownSuperblocks from "./moe_down_superblocks.wgsl?raw";
 import moePart from "./moe_part.wgsl?raw";
 import moeChoice from "./fragments/moe_choice.wgsl?raw";
 import moeRoute from "./moe_route.wgsl?raw";
@@ -45,6 +54,17 @@ export const moePartOp = declareOp({
 
 export const expertKernels = {
   moeDown(of: ProductVariant): Variant {
+    if (hasSuperblocks(of)) {
+      const flags = { kWithNorm: false, kBiased: of.biased, kByHead: false };
+      return productVariant(of, {
+        name: "moe_down superblocks",
+        constants: { kTileRows: 1, kGroups: 2, ...flags },
+        hasVectors: of.biased,
+        hasLanes: false,
+        unused: [Binding.step],
+        kernel: [planesSuperblocks, readSuperblocks, walkSuperblocks, moeDownSuperblocks],
+      });
+    }
     const isSerial = of.arithmetic.lanes === "serial";
     const kernel = hasIntegerInputs(of) ? moeDownBlocks : moeDown;
     return productVariant(of, {

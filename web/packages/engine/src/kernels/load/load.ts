@@ -7,7 +7,13 @@ import type { Variant } from "../common/variant.ts";
 import interleave from "./interleave.wgsl?raw";
 import repack from "./repack.wgsl?raw";
 
-export const RepackKind = { data: 0, scales: 1, zeros: 2 } as const;
+export const RepackKind = {
+  data: 0,
+  scales: 1,
+  zeros: 2,
+  multipliers: 3,
+  superScales: 4,
+} as const;
 
 export const repackOp = declareOp({
   kind: "u32", // RepackKind

@@ -26,6 +26,20 @@ fn scale_at(row: u32, at: u32) -> u32 {
   return (source[index >> 2u] >> (8u * (index & 2u))) & 65535u;
 }
 
+// A record of q4s: S, the signs of 16 multipliers, their magnitudes of 4 bits.
+const kRecordBytes = 12u;
+
+// The multipliers of a block's 2 x 16 columns as signed bytes.
+fn multipliers_at(row: u32, block: u32) -> u32 {
+  let record = kRecordBytes * (block >> 3u);
+  let i = block & 7u;
+  let signs = scale_at(row, record + 2u) >> (2u * i);
+  let sizes = byte_at(row, record + 4u + i);
+  let first = select(sizes & 15u, 256u - (sizes & 15u), (signs & 1u) == 1u);
+  let last = select(sizes >> 4u, 256u - (sizes >> 4u), (signs & 2u) == 2u);
+  return (first & 255u) | ((last & 255u) << 8u);
+}
+
 fn word_of(group: u32, word: u32) -> u32 {
   if (op.kind == kRepackData) {
     let row_words = op.words >> 3u;
@@ -37,6 +51,15 @@ fn word_of(group: u32, word: u32) -> u32 {
     let row = 8u * group + 2u * (word & 3u);
     let at = 2u * (word >> 2u);
     return scale_at(row, at) | (scale_at(row + 1u, at) << 16u);
+  }
+  if (op.kind == kRepackSuperScales) {
+    let row = 8u * group + 2u * (word & 3u);
+    let at = kRecordBytes * (word >> 2u);
+    return scale_at(row, at) | (scale_at(row + 1u, at) << 16u);
+  }
+  if (op.kind == kRepackMultipliers) {
+    let row = 8u * group + 2u * (word & 3u);
+    return multipliers_at(row, word >> 2u) | (multipliers_at(row + 1u, word >> 2u) << 16u);
   }
   var nibbles = 0u;
   for (var r = 0u; r < 8u; r++) {

@@ -31,6 +31,8 @@ import inputsPlanes from "./fragments/inputs_planes.wgsl?raw";
 import inputsRows from "./fragments/inputs_rows.wgsl?raw";
 import prepareInt16 from "./fragments/prepare_int16.wgsl?raw";
 import planesPlace from "./fragments/planes_place.wgsl?raw";
+import planesSuperblocks from "./fragments/planes_superblocks.wgsl?raw";
+import readSuperblocks from "./fragments/read_superblocks.wgsl?raw";
 import lanesShared from "./fragments/lanes_shared.wgsl?raw";
 import lanesSubgroups from "./fragments/lanes_subgroups.wgsl?raw";
 import sumOfParts from "./fragments/parts.wgsl?raw";
@@ -42,6 +44,7 @@ import scalesBlocks from "./fragments/scales_blocks.wgsl?raw";
 import scalesNone from "./fragments/scales_none.wgsl?raw";
 import serial from "./fragments/serial.wgsl?raw";
 import serialBlocks from "./fragments/serial_blocks.wgsl?raw";
+import walkSuperblocks from "./fragments/walk_superblocks.wgsl?raw";
 import weightsBf16 from "./fragments/weights_bf16.wgsl?raw";
 import weightsF16 from "./fragments/weights_f16.wgsl?raw";
 import weightsF32 from "./fragments/weights_f32.wgsl?raw";
@@ -57,8 +60,11 @@ export {
   inputsPlanes,
   inputsRows,
   planesPlace,
+  planesSuperblocks,
+  readSuperblocks,
   rowsMany,
   rowsOne,
+  walkSuperblocks,
 };
 
 // What decides how a product is computed, beside its shape.
@@ -69,12 +75,19 @@ export interface Products {
 
 // The kind that weights of this type get: not all have all kinds.
 function kindOf({ dtype, arithmetic: { products } }: Products): ProductKind {
+  if (dtype === DType.q4s) return "int16";
   if (dtype === DType.q4 || dtype === DType.q8) return products;
   return dtype === DType.f16 && products === "f16" ? "f16" : "f32";
 }
 
 export function hasIntegerInputs(of: Products): boolean {
   return kindOf(of) === "int16";
+}
+
+// Whether the rule is that of superblocks (read_superblocks.wgsl): inputs are always prepared by a
+// kernel of their own, and sums have no order.
+export function hasSuperblocks({ dtype }: Pick<Products, "dtype">): boolean {
+  return dtype === DType.q4s;
 }
 
 // What the order of sums depends on: the number of parts of lanes, or of classes of blocks.
@@ -85,6 +98,7 @@ export function orderOf(of: Products & { parts: number }): Record<string, number
 // Where 8 weights of 8 rows come from, and their products with 8 inputs; in integers, blocks of 32
 // weights of a row.
 export function weightFragments(dtype: number, kind: ProductKind): string[] {
+  if (dtype === DType.q4s) return [prepareInt16, dotQ4Int16];
   if (kind === "int16") {
     const dot = dtype === DType.q4 ? [dotQ4Int16, zerosQ4] : [dotQ8Int16];
     return [prepareInt16, ...dot, scalesBlocks];
@@ -171,6 +185,7 @@ export function fragmentTexts(): string[] {
   const inputs = [prepareInt16, prepareF16, inputsBlocks, inputsDirect, inputsPlanes, inputsRows];
   const dots = [dotQ4F16, dotQ4F32, dotQ4Int16, dotF16F32, weightsQ4, weightsF32];
   const lanes = [sumOfParts, lanesShared, lanesSubgroups, blocksShared, blocksSubgroups];
-  const planes = [planesPlace, blocksPlanes];
+  const superblocks = [planesSuperblocks, readSuperblocks, walkSuperblocks];
+  const planes = [planesPlace, blocksPlanes, ...superblocks];
   return [...inputs, ...dots, ...lanes, product, serial, serialBlocks, ...planes];
 }

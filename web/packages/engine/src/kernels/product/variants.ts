@@ -2,27 +2,34 @@
 // (`matmul`), and what makes integers of several rows' inputs before them (`quantise`).
 import { Binding } from "../common/bindings.ts";
 import type { Variant } from "../common/variant.ts";
-import type { Arithmetic } from "./arithmetic.ts";
 import {
   blocksPlanes,
   fragmentTexts,
   hasIntegerInputs,
+  hasSuperblocks,
   inputsBlocks,
   inputsDirect,
   inputsPlanes,
   inputsRows,
   orderOf,
   planesPlace,
+  planesSuperblocks,
   productVariant,
+  readSuperblocks,
   rowsMany,
   rowsOne,
+  walkSuperblocks,
 } from "./fragments.ts";
 import type { Products } from "./fragments.ts";
 import matmul from "./matmul.wgsl?raw";
+import matmulSuperblocks from "./matmul_superblocks.wgsl?raw";
 import matvec from "./matvec.wgsl?raw";
 import matvecBlocks from "./matvec_blocks.wgsl?raw";
 import matvecSerial from "./matvec_serial.wgsl?raw";
+import matvecSuperblocks from "./matvec_superblocks.wgsl?raw";
+import matvecSuperblocksSerial from "./matvec_superblocks_serial.wgsl?raw";
 import quantise from "./quantise.wgsl?raw";
+import quantiseSuperblocks from "./quantise_superblocks.wgsl?raw";
 
 export interface ProductVariant extends Products {
   readonly parts: number;
@@ -46,11 +53,18 @@ export interface QuantiseVariant extends Omit<ProductVariant, "biased"> {
 
 const kSerialThreads = 16; // of a workgroup of matvec_serial.wgsl and moe_down_serial.wgsl
 const kTileGroups = 2;
+const kMostSuperblockRows = 4; // of a tile: walk_superblocks.wgsl has workgroup memory for them
 const kMatMulTile = { kThreadRows: 4, kThreadOutputs: 4 }; // what a thread makes
 
 // Rows and groups that a workgroup of `matmul` makes.
 export const kMatMulRows = 32;
 export const kMatMulGroups = 8;
+
+// Rows of a tile of a few.
+export function tileRowsOf(of: Pick<MatVecVariant, "dtype" | "arithmetic">): number {
+  const { tileRows } = of.arithmetic;
+  return hasSuperblocks(of) ? Math.min(tileRows, kMostSuperblockRows) : tileRows;
+}
 
 // Groups of 8 rows of the matrix that a workgroup makes.
 export function groupsOfMatVec({
@@ -63,18 +77,75 @@ export function groupsOfMatVec({
   return tileRows > 1 ? kTileGroups : Math.max(least, outputs / 8);
 }
 
-export function groupsOfMoeDown({ lanes }: Arithmetic): number {
-  return lanes === "serial" ? kSerialThreads : 2;
+export function groupsOfMoeDown(of: Pick<Products, "dtype" | "arithmetic">): number {
+  return of.arithmetic.lanes === "serial" && !hasSuperblocks(of) ? kSerialThreads : 2;
 }
 
 // The text of everything that products are made of: another version is to be tuned anew.
 export function productSources(): string {
-  return [...fragmentTexts(), matvec, matvecBlocks, matvecSerial, matmul, quantise].join("\n");
+  const blocks = [matvec, matvecBlocks, matvecSerial, matmul, quantise];
+  const inLanes = [matvecSuperblocks, matmulSuperblocks];
+  const superblocks = [...inLanes, matvecSuperblocksSerial, quantiseSuperblocks];
+  return [...fragmentTexts(), ...blocks, ...superblocks].join("\n");
 }
+
+// Those of matrices of superblocks, with their inputs as `quantise` left them.
+const superblockKernels = {
+  matvec(of: MatVecVariant): Variant {
+    const { tileRows, withNorm, paired, experts, biased, byHead = false } = of;
+    const isMany = tileRows > 1 || experts;
+    const kinds = { kPaired: paired, kExperts: experts, kByHead: byHead };
+    const read = [planesSuperblocks, readSuperblocks];
+    if (of.arithmetic.lanes === "serial") {
+      return productVariant(of, {
+        name: "matvec superblocks serial",
+        constants: { kWithNorm: withNorm, ...kinds, kBiased: biased },
+        hasVectors: biased,
+        hasLanes: false,
+        unused: [Binding.step],
+        kernel: [...read, matvecSuperblocksSerial],
+      });
+    }
+    const kGroups = groupsOfMatVec(of);
+    return productVariant(of, {
+      name: "matvec superblocks",
+      constants: { kTileRows: tileRows, kGroups, kWithNorm: withNorm, ...kinds, kBiased: biased },
+      hasVectors: biased,
+      hasLanes: false,
+      unused: isMany ? [] : [Binding.step],
+      kernel: [...read, walkSuperblocks, isMany ? rowsMany : rowsOne, matvecSuperblocks],
+    });
+  },
+
+  matmul({ byHead = false, ...of }: MatMulVariant): Variant {
+    const { withNorm, paired, biased } = of;
+    const kinds = { kPaired: paired, kExperts: false, kByHead: byHead };
+    return productVariant(of, {
+      name: "matmul superblocks",
+      constants: { ...kMatMulTile, kWithNorm: withNorm, ...kinds, kBiased: biased },
+      hasVectors: biased,
+      hasLanes: false,
+      unused: [],
+      kernel: [planesSuperblocks, readSuperblocks, rowsMany, matmulSuperblocks],
+    });
+  },
+
+  quantise({ byHead = false, ...of }: QuantiseVariant): Variant {
+    return productVariant(of, {
+      name: "quantise superblocks",
+      constants: { kWithNorm: of.withNorm, kBiased: false, kByHead: byHead },
+      hasVectors: of.withNorm,
+      hasLanes: false,
+      unused: [Binding.step, Binding.data, Binding.scale],
+      kernel: [planesSuperblocks, inputsBlocks, quantiseSuperblocks],
+    });
+  },
+} as const;
 
 export const productKernels = {
   matvec(of: MatVecVariant): Variant {
     const { arithmetic, tileRows, withNorm, paired, experts, biased, byHead = false } = of;
+    if (hasSuperblocks(of)) return superblockKernels.matvec(of);
     const kinds = { kPaired: paired, kExperts: experts, kByHead: byHead };
     const flags = { kWithNorm: withNorm, ...kinds, kBiased: biased };
     const name = "matvec";
@@ -116,6 +187,7 @@ export const productKernels = {
 
   // Many rows, of which `quantise` has made integers.
   matmul(of: MatMulVariant): Variant {
+    if (hasSuperblocks(of)) return superblockKernels.matmul(of);
     const { withNorm, paired, biased, byHead = false } = of;
     const kinds = { kPaired: paired, kExperts: false, kByHead: byHead };
     const flags = { kWithNorm: withNorm, ...kinds, kBiased: biased };
@@ -130,6 +202,7 @@ export const productKernels = {
   },
 
   quantise(of: QuantiseVariant): Variant {
+    if (hasSuperblocks(of)) return superblockKernels.quantise(of);
     return productVariant(of, {
       name: "quantise",
       constants: {
