@@ -216,7 +216,7 @@ async function measurePrompts(count, cache) {
       for (let i = 0; i < count; ++i) workers.push(startWorker(origin, i, count, cache));
       await waitFor(origin, workers, (swarm) =>
         swarm.state === "up" && swarm.stages.length >= count);
-      await sleep(3000); // measurements of the devices
+      await planSettles(origin);
       const probe = await ask(origin, promptOf(100, 99, 1), 1);
       const cells = {};
       for (const length of prompts) {
@@ -238,6 +238,19 @@ async function measurePrompts(count, cache) {
       await stop(workers);
     }
   });
+}
+
+// Devices are measured once nobody has asked for two seconds, and plans follow what was measured:
+// until the same layers have been in the same places for six seconds.
+async function planSettles(origin) {
+  const end = performance.now() + 60_000;
+  let [places, since] = ["", performance.now()];
+  while (performance.now() < end && performance.now() - since < 6000) {
+    await sleep(250);
+    const { stages } = await swarmOf(origin);
+    const now = JSON.stringify(stages.map((stage) => [stage.worker, stage.end_layer]));
+    if (now !== places) [places, since] = [now, performance.now()];
+  }
 }
 
 // So many conversations at once: tokens/s of one of them while it decodes and of all from the first
@@ -308,7 +321,7 @@ async function measureSwarm(count, cache, more = []) {
       for (let i = 0; i < count; ++i) workers.push(startWorker(origin, i, count, cache, more));
       const { stages } = await waitFor(origin, workers, (swarm) =>
         swarm.state === "up" && swarm.stages.length >= count);
-      await sleep(3000); // measurements of the devices
+      await planSettles(origin);
       return { stages: stages.length, ...(await measureTokens(origin)) };
     } finally {
       await stop(workers);
@@ -324,7 +337,7 @@ async function measureBeside(count, cache) {
       for (let i = 0; i < count; ++i) workers.push(startWorker(origin, i, count, cache, [], true));
       await waitFor(origin, workers, (swarm) =>
         swarm.state === "up" && swarm.side_plans.length >= count - 1);
-      await sleep(3000); // measurements of the devices
+      await planSettles(origin);
       const before = await swarmOf(origin);
       const cells = await measureTokens(origin);
       const after = await swarmOf(origin);

@@ -229,16 +229,12 @@ PlanOutcome FindPlan(const std::vector<LayerCost>& layers,
   return outcome;
 }
 
-std::optional<Plan> EvaluatePlan(const std::vector<LayerCost>& layers,
-                                 const std::vector<WorkerMetrics>& workers,
-                                 const PlanContext& context,
-                                 const std::vector<StageAssignment>& stages) {
-  if (!LayersProblem(layers).empty() || !ContextProblem(context).empty() ||
-      layers.size() > kMaxLayers || stages.empty()) {
-    return std::nullopt;
-  }
-  const CostModel model(layers, workers, context);
-  std::vector<bool> used(workers.size(), false);
+namespace {
+
+// nullopt: they do not cover the model in order, or one of them may not be.
+std::optional<std::vector<StageChoice>> ChoicesOf(const CostModel& model,
+                                                  const std::vector<StageAssignment>& stages) {
+  std::vector<bool> used(static_cast<size_t>(model.worker_count()), false);
   std::vector<StageChoice> choices;
   int covered = 0;
   for (const StageAssignment& stage : stages) {
@@ -253,11 +249,42 @@ std::optional<Plan> EvaluatePlan(const std::vector<LayerCost>& layers,
     choices.push_back({stage.worker, *first, *end});
     covered = *end;
   }
-  const Plan plan = MakePlan(model, choices);
+  return choices;
+}
+
+bool CanBePriced(const std::vector<LayerCost>& layers, const PlanContext& context,
+                 const std::vector<StageAssignment>& stages) {
+  return LayersProblem(layers).empty() && ContextProblem(context).empty() &&
+         layers.size() <= kMaxLayers && !stages.empty();
+}
+
+}  // namespace
+
+std::optional<Plan> EvaluatePlan(const std::vector<LayerCost>& layers,
+                                 const std::vector<WorkerMetrics>& workers,
+                                 const PlanContext& context,
+                                 const std::vector<StageAssignment>& stages) {
+  if (!CanBePriced(layers, context, stages)) return std::nullopt;
+  const CostModel model(layers, workers, context);
+  const auto choices = ChoicesOf(model, stages);
+  if (!choices) return std::nullopt;
+  const Plan plan = MakePlan(model, *choices);
   if (context.rule != PlanRule::kPriced || context.token_us > 0) return plan;
   PlanContext timed = context;
   timed.token_us = plan.exec_us;
-  return MakePlan(CostModel(layers, workers, timed), choices);
+  return MakePlan(CostModel(layers, workers, timed), *choices);
+}
+
+std::optional<Plan> EvenedOut(const std::vector<LayerCost>& layers,
+                              const std::vector<WorkerMetrics>& workers, const PlanContext& context,
+                              const std::vector<StageAssignment>& stages) {
+  const auto plan = EvaluatePlan(layers, workers, context, stages);
+  if (!plan) return std::nullopt;
+  PlanContext timed = context;
+  if (timed.token_us == 0) timed.token_us = plan->exec_us;
+  const CostModel model(layers, workers, timed);
+  return Balanced(model, *ChoicesOf(model, stages), MostEvenUs(*plan, context),
+                  [&](const auto& moved) { return MakePlan(model, moved); });
 }
 
 bool AcceptPlan(const Plan& candidate, double current_exec_us, const PlanContext& context) {

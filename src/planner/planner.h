@@ -38,6 +38,12 @@ bool AcceptPlan(const Plan& candidate, double current_exec_us, const PlanContext
 bool AcceptMove(const Plan& candidate, double current_cost_us, const MovePrice& price,
                 const PlanContext& context);
 
+// The same workers in the same order, with the boundaries between them where the slowest stage is
+// least busy (balance.h). nullopt as of EvaluatePlan.
+std::optional<Plan> EvenedOut(const std::vector<LayerCost>& layers,
+                              const std::vector<WorkerMetrics>& workers, const PlanContext& context,
+                              const std::vector<StageAssignment>& stages);
+
 // The same where several streams fill the pipeline: `candidate` costs one of them no more than
 // MostEvenUs, and its slowest stage is better by more than the noise. 28 layers that two
 // equal devices hold as 22 and 6, since one was timed while it compiled: 14 and 14 give all streams

@@ -253,6 +253,33 @@ TEST(AcceptEvenMoveTest, EvensOutWhereManyStreamsGainMoreThanOneLoses) {
   EXPECT_FALSE(AcceptEvenMove(even, uneven, price, context)) << "no more than noise";
 }
 
+// 30 layers that take one device 0.2 ms each and the other one 0.3: a round of two streams takes
+// twice the slowest stage, until boundaries have moved as far as that is worth it.
+TEST(EvenedOutTest, MovesTheBoundaryOfAPlanThatServes) {
+  std::vector<LayerCost> layers(30);
+  for (LayerCost& layer : layers) {
+    layer.weight_bytes = 50'000'000;
+    layer.compute_cost = 5e7;
+  }
+  std::vector<WorkerMetrics> workers(2);
+  for (WorkerMetrics& worker : workers) worker.memory_bytes = 1'300'000'000;
+  workers[0].compute_speed = 250'000;
+  workers[1].compute_speed = 5e7 / 300;
+  PlanContext context;
+  context.up = true;
+  context.conversations = 2;
+  std::vector<StageAssignment> stages(2);
+  stages[0].end_layer = stages[1].first_layer = 6;
+  stages[1].worker = 1;
+  stages[1].end_layer = 30;
+  const auto even = EvenedOut(layers, workers, context, stages);
+  ASSERT_TRUE(even);
+  EXPECT_EQ(even->stages[0].end_layer, 18);
+  EXPECT_EQ(even->stages[1].worker, 1);
+  stages[1].first_layer = 7;
+  EXPECT_FALSE(EvenedOut(layers, workers, context, stages)) << "a layer is nobody's";
+}
+
 TEST(FindPlanTest, AnEvenPlanStaysWithinItsShareAndItsMemory) {
   int evened = 0;
   for (uint64_t seed = 1; seed <= 200; ++seed) {

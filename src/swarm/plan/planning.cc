@@ -304,12 +304,21 @@ void Planning::Consider(const planner::Plan& plan, const Job& job, Instant now) 
   } else if (lifecycle_.serves()) {
     const auto current = Evaluate(*lifecycle_.active(), now);
     const planner::MovePrice price = PriceOf(plan, next);
-    accepted = planner::AcceptMove(
-        plan, current ? current->total_cost : std::numeric_limits<double>::infinity(), price,
-        context);
+    // What evened it out for many is not undone for one of them.
+    is_evened_ = is_evened_ && current && live_requests_ > 1;
+    accepted = (!is_evened_ || HasOthers(next)) &&
+               planner::AcceptMove(
+                   plan, current ? current->total_cost : std::numeric_limits<double>::infinity(),
+                   price, context);
     // A conversation that is alone would wait for the move, and gain nothing.
     if (!accepted && current && live_requests_ != 1)
-      accepted = planner::AcceptEvenMove(plan, *current, price, context);
+      accepted = !is_evened_ && planner::AcceptEvenMove(plan, *current, price, context);
+    if (!accepted && current) {
+      if (auto even = MoreEven(now)) {
+        next = std::move(*even);
+        accepted = is_evened_ = true;
+      }
+    }
   }
   if (!accepted) return;
   NoteWaits(next, now);

@@ -150,6 +150,10 @@ class Planning {
   void Consider(const planner::Plan& plan, const Job& job, Instant now);
   // The plan's costs as they are now; nullopt when it is no longer possible.
   std::optional<planner::Plan> Evaluate(const SwarmPlan& plan, Instant now) const;
+  // The active plan's devices with other boundaries, where what several conversations take says
+  // that these are worth it; nullopt: nothing does.
+  std::optional<SwarmPlan> MoreEven(Instant now) const;
+  bool HasOthers(const SwarmPlan& plan) const;
   void OnNothingFound(const planner::PlanOutcome& outcome, const Job& job, Instant now);
   bool AskTheSlow(Instant now);
   void TellWhoCannotLoad();
@@ -190,6 +194,7 @@ class Planning {
   std::optional<Instant> newcomers_at_;  // when the next of them may be planned with
   uint64_t live_rows_ = 0;
   uint32_t live_requests_ = 0;
+  bool is_evened_ = false;  // the active plan, for more than one conversation (MoreEven)
   std::optional<double> running_error_;
   Lifetimes lifetimes_;
   std::optional<Instant> hole_since_;

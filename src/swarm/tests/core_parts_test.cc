@@ -21,7 +21,8 @@ constexpr uint32_t kSessions = 16;
 class RoundsOfTwo {
  public:
   RoundsOfTwo() : RoundsOfTwo(Gpu(), Gpu()) {}
-  RoundsOfTwo(const TestWorker& first, const TestWorker& second) : swarm_(Options()) {
+  RoundsOfTwo(const TestWorker& first, const TestWorker& second, Duration replan = Seconds(15))
+      : swarm_(Options(replan)) {
     swarm_.Join(first);
     swarm_.Join(second);
     swarm_.Advance(Seconds(1));
@@ -69,8 +70,9 @@ class RoundsOfTwo {
   }
 
  private:
-  static CoreOptions Options() {
+  static CoreOptions Options(Duration replan) {
     CoreOptions options = TestOptions();
+    options.timeouts.replan_interval = replan;
     options.session_count = kSessions;
     options.queue_limit = kSessions;
     options.context_length = 8192;
@@ -149,6 +151,34 @@ TEST_F(Uneven, APlanIsEvenedOutWhileSeveralConversationsDecode) {
   EXPECT_EQ(Layers(1), 5u) << "one conversation gains nothing";
   two_.Ask(8000);
   ExpectEvenAfter([this] { two_.Run(Seconds(1)); });
+}
+
+// One row alone takes a layer of the second one longer than four of the first one, but many rows
+// hardly take it longer: by what many take, another layer is worth it.
+TEST(Parts, APlanIsEvenedOutByWhatManyRowsTake) {
+  TestWorker first = RoundsOfTwo::Gpu();
+  first.memory_bytes = 5'500'000;
+  first.run_us = 500;
+  first.compute_us = 2500;
+  first.row_us = 400;
+  TestWorker second = first;
+  second.run_us = 5000;
+  second.compute_us = 2000;
+  second.row_us = 50;
+  RoundsOfTwo two(first, second, Milliseconds(200));
+  const auto layers = [&](WorkerId id) {
+    for (const StageSnapshot& stage : two.swarm().picture().stages)
+      if (stage.worker == id) return stage.end_layer - stage.first_layer;
+    return 0u;
+  };
+  two.Ask(8000);
+  two.Ask(8000);
+  two.Run(Seconds(2));
+  ASSERT_EQ(layers(1), 5u) << "two rows are too few";
+  for (uint32_t i = 2; i < kSessions; ++i) two.Ask(8000);
+  for (int i = 0; i < 40 && layers(1) == 5; ++i) two.Run(Milliseconds(50));
+  EXPECT_EQ(layers(1), 4u);
+  EXPECT_EQ(layers(2), 2u);
 }
 
 TEST_F(Uneven, APlanIsEvenedOutWhileNobodyAsks) {
