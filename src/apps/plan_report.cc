@@ -4,6 +4,7 @@
 #include <boost/json/array.hpp>
 #include <cmath>
 
+#include "planner/balance.h"
 #include "planner/explain.h"
 #include "swarm/experts/exchange_costs.h"
 #include "swarm/plan/planning.h"
@@ -113,6 +114,37 @@ std::vector<swarm::ExpertLender> LendersOf(const swarm::ModelInfo& model, const 
   return lenders;
 }
 
+// One plan after the other, each of devices that no plan before it has. Their stages name workers
+// of `workers`.
+std::vector<planner::Plan> SidePlansOf(const std::vector<planner::LayerCost>& layers,
+                                       const std::vector<planner::WorkerMetrics>& workers,
+                                       const planner::PlanContext& context,
+                                       const planner::Plan& plan) {
+  std::vector<planner::Plan> found;
+  std::vector<bool> taken(workers.size(), false);
+  const auto take = [&](const planner::Plan& each) {
+    for (const planner::StageAssignment& stage : each.stages)
+      taken[static_cast<size_t>(stage.worker)] = true;
+  };
+  take(plan);
+  for (;;) {
+    std::vector<planner::WorkerMetrics> rest;
+    std::vector<int> places;
+    for (size_t i = 0; i < workers.size(); ++i) {
+      if (taken[i]) continue;
+      rest.push_back(workers[i]);
+      places.push_back(static_cast<int>(i));
+    }
+    if (rest.empty()) return found;
+    planner::PlanOutcome next = planner::FindPlan(layers, rest, context);
+    if (!next.plan) return found;
+    for (planner::StageAssignment& stage : next.plan->stages)
+      stage.worker = places[static_cast<size_t>(stage.worker)];
+    take(*next.plan);
+    found.push_back(std::move(*next.plan));
+  }
+}
+
 PlanCase SolveKind(const swarm::CoreOptions& core, const std::vector<swarm::DeviceNumbers>& devices,
                    const PlanSettings& settings, LayerForm form) {
   const swarm::Costs costs(core);
@@ -135,6 +167,8 @@ PlanCase SolveKind(const swarm::CoreOptions& core, const std::vector<swarm::Devi
   context.objective = settings.objective;
   context.search.choice = settings.choice;
   context.search.equal_parts = settings.equal_parts;
+  if (core.session_count > 1 && settings.choice == planner::PlanChoice::kBest)
+    context.balance = planner::kServedBalance;
   result.outcome = swarm::RunPlanning(swarm::PlanningJob(costs, result.workers, context, form));
   if (is_hub && result.outcome.plan) {
     std::vector<swarm::ExpertLender> lenders = LendersOf(core.model, costs, devices, nullptr);
@@ -152,8 +186,28 @@ PlanCase SolveKind(const swarm::CoreOptions& core, const std::vector<swarm::Devi
   if (result.outcome.plan) {
     result.losses = planner::FindLosses(result.layers, result.workers, context,
                                         *result.outcome.plan, kReplayRows);
+    const bool as_served =
+        settings.choice == planner::PlanChoice::kBest && settings.without.empty();
+    if (core.session_count > 1 && as_served && !is_hub)
+      result.side_plans = SidePlansOf(result.layers, result.workers, context, *result.outcome.plan);
   }
   return result;
+}
+
+// "Beside it, for conversations of their own: tab and phone 4 tokens/s. Together 9.1 tokens/s."
+std::string SidePlansText(const PlanCase& plan_case) {
+  if (plan_case.side_plans.empty()) return "";
+  std::string text = "Beside it, for conversations of their own: ";
+  double per_us = 1 / plan_case.outcome.plan->exec_us;
+  for (size_t i = 0; i < plan_case.side_plans.size(); ++i) {
+    const planner::Plan& plan = plan_case.side_plans[i];
+    if (i > 0) text += "; ";
+    for (size_t j = 0; j < plan.stages.size(); ++j)
+      text += (j > 0 ? " and " : "") + planner::ShownName(plan_case.workers, plan.stages[j].worker);
+    text += " " + TokensPerSecond(plan.exec_us);
+    per_us += 1 / plan.exec_us;
+  }
+  return text + ". Together " + TokensPerSecond(1 / per_us) + ".\n";
 }
 
 std::string TimeOf(const PlanCase& plan_case) {
@@ -244,6 +298,7 @@ std::string ReportOf(const PlanCase& plan_case) {
     }
     text += ".\n";
   }
+  text += SidePlansText(plan_case);
   text += plan_case.sessions_text;
   if (!plan_case.losses.empty()) {
     text += "If a device goes, with a conversation of " + std::to_string(kReplayRows) +
@@ -271,6 +326,12 @@ json::object JsonOf(const PlanCase& plan_case) {
                       {"losses", LossesJson(plan_case)},
                       {"kv_bytes", plan_case.sessions.kv_bytes},
                       {"state_bytes", plan_case.sessions.state_bytes}};
+  if (!plan_case.side_plans.empty()) {
+    json::array beside;
+    for (const planner::Plan& plan : plan_case.side_plans)
+      beside.push_back(JsonOf(plan, plan_case.workers));
+    object["side_plans"] = std::move(beside);
+  }
   if (outcome.lower_bound > 0) {
     object["lower_bound_us"] = outcome.lower_bound;
     object["gap"] = outcome.gap;

@@ -56,6 +56,24 @@ TEST(PlanReport, AnAddedDeviceMakesAModelRunAndSurviveLosses) {
   EXPECT_THAT(SummaryOf(Solve({"tiny=30MB,read_gb_per_s=40", kSpare})), HasSubstr("tokens/s on "));
 }
 
+// Three devices hold the model alone: each answers conversations of its own, if there are several.
+TEST(PlanReport, TellsOfPlansBesideTheFirst) {
+  const std::vector<swarm::DeviceNumbers> devices =
+      Devices({"one=300MB,read_gb_per_s=20", "two=300MB,read_gb_per_s=10",
+               "three=300MB,read_gb_per_s=5", "small=5MB,read_gb_per_s=40"});
+  swarm::CoreOptions core = TenLayers();
+  EXPECT_TRUE(SolvePlanCase(core, devices, {}).side_plans.empty()) << "a single conversation";
+  core.session_count = 4;
+  const PlanCase several = SolvePlanCase(core, devices, {});
+  ASSERT_EQ(several.side_plans.size(), 2u);
+  EXPECT_LT(several.outcome.plan->exec_us, several.side_plans[0].exec_us);
+  EXPECT_LT(several.side_plans[0].exec_us, several.side_plans[1].exec_us);
+  EXPECT_THAT(ReportOf(several), HasSubstr("Beside it, for conversations of their own: "));
+  EXPECT_THAT(ReportOf(several), HasSubstr("; three "));
+  EXPECT_THAT(ReportOf(several), HasSubstr(". Together "));
+  EXPECT_EQ(JsonOf(several).at("side_plans").as_array().size(), 2u);
+}
+
 TEST(PlanReport, SaysWhatConversationsTake) {
   swarm::CoreOptions options = TenLayers();
   const std::vector<swarm::DeviceNumbers> devices = Devices({"big=2GB,read_gb_per_s=20"});

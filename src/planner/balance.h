@@ -12,6 +12,9 @@
 
 namespace weft::planner {
 
+// PlanContext::balance of a server with several sessions: one conversation hardly feels it.
+inline constexpr double kServedBalance = 0.02;
+
 // What a stream may take where the plan is evened out (PlanContext::balance, conversations).
 double MostEvenUs(const Plan& plan, const PlanContext& context);
 

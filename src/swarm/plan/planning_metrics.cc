@@ -1,6 +1,7 @@
 // The numbers that the planner is given: of devices, of hubs and of what has happened so far.
 #include <algorithm>
 
+#include "planner/balance.h"
 #include "planner/planner.h"
 #include "swarm/plan/planning.h"
 
@@ -22,9 +23,6 @@ std::optional<double> MedianOf(std::vector<double> values) {
   return *middle;
 }
 
-// One conversation hardly feels two hundredths.
-constexpr double kBalance = 0.02;
-
 bool HasServed(const Worker& worker) {
   return worker.times.speed.count() >= kServedSteps;
 }
@@ -45,7 +43,7 @@ planner::PlanContext Planning::Context(Instant now) const {
   if (const SwarmPlan* active = lifecycle_.active()) context.token_us = active->predicted_us;
   if (const auto repair_us = repair_us_.Median()) context.repair_us = *repair_us;
   context.repair_bytes_per_us = RepairRate();
-  if (options_.session_count > 1) context.balance = kBalance;
+  if (options_.session_count > 1) context.balance = planner::kServedBalance;
   context.conversations = std::max(live_requests_, 1u);
   return context;
 }

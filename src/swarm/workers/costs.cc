@@ -201,7 +201,7 @@ double Costs::StepUs(const Worker& worker, LayerSpan span, uint32_t rows) const 
   const planner::LayerCost& input = layers()[span.first];
   const planner::LayerCost& output = layers()[span.end - 1];
   if (const auto measured_us = worker.times.batches.ExpectedUs(rows)) return *measured_us;
-  const double compute_us = OverheadUs(worker) + rows * Cost(span) / Speed(worker);
+  const double compute_us = rows * ComputeUs(worker, span);  // row by row: deadlines hang on it
   const LineRates rates = worker.Rates();
   const double down_us = rows * static_cast<double>(input.input_bytes) / rates.down;
   const double up_us = rows * static_cast<double>(output.output_bytes) / rates.up;
