@@ -269,18 +269,25 @@ PlanStage Planning::StageOf(const planner::StageAssignment& part, const Job& job
   return stage;
 }
 
-std::optional<planner::Plan> Planning::Evaluate(const SwarmPlan& plan, Instant now) const {
-  std::vector<planner::WorkerMetrics> metrics;
+// Worker i of the planner's is that of stage i.
+std::vector<planner::StageAssignment> Planning::AssignmentsOf(const SwarmPlan& plan) {
   std::vector<planner::StageAssignment> stages;
   for (const PlanStage& stage : plan.stages) {
     planner::StageAssignment assignment;
-    assignment.worker = static_cast<int>(metrics.size());
+    assignment.worker = static_cast<int>(stages.size());
     assignment.first_layer = static_cast<int>(stage.first);
     assignment.end_layer = static_cast<int>(stage.end);
     stages.push_back(assignment);
-    metrics.push_back(MetricsOf(*roster_.Find(stage.worker), plan.form(), now));
   }
-  return planner::EvaluatePlan(costs_.layers(plan.form()), metrics, Context(now), stages);
+  return stages;
+}
+
+std::optional<planner::Plan> Planning::Evaluate(const SwarmPlan& plan, Instant now) const {
+  std::vector<planner::WorkerMetrics> metrics;
+  for (const PlanStage& stage : plan.stages)
+    metrics.push_back(MetricsOf(*roster_.Find(stage.worker), plan.form(), now));
+  return planner::EvaluatePlan(costs_.layers(plan.form()), metrics, Context(now),
+                               AssignmentsOf(plan));
 }
 
 void Planning::Consider(const planner::Plan& plan, const Job& job, Instant now) {
@@ -310,6 +317,7 @@ void Planning::Consider(const planner::Plan& plan, const Job& job, Instant now) 
                planner::AcceptMove(
                    plan, current ? current->total_cost : std::numeric_limits<double>::infinity(),
                    price, context);
+    if (accepted) is_evened_ = false;
     // A conversation that is alone would wait for the move, and gain nothing.
     if (!accepted && current && live_requests_ != 1)
       accepted = !is_evened_ && planner::AcceptEvenMove(plan, *current, price, context);

@@ -148,6 +148,7 @@ class Planning {
                        std::vector<uint32_t>& layer_copies, Instant now);
   planner::MovePrice PriceOf(const planner::Plan& plan, const SwarmPlan& next) const;
   void Consider(const planner::Plan& plan, const Job& job, Instant now);
+  static std::vector<planner::StageAssignment> AssignmentsOf(const SwarmPlan& plan);
   // The plan's costs as they are now; nullopt when it is no longer possible.
   std::optional<planner::Plan> Evaluate(const SwarmPlan& plan, Instant now) const;
   // The active plan's devices with other boundaries, where what several conversations take says

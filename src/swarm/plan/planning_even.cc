@@ -19,17 +19,12 @@ std::optional<SwarmPlan> Planning::MoreEven(Instant now) const {
   if (live_requests_ < 2 || stage_count < 2 || active.is_hub()) return std::nullopt;
   const uint32_t rows = (live_requests_ + stage_count - 1) / stage_count;  // of a group's step
   std::vector<planner::WorkerMetrics> metrics;
-  std::vector<planner::StageAssignment> stages;
+  const std::vector<planner::StageAssignment> stages = AssignmentsOf(active);
   for (const PlanStage& stage : active.stages) {
     const Worker* worker = roster_.Find(stage.worker);
     const auto step_us =
         worker != nullptr ? worker->times.computed.ExpectedUs(rows) : std::optional<double>();
     if (!step_us || *step_us <= 0) return std::nullopt;
-    planner::StageAssignment assignment;
-    assignment.worker = static_cast<int>(metrics.size());
-    assignment.first_layer = static_cast<int>(stage.first);
-    assignment.end_layer = static_cast<int>(stage.end);
-    stages.push_back(assignment);
     metrics.push_back(MetricsOf(*worker, active.form(), now));
     metrics.back().session_overhead_us = 0;
     metrics.back().compute_speed = std::max(costs_.Cost(stage.layers()), 1.0) / *step_us;

@@ -4,7 +4,7 @@
 // A GPU runs every case with every arithmetic. A software adapter takes a second to compile each
 // kernel, so it gets what has a path of its own: of cases several rows with zero points, more lanes
 // than one part has, and experts (conformance.test.ts has the others, in serial lanes); of outputs
-// the three ways in which int16 kernels share a group's scales (lane_scales in matvec_blocks.wgsl),
+// the three ways in which int16 kernels share a group's scales (lane_rows.wgsl),
 // one with the cases and two with the model. f32 and f16 kernels have the same path for all.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,5 +1,5 @@
 // Every kernel that the engine makes, for compilers to be tried with. Of outputs all three where
-// kernels choose between paths (int16: lane_scales of matvec_blocks.wgsl), else one, because there
+// kernels choose between paths (int16: lane_rows.wgsl), else one, because there
 // they are sizes of arrays, as widths of heads and of states are.
 import { attentionKernels } from "../kernels/attention/attention.ts";
 import type { Variant } from "../kernels/common/variant.ts";

@@ -10,6 +10,7 @@ import type { Arithmetic } from "../product/arithmetic.ts";
 import {
   hasIntegerInputs,
   hasSuperblocks,
+  laneRows,
   orderOf,
   planesSuperblocks,
   productVariant,
@@ -62,7 +63,7 @@ export const expertKernels = {
         hasVectors: of.biased,
         hasLanes: false,
         unused: [Binding.step],
-        kernel: [planesSuperblocks, readSuperblocks, walkSuperblocks, moeDownSuperblocks],
+        kernel: [planesSuperblocks, readSuperblocks, laneRows, walkSuperblocks, moeDownSuperblocks],
       });
     }
     const isSerial = of.arithmetic.lanes === "serial";

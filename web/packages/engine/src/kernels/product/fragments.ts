@@ -28,11 +28,13 @@ import prepareF16 from "./fragments/prepare_f16.wgsl?raw";
 import inputsBlocks from "./fragments/inputs_blocks.wgsl?raw";
 import inputsDirect from "./fragments/inputs_direct.wgsl?raw";
 import inputsPlanes from "./fragments/inputs_planes.wgsl?raw";
+import matmulOutputs from "./fragments/matmul_outputs.wgsl?raw";
 import inputsRows from "./fragments/inputs_rows.wgsl?raw";
 import prepareInt16 from "./fragments/prepare_int16.wgsl?raw";
 import planesPlace from "./fragments/planes_place.wgsl?raw";
 import planesSuperblocks from "./fragments/planes_superblocks.wgsl?raw";
 import readSuperblocks from "./fragments/read_superblocks.wgsl?raw";
+import laneRows from "./fragments/lane_rows.wgsl?raw";
 import lanesShared from "./fragments/lanes_shared.wgsl?raw";
 import lanesSubgroups from "./fragments/lanes_subgroups.wgsl?raw";
 import sumOfParts from "./fragments/parts.wgsl?raw";
@@ -43,6 +45,7 @@ import rowsQ8 from "./fragments/rows_q8.wgsl?raw";
 import scalesBlocks from "./fragments/scales_blocks.wgsl?raw";
 import scalesNone from "./fragments/scales_none.wgsl?raw";
 import serial from "./fragments/serial.wgsl?raw";
+import serialSuperblocks from "./fragments/serial_superblocks.wgsl?raw";
 import serialBlocks from "./fragments/serial_blocks.wgsl?raw";
 import walkSuperblocks from "./fragments/walk_superblocks.wgsl?raw";
 import weightsBf16 from "./fragments/weights_bf16.wgsl?raw";
@@ -59,11 +62,14 @@ export {
   inputsDirect,
   inputsPlanes,
   inputsRows,
+  laneRows,
+  matmulOutputs,
   planesPlace,
   planesSuperblocks,
   readSuperblocks,
   rowsMany,
   rowsOne,
+  serialSuperblocks,
   walkSuperblocks,
 };
 
@@ -185,7 +191,7 @@ export function fragmentTexts(): string[] {
   const inputs = [prepareInt16, prepareF16, inputsBlocks, inputsDirect, inputsPlanes, inputsRows];
   const dots = [dotQ4F16, dotQ4F32, dotQ4Int16, dotF16F32, weightsQ4, weightsF32];
   const lanes = [sumOfParts, lanesShared, lanesSubgroups, blocksShared, blocksSubgroups];
-  const superblocks = [planesSuperblocks, readSuperblocks, walkSuperblocks];
-  const planes = [planesPlace, blocksPlanes, ...superblocks];
+  const superblocks = [planesSuperblocks, readSuperblocks, walkSuperblocks, serialSuperblocks];
+  const planes = [laneRows, matmulOutputs, planesPlace, blocksPlanes, ...superblocks];
   return [...inputs, ...dots, ...lanes, product, serial, serialBlocks, ...planes];
 }

@@ -112,23 +112,6 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
   }
 //* each m of kThreadRows
   write_row(first_row + own_row + $mu, first_group + own_group, n,
-            vec4(total_$m_0, total_$m_1, total_$m_2, total_$m_3) * inverse_rms(row_$m));
+            vec4(total_$m_0, total_$m_1, total_$m_2, total_$m_3));
 //* end
-}
-
-// Outputs of row n of four neighbouring groups.
-fn write_row(row: u32, group: u32, n: u32, totals: vec4<f32>) {
-  if (row > last_row()) {
-    return;
-  }
-  for (var j = 0u; j < 4u; j++) {
-    if (group + j >= op.group_count) {
-      return;
-    }
-    if (!kPaired) {
-      finish(row, op.row_first + 8u * (group + j) + n, totals[j]);
-    } else if ((j & 1u) == 0u) {
-      finish_pair(row, (op.row_first >> 1u) + 4u * (group + j) + n, totals[j], totals[j + 1u], 0u);
-    }
-  }
 }

@@ -15,20 +15,10 @@
 //
 // Constants set by product/variants.ts: kTileRows, kClasses (part of the order of sums: chosen by
 // the matrix alone), kWithNorm, kPaired, kExperts, kByHead as in matvec.wgsl.
-const kOutputs = 8u * kGroups;
-const kLaneRows = 2u * kGroups;
 const kRoundRows = min(kTileRows, 2u);  // whose sums lie in workgroup memory at once
 const kSumStride = kClasses + 2u;  // so that lanes hit different banks
 
 var<workgroup> class_sums: array<f32, kOutputs * kRoundRows * kSumStride>;
-
-// Brings the f16 scales of the rows of lane q, of the 8 of a group, to the front.
-fn lane_scales(all: vec4<u32>, q: u32) -> vec4<u32> {
-  if (kLaneRows == 2u) {
-    return vec4(all[q], 0u, 0u, 0u);
-  }
-  return select(all, all.zwzw, kLaneRows == 4u && (q & 1u) == 1u);
-}
 
 @compute @workgroup_size(4u * kClasses)
 fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_index) t: u32) {
@@ -56,7 +46,7 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
     let b = kClasses * step_index + class_index;
     let block = min(b, op.blocks - 1u);
     let zeros = load_zeros(group * op.blocks + block) >> (4u * first);
-    let scales = lane_scales(wscale[group * op.blocks + block], q);
+    let scales = lane_halves(wscale[group * op.blocks + block], q);
     var weights: array<Words, kLaneRows>;
     for (var r = 0u; r < kLaneRows; r++) {
       weights[r] = load_block(8u * group + first + r, block);

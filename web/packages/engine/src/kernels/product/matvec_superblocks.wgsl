@@ -23,7 +23,7 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
   }
   let total = output_total(expert * op.expert_groups, first_group, op.group_count - 1u, t, rows);
   if (t < kOutputs * kTileRows) {
-    totals[t] = total * inverse_rms(rows[t / kOutputs]);
+    totals[t] = total * planes_inverse_rms(rows[t / kOutputs]);
   }
   workgroupBarrier();
   if (t < kOutputs * kTileRows) {

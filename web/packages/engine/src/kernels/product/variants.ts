@@ -11,6 +11,8 @@ import {
   inputsDirect,
   inputsPlanes,
   inputsRows,
+  laneRows,
+  matmulOutputs,
   orderOf,
   planesPlace,
   planesSuperblocks,
@@ -18,6 +20,7 @@ import {
   readSuperblocks,
   rowsMany,
   rowsOne,
+  serialSuperblocks,
   walkSuperblocks,
 } from "./fragments.ts";
 import type { Products } from "./fragments.ts";
@@ -27,7 +30,6 @@ import matvec from "./matvec.wgsl?raw";
 import matvecBlocks from "./matvec_blocks.wgsl?raw";
 import matvecSerial from "./matvec_serial.wgsl?raw";
 import matvecSuperblocks from "./matvec_superblocks.wgsl?raw";
-import matvecSuperblocksSerial from "./matvec_superblocks_serial.wgsl?raw";
 import quantise from "./quantise.wgsl?raw";
 import quantiseSuperblocks from "./quantise_superblocks.wgsl?raw";
 
@@ -84,8 +86,7 @@ export function groupsOfMoeDown(of: Pick<Products, "dtype" | "arithmetic">): num
 // The text of everything that products are made of: another version is to be tuned anew.
 export function productSources(): string {
   const blocks = [matvec, matvecBlocks, matvecSerial, matmul, quantise];
-  const inLanes = [matvecSuperblocks, matmulSuperblocks];
-  const superblocks = [...inLanes, matvecSuperblocksSerial, quantiseSuperblocks];
+  const superblocks = [matvecSuperblocks, matmulSuperblocks, quantiseSuperblocks];
   return [...fragmentTexts(), ...blocks, ...superblocks].join("\n");
 }
 
@@ -103,7 +104,7 @@ const superblockKernels = {
         hasVectors: biased,
         hasLanes: false,
         unused: [Binding.step],
-        kernel: [...read, matvecSuperblocksSerial],
+        kernel: [...read, serialSuperblocks, matvecSerial],
       });
     }
     const kGroups = groupsOfMatVec(of);
@@ -113,7 +114,7 @@ const superblockKernels = {
       hasVectors: biased,
       hasLanes: false,
       unused: isMany ? [] : [Binding.step],
-      kernel: [...read, walkSuperblocks, isMany ? rowsMany : rowsOne, matvecSuperblocks],
+      kernel: [...read, laneRows, walkSuperblocks, isMany ? rowsMany : rowsOne, matvecSuperblocks],
     });
   },
 
@@ -126,7 +127,7 @@ const superblockKernels = {
       hasVectors: biased,
       hasLanes: false,
       unused: [],
-      kernel: [planesSuperblocks, readSuperblocks, rowsMany, matmulSuperblocks],
+      kernel: [planesSuperblocks, readSuperblocks, rowsMany, matmulOutputs, matmulSuperblocks],
     });
   },
 
@@ -181,7 +182,7 @@ export const productKernels = {
       hasVectors: (withNorm && !isQuantised) || biased,
       ...(isQuantised ? { hasLanes: false } : {}),
       unused,
-      kernel: [...inputs, rows, matvecBlocks],
+      kernel: [...inputs, rows, laneRows, matvecBlocks],
     });
   },
 
@@ -197,7 +198,7 @@ export const productKernels = {
       hasVectors: biased,
       hasLanes: false,
       unused: [],
-      kernel: [planesPlace, blocksPlanes, rowsMany, matmul],
+      kernel: [planesPlace, blocksPlanes, rowsMany, matmulOutputs, matmul],
     });
   },
 

@@ -34,7 +34,7 @@ fn rounded(total: i32) -> f32 {
   return f32(total >> 8u) * 256.0 + f32(total & 255);
 }
 
-fn inverse_rms(first: u32) -> f32 {
+fn planes_inverse_rms(first: u32) -> f32 {
   if (!kWithNorm) {
     return 1.0;
   }

@@ -6,20 +6,10 @@
 // For instance with 16 outputs and a row of 1,024 columns, thread 22 (lane 2 of block 5) multiplies
 // block 5 of outputs 8 to 11. Thread 9 then adds up blocks 0 to 7, 8 to 15, 16 to 23 and 24 to 31
 // of output 9.
-const kOutputs = 8u * kGroups;
-const kLaneRows = 2u * kGroups;
 const kBlocks = 32u;  // at a time
 const kSumStride = kBlocks + 1u;  // so that lanes hit different banks
 
 var<workgroup> block_sums: array<i32, kOutputs * kTileRows * kSumStride>;
-
-// Brings the multipliers of the rows of lane q, of the 8 of a group, to the front.
-fn lane_pairs(all: vec4<u32>, q: u32) -> vec4<u32> {
-  if (kLaneRows == 2u) {
-    return vec4(all[q], 0u, 0u, 0u);
-  }
-  return select(all, all.zwzw, kLaneRows == 4u && (q & 1u) == 1u);
-}
 
 // The products of a block with the lane's outputs. `rows`: where the inputs of the tile stand.
 fn multiply_block(group: u32, b: u32, t: u32, rows: array<u32, kTileRows>) {
@@ -27,7 +17,7 @@ fn multiply_block(group: u32, b: u32, t: u32, rows: array<u32, kTileRows>) {
   let first_local = kLaneRows * q;
   let first = first_local & 7u;
   let block = min(b, op.blocks - 1u);
-  let pairs = lane_pairs(wscale[group * op.blocks + block], q);
+  let pairs = lane_halves(wscale[group * op.blocks + block], q);
   var weights: array<Words, kLaneRows>;
   for (var r = 0u; r < kLaneRows; r++) {
     weights[r] = load_block(8u * group + first + r, block);
