@@ -35,8 +35,11 @@ uint32_t Hub::Begin(uint64_t number, std::span<const wire::Run> runs) {
     step->sessions.insert(run.session);
     step->row_sessions.push_back(run.session);
   }
-  if (std::any_of(runs.begin(), runs.end(), [](const wire::Run& run) { return run.count > 1; }))
-    step->row_sessions.clear();
+  // A slice of a prompt may be one row, as a token is, but it asks for nothing.
+  const auto gives_token = [](const wire::Run& run) {
+    return run.count == 1 && run.output != wire::OutputKind::kNone;
+  };
+  if (!std::all_of(runs.begin(), runs.end(), gives_token)) step->row_sessions.clear();
   return static_cast<uint32_t>(step - steps_.begin());
 }
 

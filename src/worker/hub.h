@@ -92,7 +92,8 @@ class Hub {
     uint64_t number = 0;
     std::set<uint32_t> sessions;
     std::vector<float> slot_rows;  // once it is ready
-    // Of each row, where every session has one; else nothing of the step may be lost.
+    // Of each row, where every session has one that gives a token. Else nothing of the step may be
+    // lost: what a prompt did without would be missing in every answer that continues it.
     std::vector<uint32_t> row_sessions;
     std::map<uint32_t, uint32_t> lost;  // groups, by session
   };

@@ -36,9 +36,12 @@ if (!isInside) {
     const arguments_ = ["--test-reporter=spec", fileURLToPath(import.meta.url)];
     const env = { ...process.env, WEFT_LOSSY_TEST: "inside", NODE_TEST_CONTEXT: "" };
     const child = spawn("unshare", ["--net", process.execPath, ...arguments_],
-      { env, stdio: "inherit" });
-    const code = await new Promise((resolve) => child.on("exit", resolve));
-    assert.equal(code, 0);
+      { env, stdio: ["ignore", "pipe", "inherit"] });
+    let said = "";
+    child.stdout.setEncoding("utf8").on("data", (text) => (said += text));
+    const code = await new Promise((resolve) => child.on("close", resolve));
+    assert.equal(code, 0, said);
+    console.log(said);
   });
 }
 

@@ -127,10 +127,12 @@ describe("a program that sees one card", () => {
       'test -c "/dev/$1" && echo "$2"; exit 7';
     const [program, ...args] =
       commandWithOnly(card, ["sh", "-c", say, "sh", device!, "two words"]);
-    const before = readdirSync(tmpdir()).length;
+    // Other programs use the machine's own one meanwhile.
+    const temporary = mkdtempSync(join(tmpdir(), "weft-cards-"));
     let said = "";
     try {
-      execFileSync(program!, args, { encoding: "utf8" });
+      const env = { ...process.env, TMPDIR: temporary };
+      execFileSync(program!, args, { encoding: "utf8", env });
     } catch (error) {
       const ended = error as { status: number; stdout: string };
       expect(ended.status).toBe(7);
@@ -140,7 +142,8 @@ describe("a program that sees one card", () => {
     expect(files.split("\n")).toEqual(expect.arrayContaining([device, "null", "stderr"]));
     expect(files).not.toMatch(/^(loop|sd|nvme|vcs)/m);
     expect(rest).toBe("two words\n");
-    expect(readdirSync(tmpdir()).length).toBe(before);
+    expect(readdirSync(temporary)).toEqual([]);
+    rmSync(temporary, { recursive: true });
     expect(readdirSync("/dev")).toContain(device);
   });
 });
