@@ -33,9 +33,9 @@ Said Read(const chat::Format& format, const std::shared_ptr<const chat::Tools>& 
       }
       if (event.kind != chat::EventKind::kArguments) continue;
       boost::system::error_code error;
-      boost::json::parse_options options;
-      options.max_depth = 256;
-      CHECK(boost::json::parse(event.text, error, {}, options).is_object());
+      boost::json::parse_options parsing;
+      parsing.max_depth = 256;
+      CHECK(boost::json::parse(event.text, error, {}, parsing).is_object());
     }
   };
   for (size_t at = 0; at < text.size(); at += step) take(parser.Push(text.substr(at, step)));

@@ -19,20 +19,19 @@ unit|program build data oracles|unit tests of all C++ modules
 model|program|the embedded model as a package
 conformance|program model data|cases of tests/conformance
 sim|program|1,000 simulated swarms with faults
-fuzz-build||fuzz targets with clang, address and undefined-behaviour sanitizers
-fuzz|fuzz-build|a few seconds of every fuzz target
 clone|program build data|a copy of the tracked files alone has every test and its data
 processes|program web-build model data|servers, native and headless workers without a browser
 e2e|program web-build model data|browser tabs and native workers together
 more-data|program build model|deep: unit tests and conformance with other data, $WEFT_MORE_DATA
 clang-tidy-all|program build|deep: clang-tidy of every file
 sim-long|program|deep: 5,000 simulated swarms
-fuzz-long|fuzz-build|deep: a minute of every fuzz target
+fuzz-build||deep: fuzz targets with clang, address and undefined-behaviour sanitizers
+fuzz|fuzz-build|deep: a minute of every fuzz target
 asan-ubsan||deep: unit tests under address and undefined-behaviour sanitizers
 asan-commands|program model|deep: starts, refusals and ends of commands under these sanitizers
 tsan||deep: unit tests under the thread sanitizer
 '
-deep_steps="more-data clang-tidy-all sim-long fuzz-long asan-ubsan asan-commands tsan"
+deep_steps="more-data clang-tidy-all sim-long fuzz-build fuzz asan-ubsan asan-commands tsan"
 check_steps="tidy format tools types eslint clang-tidy"
 
 step_model() { model_up_to_date; }
@@ -68,10 +67,9 @@ run_lane() {
 }
 
 # The order is for two cores. Tests with browsers wait for much, so they begin as soon as there is a
-# program and a page; what compiles, fuzzes or converts beside them takes only what they leave
+# program and a page; what compiles or converts beside them takes only what they leave
 # (SCHED_IDLE): tabs, and GPUs made of software, that lack a processor for seconds test patience,
-# not weft. Unit tests come last: they need what is compiled meanwhile. Fuzz targets are compiled
-# behind them.
+# not weft. Unit tests come last: they need what is compiled meanwhile.
 run_everything() {
   local steps
   mapfile -t steps < <(step_names)
@@ -88,7 +86,7 @@ run_everything() {
   idle_lane build &
   local tests_built=$!
   idle_lane sim conformance &
-  { wait_for "$tests_built" && idle_lane fuzz-build clang-tidy fuzz; } &
+  { wait_for "$tests_built" && idle_lane clang-tidy; } &
   run_lane processes e2e web-unit # web-unit runs weft, too
   wait "$tests_built"
   run_lane unit clone

@@ -150,8 +150,7 @@ fuzz_all() {
   [ "$failed" -eq 0 ]
 }
 
-step_fuzz() { fuzz_all "${WEFT_FUZZ_SECONDS:-3}"; }
-step_fuzz_long() { fuzz_all "${WEFT_FUZZ_SECONDS:-60}"; }
+step_fuzz() { fuzz_all "${WEFT_FUZZ_SECONDS:-60}"; }
 
 # end_to_end OPTION: files of tests/e2e that use a browser (--files-with-matches), or do not
 # (--files-without-match): by what they import.
