@@ -29,9 +29,9 @@ struct Machine {
         whole(a_model.layer_count),
         hubs(a_model.layer_count) {}
 
-  // A piece of work begins.
+  // A piece of work begins, once the one before it has ended.
   void BeginWork(Instant now) {
-    clock = now;
+    clock = std::max(clock, now);
     overhead_due = true;
   }
   void Take(double us) { clock = clock + Microseconds(static_cast<int64_t>(us * device.slowdown)); }

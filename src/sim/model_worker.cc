@@ -40,6 +40,7 @@ worker::Offer OfferOf(const Device& device) {
   offer.needs_onnx = device.needs_onnx;
   offer.keeps_state = !device.needs_onnx;
   offer.makes_tokens = device.token_batch;
+  offer.steps_in_flight = device.needs_onnx ? 1 : 2;
   offer.states_ahead = device.token_batch > 0;
   offer.takes_experts = offer.can_be_hub = offer.runs_groups = device.is_hub_and_holder;
   offer.datagrams = device.datagram_port != 0;
@@ -103,7 +104,7 @@ ModelWorker::ModelWorker(const swarm::CoreOptions& options, const swarm::Costs& 
 
 void ModelWorker::OnControl(pb::ServerMessage message) {
   if (message.has_refused()) refused_ = true;
-  if (message.has_ping() && device_.pings_wait && (computing_ || stalled_))
+  if (message.has_ping() && device_.pings_wait && (computing_ > 0 || stalled_))
     return held_pings_.push_back(std::move(message));
   for (const auto& range : message.measure_speed().ranges())
     if (!device_.disk.HasAll(range.first(), range.end()))
@@ -257,8 +258,8 @@ void ModelWorker::Carry(worker::ReadLayers& action) {
 // ---- work ----
 
 void ModelWorker::Carry(worker::Compute& action) {
-  CHECK(!computing_);
-  computing_ = true;
+  CHECK(computing_ < OfferOf(device_).steps_in_flight);
+  ++computing_;
   DrawFault(action.work);
   machine_.BeginWork(scheduler_.now());
   const auto* step = std::get_if<worker::RunStep>(&action.work);
@@ -282,7 +283,7 @@ void ModelWorker::Carry(worker::Compute& action) {
   FeedAfter(machine_.clock - scheduler_.now() + kOverhead,
             [this, excused,
              outcome = std::make_shared<Result<worker::Outcome>>(std::move(outcome))]() mutable {
-              computing_ = false;
+              --computing_;
               excused_sequences_.merge(excused);
               for (pb::ServerMessage& ping : held_pings_)
                 Feed(worker::ControlReceived{std::move(ping)});

@@ -133,7 +133,7 @@ class ModelWorker : public std::enable_shared_from_this<ModelWorker> {
   Machine machine_;
   std::unique_ptr<worker::StageHost> host_;
   worker::Membership membership_;
-  bool computing_ = false;
+  uint32_t computing_ = 0;  // pieces of work under way
   std::deque<wire::pb::ServerMessage> held_pings_;
   std::optional<ModelFetch> fetching_;
   uint64_t fetch_count_ = 0;

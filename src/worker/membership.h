@@ -44,7 +44,7 @@ class Membership {
   explicit Membership(const Offer& offer, const dispatch::Options& dispatch = {},
                       std::function<void(MutableByteSpan)> random = {})
       : experts_(out_, offer, dispatch, std::move(random)),
-        queue_(out_, stages_, experts_, offer.needs_onnx),
+        queue_(out_, stages_, experts_, offer),
         loads_(out_, stages_, experts_, queue_),
         joining_(out_, stages_, queue_, loads_, offer),
         outcomes_(out_, experts_, queue_, loads_, joining_) {}

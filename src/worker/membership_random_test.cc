@@ -28,7 +28,10 @@ class NoLayers : public engine::LoadedLayers {};
 class RandomRun {
  public:
   explicit RandomRun(uint64_t seed)
-      : random_(seed), membership_(MakeOffer(seed)), places_(MakeOffer(seed).makes_tokens) {}
+      : random_(seed),
+        membership_(MakeOffer(seed)),
+        places_(MakeOffer(seed).makes_tokens),
+        steps_in_flight_(MakeOffer(seed).steps_in_flight) {}
 
   void Run() {
     SayInit();
@@ -53,17 +56,18 @@ class RandomRun {
 
   uint64_t joins = 0, returns = 0;
   uint64_t steps = 0, prepared = 0, interrupted = 0, dropped_reads = 0, tokens = 0, together = 0;
-  uint64_t resumed = 0, abandoned = 0;
+  uint64_t resumed = 0, abandoned = 0, beside = 0;
 
  private:
   static Offer MakeOffer(uint64_t seed) {
     Offer offer;
     offer.makes_tokens = 1 + static_cast<uint32_t>(seed % 4);
+    offer.steps_in_flight = 1 + static_cast<uint32_t>(seed % 3);
     offer.can_be_hub = true;
     return offer;
   }
 
-  bool IsBusy() const { return fetching_ || reading_ || work_ || joining_; }
+  bool IsBusy() const { return fetching_ || reading_ || !works_.empty() || joining_; }
 
   void SayInit() {
     connected_ = true;
@@ -223,14 +227,14 @@ class RandomRun {
         return Feed(
             LayersRead{std::unique_ptr<engine::LoadedLayers>(std::make_unique<NoLayers>())});
       default:
-        if (!work_) return;
-        const std::unique_ptr<Work> work = std::move(work_);
-        if (!well && CanFail(*work)) {
-          if (const auto* resumes = std::get_if<ResumeStep>(work.get()))
-            waiting_.erase(resumes->place);
+        if (works_.empty()) return;
+        Work work = std::move(works_.front());
+        works_.pop_front();
+        if (!well && CanFail(work)) {
+          if (const auto* resumes = std::get_if<ResumeStep>(&work)) waiting_.erase(resumes->place);
           return Feed(WorkDone{error});
         }
-        return Feed(WorkDone{OutcomeOf(*work)});
+        return Feed(WorkDone{OutcomeOf(work)});
     }
   }
 
@@ -408,8 +412,15 @@ class RandomRun {
     ++dropped_reads;
   }
   void Take(Compute& action) {
-    EXPECT_EQ(work_, nullptr);
-    work_ = std::make_unique<Work>(std::move(action.work));
+    // Beside a step there may be other sessions' steps, and nothing else.
+    for (const Work& other : works_) {
+      const auto *before = std::get_if<RunStep>(&other), *step = std::get_if<RunStep>(&action.work);
+      ASSERT_TRUE(before && step && !IsHub(before->form) && !IsHub(step->form));
+      EXPECT_NE(before->frame.runs[0].session, step->frame.runs[0].session);
+      ++beside;
+    }
+    works_.push_back(std::move(action.work));
+    EXPECT_LE(works_.size(), steps_in_flight_);
   }
   void Take(Finish& action) { ADD_FAILURE() << action.error.ToString(); }
   void Take(SendDatagrams&) { ADD_FAILURE() << "it has no socket for datagrams"; }
@@ -417,6 +428,7 @@ class RandomRun {
   SeededRandom random_;
   Membership membership_;
   const uint32_t places_;  // sessions of a batch
+  const uint32_t steps_in_flight_;
   Instant now_{1};
   uint32_t epoch_ = 0, sequence_ = 0, prepared_epoch_ = 0;
   std::deque<uint32_t> asked_;    // sequences, in order
@@ -430,12 +442,12 @@ class RandomRun {
   uint32_t statement_ = 0;
   bool interrupting_ = false, reading_ = false, joining_ = false;
   bool connected_ = false, is_member_ = false;
-  std::unique_ptr<Work> work_;
+  std::deque<Work> works_;  // under way
 };
 
 TEST(MembershipRandom, WhateverComesIsAnsweredOnceAndInOrder) {
   uint64_t steps = 0, prepared = 0, interrupted = 0, dropped_reads = 0, tokens = 0, together = 0;
-  uint64_t joins = 0, returns = 0, resumed = 0, abandoned = 0;
+  uint64_t joins = 0, returns = 0, resumed = 0, abandoned = 0, beside = 0;
   for (uint64_t seed = 1; seed <= 500 && !testing::Test::HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     RandomRun run(seed);
@@ -450,6 +462,7 @@ TEST(MembershipRandom, WhateverComesIsAnsweredOnceAndInOrder) {
     returns += run.returns;
     resumed += run.resumed;
     abandoned += run.abandoned;
+    beside += run.beside;
   }
   // The seeds are only worth something if they reach what they are about.
   EXPECT_GT(steps, 10'000u);
@@ -462,6 +475,7 @@ TEST(MembershipRandom, WhateverComesIsAnsweredOnceAndInOrder) {
   EXPECT_GT(returns, 100u);
   EXPECT_GT(resumed, 500u);
   EXPECT_GT(abandoned, 50u);
+  EXPECT_GT(beside, 100u);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <weft_source_dir.h>
 
 #include <algorithm>
+#include <deque>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -25,6 +26,7 @@ const std::filesystem::path kFolder =
 Offer OfferOf(const json::value& options) {
   Offer offer;
   offer.makes_tokens = Number(options, "makesTokens");
+  offer.steps_in_flight = Number(options, "stepsInFlight", 1);
   offer.takes_experts = At(options, "takesExperts").is_bool();
   offer.can_be_hub = At(options, "canBeHub").is_bool();
   offer.needs_onnx = At(options, "needsOnnx").is_bool();
@@ -50,8 +52,8 @@ class Player {
     if (const auto* name = on.if_string()) return OnPlain(std::string(*name));
     const auto& [key, value] = *on.as_object().begin();
     const std::string name(key);
-    if (name == "done") return Handle(WorkDone{outcomes_.Of(value)});
-    if (name == "fails") return Handle(WorkDone{ErrorOf(value)});
+    if (name == "done") return End(value);
+    if (name == "fails") return Fail(value);
     if (name == "init") return Handle(MessageReceived{Slice(InitBytes(value))});
     if (name == "joined") return OnJoined(value);
     if (name == "joinFails")
@@ -71,7 +73,7 @@ class Player {
   }
 
   void OnPlain(const std::string& name) {
-    if (name == "done") return Handle(WorkDone{outcomes_.Of(json::object())});
+    if (name == "done") return End(json::object());
     if (name == "joined") return OnJoined(json::object());
     if (name == "fetched") return Handle(FetchEnded{});
     if (name == "lost") return Handle(ConnectionLost{});
@@ -90,6 +92,19 @@ class Player {
     Handle(Joined{package});
   }
 
+  // What was begun first.
+  void End(const json::value& details) {
+    ASSERT_FALSE(under_way_.empty()) << "nothing is under way";
+    WorkDone done{under_way_.front().Of(details)};
+    under_way_.pop_front();
+    Handle(std::move(done));
+  }
+  void Fail(const json::value& how) {
+    ASSERT_FALSE(under_way_.empty()) << "nothing is under way";
+    under_way_.pop_front();
+    Handle(WorkDone{ErrorOf(how)});
+  }
+
   void Handle(Event event) {
     bool reads = false;
     for (const Action& action : membership_.Handle(std::move(event), now_)) {
@@ -104,11 +119,11 @@ class Player {
     }
     if (reads)
       Handle(LayersRead{std::unique_ptr<engine::LoadedLayers>(std::make_unique<NoLayers>())});
-    if (std::exchange(installs_to_measure_, false)) Handle(WorkDone{Outcome(Installed{})});
+    if (std::exchange(installs_to_measure_, false)) End(json::object());
   }
 
   void Begin(const Action& action, const Work& work) {
-    outcomes_.Begin(work);
+    under_way_.emplace_back(work);
     const auto* install = std::get_if<InstallLayers>(&work);
     installs_to_measure_ = install && install->binding == 0;
     if (std::holds_alternative<InstallExperts>(work))
@@ -119,7 +134,7 @@ class Player {
 
   Instant now_ = kBegin;
   Membership membership_;
-  PlayedWork outcomes_;  // of the work under way
+  std::deque<PlayedWork> under_way_;
   json::value experts_;
   bool installs_to_measure_ = false;
   json::array words_;

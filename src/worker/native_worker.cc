@@ -25,6 +25,7 @@ Offer OfferOf(const NativeWorkerOptions& options) {
   offer.worker_id = options.worker_id;
   offer.join_token = options.join_token;
   offer.memory_bytes = options.memory_bytes;
+  offer.steps_in_flight = 2;
   offer.takes_experts = true;
   offer.keeps_state = true;
   offer.can_be_hub = true;

@@ -26,6 +26,7 @@ struct Offer {
   bool needs_onnx = false;        // computes ONNX stages, a run at a time
   // Sessions of whole-model generation that one batch takes; 0: it knows none of those frames.
   uint32_t makes_tokens = 0;
+  uint32_t steps_in_flight = 1;    // of different sessions, that are given to its engine at once
   bool takes_experts = false;      // knows HoldExperts and shard messages
   bool keeps_state = false;        // runs layers with recurrent state
   bool states_ahead = false;       // makes_tokens holds for models with such layers, too

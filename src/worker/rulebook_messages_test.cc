@@ -212,9 +212,7 @@ std::vector<uint8_t> MessageBytes(const std::string& name, const json::value& wo
   return BytesOf(message);
 }
 
-void PlayedWork::Begin(const Work& work) {
-  plain_ = Done{};
-  dispatches_.clear();
+PlayedWork::PlayedWork(const Work& work) {
   if (std::holds_alternative<InstallLayers>(work)) plain_ = Installed{1, 100};
   if (std::holds_alternative<InstallExperts>(work)) plain_ = ExpertsInstalled{50};
   if (std::holds_alternative<RunStep>(work) || std::holds_alternative<ResumeStep>(work))

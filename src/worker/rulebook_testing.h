@@ -33,7 +33,7 @@ std::optional<boost::json::value> WordOf(const Action& action);
 class PlayedWork {
  public:
   // Notes what the outcome repeats of it.
-  void Begin(const Work& work);
+  explicit PlayedWork(const Work& work);
   Outcome Of(const boost::json::value& details) const;
 
  private:

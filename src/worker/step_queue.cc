@@ -112,7 +112,7 @@ bool StepQueue::DropInstalls() {
 }
 
 bool StepQueue::IsIdle() const {
-  return !running_ && waiting_.empty() && !generations_.has_joined() &&
+  return running_.empty() && waiting_.empty() && !generations_.has_joined() &&
          !experts_.has_dispatches() && experts_.hub().IsIdle();
 }
 
@@ -129,8 +129,9 @@ void StepQueue::AddNeeded(KeepLayers* keep) const {
 }
 
 StepQueue::Running StepQueue::Ended() {
-  CHECK(running_.has_value());
-  Running ran = *std::exchange(running_, std::nullopt);
+  CHECK(!running_.empty());
+  Running ran = std::move(running_.front());
+  running_.pop_front();
   if (ran.keeps) --unloads_waiting_;
   return ran;
 }
@@ -144,7 +145,7 @@ void StepQueue::OnConnectionLost() {
     return work == nullptr || !Forgets(*work);
   });
   ForgetHub();
-  if (running_) running_->unanswered = true;
+  for (Running& running : running_) running.unanswered = true;
 }
 
 }  // namespace weft::worker

@@ -1,6 +1,10 @@
-// What waits to be computed, in the order of the messages, and the one piece of work that is under
-// way: steps and their refusals, forks, generations, installing and unloading. A part of membership
-// (membership.h). The same in TypeScript: web/packages/worker/src/membership/stepQueue.ts.
+// What waits to be computed, in the order of the messages, and what is under way: steps and their
+// refusals, forks, generations, installing and unloading. A part of membership (membership.h). The
+// same in TypeScript: web/packages/worker/src/membership/stepQueue.ts.
+//
+// One piece of work is under way at a time, but for steps of different sessions
+// (Offer::steps_in_flight): the next one begins when the first has ended, and not when its answer
+// was sent.
 //
 // Steps are answered in the order in which they came, whichever of them waited for experts on other
 // machines and ended after a later one (hub.h).
@@ -18,6 +22,7 @@
 #include "wire/fork_frame.h"
 #include "worker/expert_work.h"
 #include "worker/generations.h"
+#include "worker/offer.h"
 #include "worker/outbox.h"
 #include "worker/session_limits.h"
 #include "worker/stage_table.h"
@@ -31,19 +36,24 @@ class StepQueue {
     uint32_t ticket = 0;
     std::unique_ptr<engine::LoadedLayers> layers;
   };
-  // What the computing thread does now.
+  // What the computing thread does now, or will do next.
   struct Running {
     std::optional<uint32_t> install;  // a ticket
     bool measures = false, keeps = false, takes_stock = false;
     bool unanswered = false;                               // its connection is gone
     std::optional<uint64_t> step;                          // a number of answers_
+    std::vector<uint32_t> sessions;                        // of a step
     std::optional<uint32_t> place;                         // of a hub's step
     std::optional<uint32_t> experts_for;                   // the hub
     std::vector<std::pair<uint32_t, uint32_t>> generates;  // sequences and bindings of a batch
   };
 
-  StepQueue(Outbox& out, const StageTable& stages, ExpertWork& experts, bool needs_onnx)
-      : out_(out), stages_(stages), experts_(experts), sessions_(needs_onnx) {}
+  StepQueue(Outbox& out, const StageTable& stages, ExpertWork& experts, const Offer& offer)
+      : out_(out),
+        stages_(stages),
+        experts_(experts),
+        sessions_(offer.needs_onnx),
+        steps_in_flight_(offer.steps_in_flight) {}
 
   // From Connect on: the model, and how many sessions a batch of tokens takes.
   void Begin(uint32_t layer_count, uint32_t places);
@@ -73,15 +83,17 @@ class StepQueue {
   using TakeInstall = std::function<std::optional<Work>(Install)>;
   // Begins what can be begun. Hubs' dispatches and all other work take turns.
   void ComputeNext(const TakeInstall& take_install);
-  // REQUIRES: something was under way.
+  // What was begun first has ended. REQUIRES: something was under way.
   Running Ended();
   void OnStepDone(const Running& ran, Result<Outcome> outcome);
   void OnMadeTokens(const Running& ran, Result<Outcome> outcome);
 
   bool IsIdle() const;
   bool IsUnloading() const { return unloads_waiting_ > 0; }
-  bool IsLoading() const { return running_ && (running_->install || running_->measures); }
-  bool ComputesExperts() const { return running_ && running_->experts_for; }
+  bool IsLoading() const {
+    return !running_.empty() && (running_.front().install || running_.front().measures);
+  }
+  bool ComputesExperts() const { return !running_.empty() && running_.front().experts_for; }
   // Adds the layers that steps and Generates need until they are computed.
   void AddNeeded(KeepLayers* keep) const;
 
@@ -102,6 +114,8 @@ class StepQueue {
   void BeginWork(Work work);
   void BeginBatch();
   bool BeginExperts();
+  // Whether what waits first is a step that may begin before the steps under way have ended.
+  bool MayBeginBehind() const;
   // A step that has what it waited for.
   bool BeginResume();
   // Whether it has to wait for steps that wait for experts.
@@ -120,12 +134,13 @@ class StepQueue {
   const StageTable& stages_;
   ExpertWork& experts_;
   SessionLimits sessions_;
+  const uint32_t steps_in_flight_;
   Generations generations_;
   uint32_t layer_count_ = 0;
   std::deque<Waiting> waiting_;
   uint32_t unloads_waiting_ = 0;  // of `waiting_` and running
-  std::optional<Running> running_;
-  bool experts_turn_ = false;  // before what waits
+  std::deque<Running> running_;   // in the order in which they end
+  bool experts_turn_ = false;     // before what waits
   std::deque<Answer> answers_;
   uint64_t first_answer_ = 0;  // the number of the first of them
 };

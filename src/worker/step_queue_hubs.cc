@@ -47,7 +47,7 @@ bool StepQueue::BeginResume() {
   Running running;
   running.place = next->place;
   running.step = experts_.hub().NumberOf(next->place);
-  running_ = running;
+  running_.push_back(std::move(running));
   experts_turn_ = true;
   out_.Do(Compute{*std::move(next)});
   return true;

@@ -8,7 +8,7 @@ namespace pb = wire::pb;
 
 void StepQueue::ComputeNext(const TakeInstall& take_install) {
   // Steps that were begun come before others.
-  while (!out_.ended() && !running_) {
+  while (!out_.ended() && running_.empty()) {
     if (std::exchange(experts_turn_, false) && BeginExperts()) break;
     if (BeginResume()) break;
     const bool held_up = !waiting_.empty() && IsHeldUp(waiting_.front());
@@ -28,6 +28,27 @@ void StepQueue::ComputeNext(const TakeInstall& take_install) {
     waiting_.pop_front();
     Begin(std::move(next), take_install);
   }
+  while (MayBeginBehind()) {
+    Work next = std::get<Work>(std::move(waiting_.front()));
+    waiting_.pop_front();
+    BeginWork(std::move(next));
+  }
+}
+
+bool StepQueue::MayBeginBehind() const {
+  if (running_.empty() || running_.size() >= steps_in_flight_ || waiting_.empty() || out_.ended())
+    return false;
+  const auto* work = std::get_if<Work>(&waiting_.front());
+  const auto* step = work ? std::get_if<RunStep>(work) : nullptr;
+  if (step == nullptr || IsHub(step->form) || experts_.has_dispatches() ||
+      generations_.IsNext(true))
+    return false;
+  const std::vector<wire::Run>& runs = step->frame.runs;
+  return std::ranges::all_of(running_, [&runs](const Running& running) {
+    return running.step && !running.place && std::ranges::none_of(runs, [&](const wire::Run& run) {
+             return std::ranges::find(running.sessions, run.session) != running.sessions.end();
+           });
+  });
 }
 
 void StepQueue::Begin(Waiting waiting, const TakeInstall& take_install) {
@@ -43,7 +64,7 @@ void StepQueue::Begin(Waiting waiting, const TakeInstall& take_install) {
   std::optional<Work> work = take_install(std::move(install));
   if (!work) return;  // retired while it waited
   generations_.Passed();
-  running_ = Running{.install = ticket};
+  running_.push_back({.install = ticket});
   out_.Do(Compute{*std::move(work)});
 }
 
@@ -57,6 +78,7 @@ void StepQueue::BeginWork(Work work) {
     const wire::FrameHeader& header = step->frame.header;
     answers_.push_back({header.sequence, header.epoch, header.stage});
     running.step = first_answer_ + answers_.size() - 1;
+    for (const wire::Run& run : step->frame.runs) running.sessions.push_back(run.session);
     if (IsHub(step->form)) {
       Hub& hub = experts_.hub();
       running.place = step->place = hub.Begin(*running.step, step->frame.runs);
@@ -64,7 +86,7 @@ void StepQueue::BeginWork(Work work) {
     }
   }
   if (running.step || running.measures) generations_.Passed();
-  running_ = std::move(running);
+  running_.push_back(std::move(running));
   out_.Do(Compute{std::move(work)});
 }
 
@@ -77,7 +99,7 @@ void StepQueue::BeginBatch() {
   Running running;
   for (const wire::Generate& generate : batch.wanted)
     running.generates.emplace_back(generate.sequence, generate.epoch);
-  running_ = std::move(running);
+  running_.push_back(std::move(running));
   out_.Do(Compute{MakeTokens{std::move(batch.wanted)}});
 }
 
@@ -86,7 +108,7 @@ bool StepQueue::BeginExperts() {
   if (!next) return false;
   Running running;
   running.experts_for = next->peer;
-  running_ = running;
+  running_.push_back(std::move(running));
   out_.Do(Compute{RunExperts{std::move(next->dispatches)}});
   return true;
 }

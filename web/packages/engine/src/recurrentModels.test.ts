@@ -197,6 +197,29 @@ async function expectAnyBatch(model: Loaded): Promise<void> {
   expect(Array.from(logits)).toEqual(model.rows(whole, 5, 20));
 }
 
+// Steps of two sessions that are under way at once. Room for the second one's pages and states is
+// made while the first one's is computed.
+async function expectAtOnce(model: Loaded): Promise<void> {
+  const { ids, others, engine } = model;
+  const parts = [ids.slice(0, 3), others, ids.slice(3), ids.slice(0, 9)];
+  const places = [at(70, 0, 0), at(71, 0, 0), at(70, 0, 3), at(71, 0, others.length)];
+  const shifted = places.map((place) => ({ ...place, session: place.session + 10 }));
+  const together: number[][] = [];
+  for (const pair of [[0, 1], [2, 3]]) {
+    const both = pair.map((i) => model.logits(places[i]!, parts[i]!));
+    together.push(...(await Promise.all(both)));
+  }
+  for (const [i, place] of shifted.entries()) {
+    expect(together[i]).toEqual(await model.logits(place, parts[i]!));
+  }
+  // What is refused changes nothing for the other one.
+  const refused = model.logits(at(72, 0, 3), ids.slice(3, 5));
+  const [, taken] = await Promise.allSettled([refused, model.logits(at(73, 0, 0), ids)]);
+  await expect(refused).rejects.toThrow(/must begin at position 0/);
+  expect(taken).toEqual({ status: "fulfilled", value: await model.logits(at(83, 0, 0), ids) });
+  expect(engine.sessionLength(72, model.source.range)).toBe(0);
+}
+
 const best = (values: readonly number[]): number => values.indexOf(Math.max(...values));
 
 // The greedy tokens behind the first seven of `ids`, step by step, and the logits of each.
@@ -353,6 +376,7 @@ const kPromisesOfAll = [
 
 // What a mixture, or another model with the same kind of state, adds nothing to.
 const kPromisesOfStates = [
+  ["the same bits of steps under way at once", expectAtOnce],
   ["no slot lost by tokens ahead", expectNoLeak],
   ["no tokens ahead from where no state is held", expectNoSuchState],
   ["tokens one after the other where memory is short", expectTight],

@@ -124,6 +124,36 @@ describe.skipIf(!gpu)("exchange", { timeout: 600_000 }, () => {
   });
 });
 
+describe.skipIf(!gpu)("steps of different sessions", { timeout: 600_000 }, () => {
+  const step = (engine: WebGpuEngine, session: number, rows: number): Promise<StepOutput> => {
+    const { runs, ...rest } = input(rows);
+    return engine.step({ ...rest, runs: [{ ...runs[0]!, session }] });
+  };
+
+  it("are encoded while others are computed", async () => {
+    const engine = await engineOf(scaled);
+    const alone = [await step(engine, 1, 2), await step(engine, 2, kUsualRows + 3)];
+    const { encoder } = engine.machine;
+    const before = encoder.dispatchCount;
+    await step(engine, 3, 2);
+    const each = encoder.dispatchCount - before;
+    const first = step(engine, 4, 2);
+    const second = step(engine, 5, 2);
+    expect((await first).hidden).toEqual(alone[0]!.hidden);
+    expect(encoder.dispatchCount - before).toBe(3 * each);
+    expect((await second).hidden).toEqual(alone[0]!.hidden);
+    engine.freeBuffers();
+  });
+
+  it("may want more room while others are computed", async () => {
+    const engine = await engineOf(scaled);
+    const [short, long] = await Promise.all([step(engine, 1, 2), step(engine, 2, kUsualRows + 3)]);
+    expect(short.hidden).toEqual((await step(engine, 3, 2)).hidden);
+    expect(long.hidden).toEqual((await step(engine, 4, kUsualRows + 3)).hidden);
+    engine.freeBuffers();
+  });
+});
+
 describe.skipIf(!gpu)("a form that is not run everywhere", () => {
   it("is refused by name", async () => {
     const weight = {

@@ -1,5 +1,6 @@
 // StageEngine on WebGPU: interprets the programs of the package with our own kernels. How it works:
-// docs/webgpu.md. One caller at a time, as for every engine; in a dedicated Worker or under Node.
+// docs/webgpu.md. One caller at a time, as for every engine, but steps of different sessions may be
+// under way at once; in a dedicated Worker or under Node.
 import { EngineError, KernelRefusedError } from "./base/error.ts";
 import { Rounding } from "./kernels/common/numbers.ts";
 import { Buffers } from "./gpu/buffers.ts";
@@ -101,6 +102,7 @@ export class WebGpuEngine implements StageEngine {
   readonly #table = new SessionTable();
   readonly #pace = new LoadPace();
   #lostBecause = "";
+  #submitted: Promise<unknown> = Promise.resolve(); // all commands of the last step
   #refusedBecause = ""; // a command that the device did not take: results are not to be trusted
 
   constructor(gpu: Gpu, options: WebGpuOptions = kDefaultOptions) {
@@ -251,7 +253,16 @@ export class WebGpuEngine implements StageEngine {
     return this.#pace.step(() => this.#step(input));
   }
 
+  // A step is encoded once all of the one before is submitted, while that one is computed.
   async #step(input: StepInput): Promise<StepOutput> {
+    const begun = this.#submitted.then(() => this.#begin(input));
+    this.#submitted = begun.catch(() => undefined);
+    const { output } = await begun;
+    return await output;
+  }
+
+  // Resolves once all is submitted.
+  async #begin(input: StepInput): Promise<{ output: Promise<StepOutput> }> {
     this.#checkDevice();
     const layers = layersOf(this.#machine.layers, input.layers);
     checkStep(layers, input);
@@ -266,9 +277,15 @@ export class WebGpuEngine implements StageEngine {
     const append = hasKv ? this.#beginAppend(input.runs) : null;
     const pages = append?.pages ?? new Map<number, readonly number[]>();
     let states: StateAppend | null = null;
+    const failed = (error: unknown): unknown => {
+      append?.drop();
+      states?.drop();
+      this.#forgetOverwritten(input.layers, input.runs);
+      return this.#asLost(error);
+    };
     try {
-      states = this.#beginStates(input.layers, input.runs);
-      const slots = this.#slotsOf(states);
+      const taken = (states = this.#beginStates(input.layers, input.runs));
+      const slots = this.#slotsOf(taken);
       const { arena, ropes } = this.#machine;
       const rows = input.runs.reduce((sum, { count }) => sum + count, 0);
       const bodyRows = this.#machine.expectRows(rows);
@@ -276,19 +293,24 @@ export class WebGpuEngine implements StageEngine {
       if (arena.reserve(words)) this.#machine.invalidate();
       await this.#machine.prepare();
       const runner = new StepRunner(this.#machine, layers, input, pages, slots);
-      const output = await runner.run((encoder) => {
+      const { output } = await runner.run((encoder) => {
         if (append) this.#pools.copy(encoder, append.copies);
       });
-      this.#checkDevice();
-      append?.keep();
-      states.keep();
-      this.#table.commit(input.layers, input.runs);
-      return output;
+      const kept = async (): Promise<StepOutput> => {
+        try {
+          const got = await output;
+          this.#checkDevice();
+          append?.keep();
+          taken.keep();
+          this.#table.commit(input.layers, input.runs);
+          return got;
+        } catch (error) {
+          throw failed(error);
+        }
+      };
+      return { output: kept() };
     } catch (error) {
-      append?.drop();
-      states?.drop();
-      this.#forgetOverwritten(input.layers, input.runs);
-      throw this.#asLost(error);
+      throw failed(error);
     }
   }
 

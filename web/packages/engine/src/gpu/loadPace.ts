@@ -32,8 +32,13 @@ export class LoadPace {
 
   async step<T>(compute: () => Promise<T>): Promise<T> {
     const begin = this.#now();
-    const made = await this.generation(compute);
-    this.#stepMs = this.#now() - begin;
+    let before = begin;
+    const made = await this.generation(async () => {
+      const result = await compute();
+      before = this.#endedAt; // of a step that was still under way when this one began
+      return result;
+    });
+    this.#stepMs = this.#endedAt - Math.max(begin, before);
     return made;
   }
 

@@ -124,7 +124,10 @@ export class StepRunner {
     this.#results = new Results(machine.layout, machine.act, machine.aux);
   }
 
-  async run(before: (encoder: GPUCommandEncoder) => void): Promise<StepOutput> {
+  // Resolves once all is submitted; `output` is there when the GPU has computed it.
+  async run(
+    before: (encoder: GPUCommandEncoder) => void,
+  ): Promise<{ output: Promise<StepOutput> }> {
     const { staging } = this.#machine;
     const { bodyRows } = this.#machine.layout;
     const submissions = passesOf(this.#input, bodyRows, headPassRows(this.#last.program)).flatMap(
@@ -138,8 +141,11 @@ export class StepRunner {
       staging.giveBack(target);
       throw error;
     }
-    const bytes = await staging.read(target, sizeBefore + kCheckBytes);
-    return this.#results.finish(bytes, this.#layers[0]!.index, this.#layers.at(-1)!.index);
+    const read = async (): Promise<StepOutput> => {
+      const bytes = await staging.read(target, sizeBefore + kCheckBytes);
+      return this.#results.finish(bytes, this.#layers[0]!.index, this.#layers.at(-1)!.index);
+    };
+    return { output: read() };
   }
 
   async #submitAll(

@@ -209,6 +209,8 @@ export interface StageEngine {
   unload(layers: LayerRange): Promise<void>;
   isLoaded(layers: LayerRange): boolean;
 
+  // An engine on a GPU takes steps of different sessions before the first has settled: they settle
+  // in order, but for what is refused.
   step(input: StepInput): Promise<StepOutput>;
 
   // Engines that can choose tokens by themselves have these. Makes tokens with all layers of a

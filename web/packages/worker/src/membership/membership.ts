@@ -35,6 +35,7 @@ import { WholeWish } from "./wholeWish.ts";
 
 export interface MembershipOptions {
   readonly needsOnnx: boolean; // the engine runs graphs: one session a step
+  readonly stepsInFlight: number; // of different sessions that it takes before the first is there
   readonly note: string; // what the page says beside the state
   readonly wantsWhole: boolean; // the user's wish so far
   readonly apiKey: string; // said with the wish
@@ -52,11 +53,12 @@ export class Membership {
   readonly #joining: Joining;
   readonly #outcomes: Outcomes;
 
-  constructor({ needsOnnx, note, wantsWhole, apiKey, takesExperts }: MembershipOptions) {
+  constructor(options: MembershipOptions) {
+    const { needsOnnx, stepsInFlight, note, wantsWhole, apiKey, takesExperts } = options;
     const [out, stages] = [this.#out, this.#stages];
     const health = new EngineHealth(out);
     const experts = new ExpertWork(out, takesExperts);
-    const queue = new StepQueue({ out, stages, experts, health, needsOnnx });
+    const queue = new StepQueue({ out, stages, experts, health, needsOnnx, stepsInFlight });
     const loads = new Loads(out, stages, experts, queue);
     const wish = new WholeWish(wantsWhole, apiKey);
     const joining = new Joining(out, stages, queue, loads, wish);

@@ -1,6 +1,13 @@
-// What waits to be computed, in the order of the messages, and the one piece of work that is under
-// way: steps and their refusals, forks, generations, installing and unloading. The same part in
-// C++: src/worker/step_queue.h.
+// What waits to be computed, in the order of the messages, and what is under way: steps and their
+// refusals, forks, generations, installing and unloading. The same part in C++:
+// src/worker/step_queue.h.
+//
+// One piece of work is under way at a time, but for steps of different sessions. A GPU waits while
+// a step is encoded and while its result is read, so that the next step is begun meanwhile:
+//
+//   one at a time    encode A | A on the GPU | read A | encode B | B on the GPU | read B
+//   two              encode A | A on the GPU          | B on the GPU           | read B
+//                               encode B                read A
 import type { LayerRange } from "@weft/engine";
 import { FrameType } from "@weft/wire";
 import type { ForkFrame, Frame, GenerateFrame } from "@weft/wire";
@@ -22,6 +29,12 @@ export interface QueueParts {
   readonly experts: ExpertWork;
   readonly health: EngineHealth;
   readonly needsOnnx: boolean; // the engine runs graphs: one session a step
+  readonly stepsInFlight: number; // of different sessions
+}
+
+interface Running {
+  readonly work: Work;
+  isUnanswered: boolean; // the connection that asked for it is gone
 }
 
 export class StepQueue {
@@ -32,16 +45,17 @@ export class StepQueue {
   readonly sessions: SessionLimits;
   readonly #turns: Turn[] = [];
   readonly #generations = new Generations();
+  readonly #stepsInFlight: number;
+  readonly #running: Running[] = []; // under way, in the order in which it ends
   #layerCount = 0;
-  #current: Work | null = null; // under way
-  #isUnanswered = false; // the connection that asked for it is gone
-  #isPausing = false; // it is MakeTokens, and ends behind its next batch
+  #isPausing = false; // MakeTokens is under way, and ends behind its next batch
 
   constructor(parts: QueueParts) {
     this.#out = parts.out;
     this.#stages = parts.stages;
     this.#experts = parts.experts;
     this.#health = parts.health;
+    this.#stepsInFlight = parts.stepsInFlight;
     this.sessions = new SessionLimits(parts.needsOnnx);
   }
 
@@ -51,12 +65,13 @@ export class StepQueue {
     this.#generations.begin(places);
   }
 
+  // What is under way; the oldest, where these are steps.
   get current(): Work | null {
-    return this.#current;
+    return this.#running[0]?.work ?? null;
   }
 
   get isIdle(): boolean {
-    return !this.#current && this.#turns.length === 0;
+    return this.#running.length === 0 && this.#turns.length === 0;
   }
 
   push(work: Work): void {
@@ -74,7 +89,7 @@ export class StepQueue {
 
   // What steps and Generates need loaded until they are computed.
   layersNeeded(): LayerRange[] {
-    const waiting = this.#turns.flatMap(({ runs }) => runs ?? []);
+    const waiting = this.#turns.flatMap(({ step }) => step?.layers ?? []);
     if (!this.#generations.isEmpty) waiting.push({ first: 0, end: this.#layerCount });
     return waiting;
   }
@@ -145,14 +160,15 @@ export class StepQueue {
       return this.#out.sendTokens(frame, [], 0, true);
     }
     this.#generations.join(sequence);
-    if (this.#current?.kind === "makeTokens") this.#out.do({ kind: "joinTokens", frame });
+    if (this.current?.kind === "makeTokens") this.#out.do({ kind: "joinTokens", frame });
   }
 
   // Nobody wants the rest of these. Of those under way the engine is told, too.
   stop(sequences: readonly number[]): void {
+    const [current] = this.#running;
     for (const sequence of sequences) {
       this.#generations.stop(sequence);
-      if (this.#current?.kind !== "makeTokens" || this.#isUnanswered) continue;
+      if (current?.work.kind !== "makeTokens" || current.isUnanswered) continue;
       if (this.#generations.frameOf(sequence)) this.#out.do({ kind: "stopTokens", sequence });
     }
   }
@@ -193,7 +209,7 @@ export class StepQueue {
 
   // Begins what can be begun. Hubs' dispatches and all other work take turns.
   computeNext(): void {
-    while (!this.#current && !this.#out.isOver) {
+    while (this.#running.length === 0 && !this.#out.isOver) {
       const isBatch = this.#generations.isNext(this.#turns.length > 0);
       const isOther = isBatch || this.#turns.length > 0;
       let work = this.#experts.next(isOther);
@@ -201,12 +217,25 @@ export class StepQueue {
       work ??= isBatch ? this.#nextBatch() : this.#turns.shift()!.take();
       if (work) this.#begin(work);
     }
-    if (this.#current?.kind === "makeTokens") this.#goOnMaking();
+    while (this.#mayBeginBehind()) this.#begin(this.#turns.shift()!.take()!);
+    if (this.current?.kind === "makeTokens") this.#goOnMaking();
+  }
+
+  // Whether the next turn is a step that may begin before the steps under way have ended.
+  #mayBeginBehind(): boolean {
+    const step = this.#turns[0]?.step;
+    if (!step || this.#running.length >= this.#stepsInFlight || this.#out.isOver) return false;
+    if (!this.#experts.isEmpty || this.#generations.isNext(true)) return false;
+    const own = new Set(step.frame.runs.map(({ session }) => session));
+    return this.#running.every(
+      ({ work }) =>
+        work.kind === "runStep" && work.frame.runs.every(({ session }) => !own.has(session)),
+    );
   }
 
   #begin(work: Work): void {
     if (kLong.includes(work.kind)) this.#generations.passed();
-    this.#current = work;
+    this.#running.push({ work, isUnanswered: false });
     this.#isPausing = false;
     this.#out.do({ kind: "compute", work });
     this.#out.hasChanged = true;
@@ -221,28 +250,26 @@ export class StepQueue {
 
   // Generates whose turn has come join the batches; other work passes between two of them.
   #goOnMaking(): void {
-    if (!this.#generations.isBatching || this.#isUnanswered) return;
+    if (!this.#generations.isBatching || this.#running[0]!.isUnanswered) return;
     while (this.#turns[0]?.joins === true) this.#turns.shift()!.take();
     if ((this.#turns.length === 0 && this.#experts.isEmpty) || this.#isPausing) return;
     this.#isPausing = true;
     this.#out.do({ kind: "pauseTokens" });
   }
 
-  // The work under way has ended; null: nobody waits for what came of it.
+  // The oldest work under way has ended; null: nobody waits for what came of it.
   ended(): Work | null {
-    const work = this.#current;
-    this.#current = null;
-    if (work) this.#out.hasChanged = true;
-    const isUnanswered = this.#isUnanswered;
-    this.#isUnanswered = false;
-    return isUnanswered ? null : work;
+    const ended = this.#running.shift();
+    if (!ended) return null;
+    this.#out.hasChanged = true;
+    return ended.isUnanswered ? null : ended.work;
   }
 
   // Nothing that waits can be answered; what forgets and unloads is still done.
   onConnectionLost(): void {
     this.#turns.splice(0, this.#turns.length, ...this.#turns.filter(({ forgets }) => forgets));
-    this.#isUnanswered = this.#current !== null;
-    if (this.#current?.kind === "makeTokens") this.#out.do({ kind: "pauseTokens" });
+    for (const each of this.#running) each.isUnanswered = true;
+    if (this.current?.kind === "makeTokens") this.#out.do({ kind: "pauseTokens" });
     this.#generations.clear();
   }
 }

@@ -8,16 +8,18 @@ export interface Turn {
   readonly take: () => Work | null;
   // It leaves less behind: that is done whether there is a connection or not.
   readonly forgets: boolean;
-  readonly runs?: LayerRange; // of a step: what it needs loaded
+  readonly step?: StepWork; // the work of a step
   // A Generate: its turn may come while others make tokens.
   readonly joins?: boolean;
 }
+
+export type StepWork = Extract<Work, { kind: "runStep" }>;
 
 const kForgetting: readonly Work["kind"][] = ["releaseSessions", "releaseAll", "keepLayers"];
 
 export function turnOf(work: Work): Turn {
   const turn = { take: () => work, forgets: kForgetting.includes(work.kind) };
-  return work.kind === "runStep" ? { ...turn, runs: work.layers } : turn;
+  return work.kind === "runStep" ? { ...turn, step: work } : turn;
 }
 
 type HeldValue = NonNullable<ConnectKind["value"]["held"]>[number];

@@ -44,6 +44,7 @@ export class StageHost {
   readonly #makeEngine: (manifest: Manifest) => Promise<StageEngine>;
   readonly #now: () => number;
   readonly #sampling = new SamplingTable();
+  #stepEndedAt = 0; // the last one
   readonly blobsOfExperts: ExpertBlobs;
   readonly experts: ExpertHost;
   #engine: StageEngine | null = null;
@@ -166,18 +167,22 @@ export class StageHost {
     await this.keep([]);
   }
 
-  // `arrival`: when the frame came.
+  // `arrival`: when the frame came. Behind a step that has not ended yet its own time begins when
+  // that one ends, so that the times of steps add up to what the engine was busy.
   async step(frame: Frame, layers: LayerRange, arrival: number): Promise<ComputedStep> {
-    const begin = this.#now();
     if (!this.#engine) {
       throw new EngineError("invalid_argument", "No layer is loaded on this worker.");
     }
+    const begin = this.#now();
     const { packs } = this.#engine;
     const input = decodeStep(frame, this.#manifest, layers, this.#sampling, packs);
     const computeBegin = this.#now();
     const output = await this.#engine.step(input);
-    const computeMs = this.#now() - computeBegin;
-    const times = { queueUs: (begin - arrival) * 1000, computeUs: computeMs * 1000 };
+    const before = this.#stepEndedAt;
+    this.#stepEndedAt = this.#now();
+    const computeMs = this.#stepEndedAt - Math.max(computeBegin, before);
+    const queueMs = Math.max(begin, before) - arrival;
+    const times = { queueUs: queueMs * 1000, computeUs: computeMs * 1000 };
     return { message: encodeResult(frame, this.#manifest, layers, output, times), computeMs };
   }
 

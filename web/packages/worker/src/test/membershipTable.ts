@@ -203,8 +203,8 @@ export function expectTable(membership: Membership, rows: readonly Row[]): void 
 }
 
 export function made(change: Partial<MembershipOptions> = {}): Membership {
-  const none = { needsOnnx: false, note: "", wantsWhole: false, apiKey: "", takesExperts: false };
-  return new Membership({ ...none, ...change });
+  const none = { needsOnnx: false, takesExperts: false, stepsInFlight: 1, note: "" };
+  return new Membership({ ...none, wantsWhole: false, apiKey: "", ...change });
 }
 
 export function joined(change: Partial<MembershipOptions> = {}): Membership {

@@ -35,6 +35,7 @@ export interface Case {
     readonly takesExperts?: boolean;
     readonly canBeHub?: boolean;
     readonly needsOnnx?: boolean;
+    readonly stepsInFlight?: number;
   };
   readonly given?: readonly Json[];
   readonly steps: readonly Step[];
@@ -60,7 +61,7 @@ class Player {
   readonly #membership: Membership;
   readonly #options: NonNullable<Case["options"]>;
   readonly #stages = new Map<number, LayerRange>(); // by epoch, as they were to be prepared
-  #work: Work | null = null; // under way
+  readonly #works: Work[] = []; // under way
   #batch: number[] = []; // sequences whose tokens are made
   #pauses = false;
   #words: Json[] = [];
@@ -70,6 +71,7 @@ class Player {
     this.#options = options;
     this.#membership = new Membership({
       needsOnnx: options.needsOnnx === true, takesExperts: options.takesExperts === true,
+      stepsInFlight: options.stepsInFlight ?? 1,
       note: "", wantsWhole: false, apiKey: "",
     });
   }
@@ -142,18 +144,18 @@ class Player {
   }
 
   #workDone(outcome: Outcome): void {
-    this.#work = null;
+    this.#works.shift();
     this.#handle({ kind: "workDone", outcome });
   }
 
   #done(details: JsonObject): void {
-    const work = this.#work!;
+    const work = this.#works[0]!;
     if (work.kind === "makeTokens") return this.#madeBatch(details["tokens"] as JsonObject[]);
     this.#workDone(outcomeOf(work, details));
     if (work.kind !== "installLayers" || work.isLast) return;
-    const next = this.#work; // the next layer of the stage
+    const [next] = this.#works; // the next layer of the stage
     if (next?.kind === "installLayers" && next.binding === work.binding) return this.#done(details);
-    expect(next, "other work comes between a stage's layers: give it one").toBeNull();
+    expect(next, "other work comes between a stage's layers: give it one").toBeUndefined();
   }
 
   #madeBatch(of: readonly JsonObject[]): void {
@@ -191,8 +193,9 @@ class Player {
   }
 
   #compute(work: Work): void {
-    expect(this.#work, "one piece of work at a time").toBeNull();
-    this.#work = work;
+    this.#works.push(work);
+    const most = work.kind === "runStep" ? (this.#options.stepsInFlight ?? 1) : 1;
+    expect(this.#works.length, "pieces of work under way").toBeLessThanOrEqual(most);
     if (work.kind === "installLayers") return this.#install(work);
     if (work.kind === "makeTokens") this.#begin(work);
     const word = wordOf({ kind: "compute", work });

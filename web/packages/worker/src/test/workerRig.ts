@@ -90,6 +90,7 @@ export class WorkerRig {
         dtypes: [],
         guessWeightFactor: () => 1.5,
       },
+      stepsInFlight: 2,
       wantsWhole,
       apiKey: "",
       onWholeEnded: () => (this.wantsWhole = false),

@@ -98,6 +98,7 @@ export class Helper {
         dtypes: engine.dtypes,
         guessWeightFactor: engine.guessWeightFactor,
       },
+      stepsInFlight: engine.stepsInFlight,
       note,
       wantsWhole,
       apiKey,

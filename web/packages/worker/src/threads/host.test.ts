@@ -94,6 +94,7 @@ HostParts {
         name: wish === "wasm" ? "ort-wasm" : "ort-webgpu",
         needsOnnx: wish === "onnx" || needsOnnx,
         makesTokens: wish === "onnx" || needsOnnx ? 0 : 1,
+        stepsInFlight: 1,
         takesExperts: false,
         keepsState: wish !== "onnx" && !needsOnnx,
         statesAhead: false,

@@ -42,6 +42,7 @@ async function onnxEngine(choice: EngineChoice): Promise<EngineOffer> {
     name: `ort-${provider}`,
     needsOnnx: true,
     makesTokens: 0,
+    stepsInFlight: 1,
     takesExperts: false,
     keepsState: false,
     statesAhead: false,

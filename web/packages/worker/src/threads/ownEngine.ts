@@ -16,6 +16,7 @@ export function ownEngine(gpu: GPU, device: string, store: TuneStore): EngineOff
     name: "webgpu",
     needsOnnx: false,
     makesTokens: kMaxSeats,
+    stepsInFlight: 2,
     takesExperts: true,
     keepsState: true,
     statesAhead: true,

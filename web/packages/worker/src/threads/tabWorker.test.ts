@@ -237,6 +237,29 @@ describe("stages", () => {
     expect((await rig.next("stepFailed", 2)).message).toContain("generation 1");
   });
 
+  it("two steps at once are answered in order, and their times add up", async () => {
+    const rig = await working();
+    const engine = rig.engines[0]!;
+    const pause = (ms: number): Promise<void> => new Promise((later) => setTimeout(later, ms));
+    const begin = performance.now();
+    engine.gate = pause(40);
+    rig.worker.onMessage(step({ sequence: 1 }));
+    engine.gate = pause(60);
+    rig.worker.onMessage(step({ sequence: 2 }, { session: 2 }));
+    const times = [await rig.nextResult(), await rig.nextResult(2)].map(({ header }) => header);
+    const elapsedUs = 1000 * (performance.now() - begin);
+    expect(times.map(({ sequence }) => sequence)).toEqual([1, 2]);
+    expect(times[0]!.computeUs + times[1]!.computeUs).toBeLessThan(elapsedUs);
+    expect(times[1]!.queueUs + times[1]!.computeUs).toBeLessThan(elapsedUs);
+    // One that is refused at once waits for the answer of the one before it.
+    engine.gate = pause(20);
+    rig.worker.onMessage(step({ sequence: 3 }, { firstPosition: 1 }));
+    engine.gate = Promise.resolve();
+    rig.worker.onMessage(step({ sequence: 4 }, { session: 2, firstPosition: 5 }));
+    expect(await rig.next("stepFailed")).toMatchObject({ sequence: 4 });
+    expect(rig.results().map(({ header }) => header.sequence)).toEqual([1, 2, 3]);
+  });
+
   it("what cannot be fetched is said, and is no stage", async () => {
     const { fetch } = fakeServer(rigPackage, (path) =>
       path.includes("/blobs/") ? new Response("{}", { status: 404 }) : null);

@@ -25,6 +25,7 @@ import type { StatusBoard } from "./statusBoard.ts";
 
 export interface TabWorkerOptions extends JoiningParts {
   readonly makeEngine: (manifest: Manifest) => Promise<StageEngine>;
+  readonly stepsInFlight: number; // of different sessions, in its engine
   // Whether the user wants the whole model here; and the server has ended that.
   readonly wantsWhole: boolean;
   readonly apiKey: string; // said with that wish
@@ -62,6 +63,7 @@ export class TabWorker {
   #isJoining = false;
   #fetch = new AbortController(); // of the fetch under way
   #brought: Promise<void> = Promise.resolve(); // the last layer that came
+  #told: Promise<void> = Promise.resolve(); // the outcome of what was begun last
   // Of the MakeTokens under way: who joins it, whose rest nobody wants, and whether it is to end.
   #joiningTokens: GenerateFrame[] = [];
   readonly #stoppedTokens = new Set<number>();
@@ -71,9 +73,10 @@ export class TabWorker {
 
   constructor(options: TabWorkerOptions) {
     this.#options = options;
-    const { note, wantsWhole, apiKey, offer } = options;
+    const { stepsInFlight, note, wantsWhole, apiKey, offer } = options;
     const { needsOnnx, takesExperts } = offer;
-    this.#membership = new Membership({ needsOnnx, note, wantsWhole, apiKey, takesExperts });
+    this.#membership = new Membership(
+      { needsOnnx, stepsInFlight, note, wantsWhole, apiKey, takesExperts });
     this.#downloader = new Downloader(options.source, options.now, {
       onProgress: (doneBytes, totalBytes) =>
         this.#feed({ kind: "fetchProgressed", doneBytes, totalBytes }),
@@ -235,15 +238,23 @@ export class TabWorker {
     this.#feed({ kind: "fetchEnded", fault });
   }
 
-  async #compute(work: Work): Promise<void> {
-    let outcome: Outcome;
+  // What was begun first is told first: a step that is refused at once may end before an older one.
+  #compute(work: Work): Promise<void> {
+    const outcome = this.#outcomeOf(work);
+    const told = this.#told.then(async () => {
+      this.#feed({ kind: "workDone", outcome: await outcome });
+    });
+    this.#told = told;
+    return told;
+  }
+
+  async #outcomeOf(work: Work): Promise<Outcome> {
     try {
       if (!this.#joined) throw new EngineError("unavailable", "Nothing was joined yet.");
-      outcome = await this.#done(work, this.#joined);
+      return await this.#done(work, this.#joined);
     } catch (error) {
-      outcome = { kind: "failed", fault: faultOf(error) };
+      return { kind: "failed", fault: faultOf(error) };
     }
-    this.#feed({ kind: "workDone", outcome });
   }
 
   async #done(work: Work, { init, host }: Joined): Promise<Outcome> {
