@@ -16,7 +16,7 @@ double RoundUs(uint32_t rows, uint32_t parts, std::span<const StageCosts> stages
   double passed_us = 0, longest_us = 0;
   for (const StageCosts& stage : stages) {
     passed_us += stage.passed_us(of_a_part);
-    longest_us = std::max(longest_us, stage.computed_us(of_a_part));
+    longest_us = std::max(longest_us, stage.busy_us(of_a_part));
   }
   return std::max(passed_us, parts * longest_us);
 }

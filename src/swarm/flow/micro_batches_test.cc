@@ -35,6 +35,14 @@ TEST(MicroBatches, FillTheTimeOfLongLines) {
   EXPECT_EQ(Parts(16, {Stage(100, 1, 10'000), Stage(100, 1, 10'000)}, 4), 2u);
 }
 
+// A part of 16 rows passes each of two stages in 5.3 ms, and keeps it from another one for 2.9.
+TEST(MicroBatches, AreMoreThanStagesThatTakeTheNextOneMeanwhile) {
+  const StageCosts stage = {[](uint32_t rows) { return 4500 + 50.0 * rows; },
+                            [](uint32_t rows) { return 2100 + 50.0 * rows; }};
+  EXPECT_EQ(Parts(32, {stage, stage}, 4), 3u);
+  EXPECT_EQ(Parts(32, {Stage(3200, 50, 1300), Stage(3200, 50, 1300)}, 4), 2u);
+}
+
 // Where one stage has nearly all of the work, parts beyond one keep it busy no better.
 TEST(MicroBatches, AreFewWhereOneStageDoesAll) {
   EXPECT_EQ(Parts(16, {Stage(9000, 10), Stage(100, 0)}), 1u);

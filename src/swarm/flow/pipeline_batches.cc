@@ -130,9 +130,7 @@ uint32_t Pipeline::FittingParts(uint32_t rows) const {
       return std::min(us, worker.times.batches.AtMostUs(together).value_or(us));
     };
     const auto computed_us = [&worker, passed_us](uint32_t together) {
-      const BatchTimes& times = worker.times.computed;
-      const double us = times.ExpectedUs(together).value_or(passed_us(together));
-      return std::min(us, times.AtMostUs(together).value_or(us));
+      return worker.times.BusyUs(together).value_or(passed_us(together));
     };
     costs.push_back({passed_us, computed_us});
   }

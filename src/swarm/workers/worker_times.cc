@@ -23,6 +23,15 @@ void WorkerTimes::ClearBinding() {
   stage_us.Clear();
   batches.Clear();
   computed.Clear();
+  behind.Clear();
+}
+
+std::optional<double> WorkerTimes::BusyUs(uint32_t rows) const {
+  std::optional<double> least;
+  for (const BatchTimes* times : {&computed, &behind})
+    for (const std::optional<double> us : {times->ExpectedUs(rows), times->AtMostUs(rows)})
+      if (us) least = std::min(*us, least.value_or(*us));
+  return least;
 }
 
 void WorkerTimes::AddSpeed(const StepSpeed& sample) {

@@ -78,6 +78,20 @@ TEST(WorkerTimes, AChunkIsComparedWithATokenForEachOfItsRows) {
   EXPECT_EQ(*slow.batch_gain.Median(), 1);
 }
 
+TEST(WorkerTimes, AStepBehindAnotherKeepsTheDeviceForLess) {
+  WorkerTimes times;
+  EXPECT_EQ(times.BusyUs(16), std::nullopt);
+  for (int i = 0; i < 3; ++i) times.computed.Add(16, 4000);
+  EXPECT_EQ(times.BusyUs(16), 4000);
+  EXPECT_EQ(times.BusyUs(24), 6000) << "a row costs what it does in its class";
+  EXPECT_EQ(times.BusyUs(12), 4000) << "fewer rows take no longer";
+  for (int i = 0; i < 3; ++i) times.behind.Add(16, 2880);
+  EXPECT_EQ(times.BusyUs(16), 2880);
+  EXPECT_EQ(times.BusyUs(11), 2880);
+  times.ClearBinding();
+  EXPECT_EQ(times.BusyUs(16), std::nullopt);
+}
+
 TEST(WorkerTimes, OtherLayersKeepWhatBelongsToTheDevice) {
   WorkerTimes times = Pinged();
   times.AddLine(Step(1, 2048, 2048), {10, 2});
