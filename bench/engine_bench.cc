@@ -49,8 +49,9 @@ ModelSpec Qwen3Shapes(const Options& options) {
   spec.qk_norm = true;
   spec.rope_theta = 1e6f;
   spec.matrix_dtype = options.dtype;
-  // As `weft convert` makes them: --quant q4 and q4s keep embedding and head in q8.
-  if (options.dtype == DType::kQ4 || options.dtype == DType::kQ4S) spec.table_dtype = DType::kQ8;
+  // As `weft convert` makes them: q4 and superblocks have embedding and head in q8.
+  if (options.dtype == DType::kQ4 || IsSuperblockFormat(options.dtype))
+    spec.table_dtype = DType::kQ8;
   return spec;
 }
 

@@ -10,7 +10,7 @@
 
 #include "base/random.h"
 #include "kernels/kernel_set.h"
-#include "kernels/q4s_panels.h"
+#include "kernels/panels.h"
 #include "tensor/blocks.h"
 #include "tensor/q4s.h"
 
@@ -47,13 +47,13 @@ struct StoredWeight {
     if (IsBlockFormat(dtype)) scale.assign(rows * matrix.scale_words(), 0x2c00);
     matrix.data = data.data();
     matrix.scale = scale.empty() ? nullptr : scale.data();
-    if (dtype == DType::kQ4S) Pack();
+    if (IsSuperblockFormat(dtype)) Pack();
   }
   // As an engine multiplies by them.
   void Pack() {
-    for (size_t i = 0; i < scale.size(); ++i)
+    for (size_t i = 0; i < scale.size() && matrix.dtype == DType::kQ4S; ++i)
       scale[i] = i % kSuperblockWords == 0 ? 0x1000 : i % kSuperblockWords == 1 ? 0x5a5a : 0x37bf;
-    const size_t bytes = PanelsBytes(matrix.rows, matrix.columns);
+    const size_t bytes = PanelsBytes(matrix.dtype, matrix.rows, matrix.columns);
     auto* at = reinterpret_cast<uint8_t*>(panels.Reserve(bytes / sizeof(float)));
     CHECK(PackPanels(matrix, at).ok());
     matrix.data = nullptr;
@@ -115,8 +115,8 @@ void MatMul(benchmark::State& state) {
 void MatMulCases(benchmark::internal::Benchmark* bench) {
   for (const int64_t threads : {1, 2}) {
     for (const int64_t rows : {1, 4, 8, 64, 512}) {
-      for (const DType dtype :
-           {DType::kF32, DType::kF16, DType::kBF16, DType::kQ8, DType::kQ4, DType::kQ4S}) {
+      for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16, DType::kQ8, DType::kQ4,
+                                DType::kQ4S, DType::kQ4K, DType::kQ5K, DType::kQ6K}) {
         bench->Args({static_cast<int64_t>(dtype), rows, threads});
       }
     }

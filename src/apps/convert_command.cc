@@ -75,7 +75,8 @@ int Run(const Arguments& arguments) {
   convert::ConvertOptions options;
   options.source = arguments.source;
   options.package = arguments.package;
-  if (arguments.quantisation != "keep") {
+  options.keeps_k_quants = arguments.quantisation == "keep-k";
+  if (!arguments.quantisation.starts_with("keep")) {
     options.quantisation = DTypeFromName(arguments.quantisation);
   }
   options.boundary_dtype = DTypeFromName(arguments.boundary);  // nullopt when not given
@@ -123,8 +124,9 @@ void AddConvertCommand(CLI::App& app, int* exit_code) {
       ->add_option(
           "--quant", arguments->quantisation,
           "Weights as f32, f16, q8 or q4 (blocks of 32; embeddings and head at q8), as q4s "
-          "(superblocks of 256: nearer and smaller than q4), or keep them as they are")
-      ->check(CLI::IsMember({"f32", "f16", "q8", "q4", "q4s", "keep"}))
+          "(superblocks of 256: nearer and smaller than q4), or keep them as they are; keep-k: "
+          "Q4_K, Q5_K and Q6_K of GGUF files, too, which keep makes q8 (native workers only)")
+      ->check(CLI::IsMember({"f32", "f16", "q8", "q4", "q4s", "keep", "keep-k"}))
       ->capture_default_str();
   command->add_option("--name", arguments->name,
                       "Name of the model (default: that of the folder or file)");

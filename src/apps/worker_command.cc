@@ -14,7 +14,7 @@
 #include "apps/secret_file.h"
 #include "apps/worker_id.h"
 #include "base/secret.h"
-#include "kernels/q4s_matmul.h"
+#include "kernels/panel_matmul.h"
 #include "net/udp_socket.h"
 
 namespace weft::apps {
@@ -125,8 +125,8 @@ std::string HostName() {
 
 // The kernels of q4s, the best first.
 void ListKernels() {
-  for (const kernels::Q4sKernel& kernel : kernels::Q4sKernels()) {
-    const bool is_used = &kernel == &kernels::BestQ4sKernel();
+  for (const kernels::PanelKernel& kernel : kernels::PanelKernels()) {
+    const bool is_used = &kernel == &kernels::BestPanelKernel();
     std::cout << kernel.name
               << (is_used              ? " (used)"
                   : kernel.runs_here() ? ""

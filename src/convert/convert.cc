@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <set>
+#include <utility>
 
 #include "base/file.h"
 #include "convert/graph/graph_builder.h"
@@ -27,25 +28,39 @@ namespace fs = std::filesystem;
 
 // The narrowest dtype that is as wide as both.
 DType Wider(DType a, DType b) {
+  // Rows of one k-quant are no rows of another.
+  if (a != b && IsKQuant(a)) a = DType::kQ8;
+  if (a != b && IsKQuant(b)) b = DType::kQ8;
   if (a == b || a == DType::kF32 || b == DType::kQ4) return a;
   if (b == DType::kF32 || a == DType::kQ4) return b;
   if (IsBlockFormat(a) || IsBlockFormat(b)) return IsBlockFormat(a) ? b : a;
   return DType::kF32;  // f16 and bf16
 }
 
-DType KeptDType(const WeightSpec& weight, const TensorMap& tensors) {
-  DType dtype = KeptDType(FormatOf(weight.pieces.front(), tensors));
+// Tables and the head stay q8, and so does what is not made of a tensor's rows as they are.
+bool MayKeepKQuants(const WeightSpec& weight) {
+  const bool has_form = weight.role == WeightRole::kMatrix || weight.role == WeightRole::kExpert;
+  return has_form && weight.offset == 0 && !weight.minus_exp && weight.factor == 1 &&
+         std::ranges::none_of(weight.pieces, [](const SourcePiece& piece) {
+           return piece.transposed || !piece.factors.empty();
+         });
+}
+
+DType KeptDType(const WeightSpec& weight, const TensorMap& tensors, bool keeps_k_quants) {
+  const bool keeps = keeps_k_quants && MayKeepKQuants(weight);
+  DType dtype = KeptDType(FormatOf(weight.pieces.front(), tensors), keeps);
   for (const SourcePiece& piece : weight.pieces) {
-    dtype = Wider(dtype, KeptDType(FormatOf(piece, tensors)));
+    dtype = Wider(dtype, KeptDType(FormatOf(piece, tensors), keeps));
   }
   return dtype;
 }
 
 DType TargetDType(const WeightSpec& weight, const TensorMap& tensors,
-                  const std::optional<DType>& quantisation) {
+                  const ConvertOptions& options) {
+  const std::optional<DType>& quantisation = options.quantisation;
   if (weight.role == WeightRole::kVector) return DType::kF32;
   if (!quantisation) {
-    const DType kept = KeptDType(weight, tensors);
+    const DType kept = KeptDType(weight, tensors, options.keeps_k_quants);
     return weight.role == WeightRole::kRouter && IsBlockFormat(kept) ? DType::kF16 : kept;
   }
   if (weight.role == WeightRole::kMatrix || !IsBlockFormat(*quantisation)) return *quantisation;
@@ -60,11 +75,16 @@ DType TargetDType(const WeightSpec& weight, const TensorMap& tensors,
 // The experts of a layer are stacked, so they have one dtype; onnxruntime's quantised ones want
 // whole blocks.
 DType ExpertDType(const std::vector<WeightSpec>& layer, const TensorMap& tensors,
-                  const std::optional<DType>& quantisation) {
+                  const ConvertOptions& options) {
+  const std::optional<DType>& quantisation = options.quantisation;
   DType dtype = quantisation.value_or(DType::kQ4);
+  bool is_first = true;
   for (const WeightSpec& weight : layer) {
     if (weight.role != WeightRole::kExpert) continue;
-    if (!quantisation) dtype = Wider(dtype, KeptDType(weight, tensors));
+    if (!quantisation) {
+      const DType kept = KeptDType(weight, tensors, options.keeps_k_quants);
+      dtype = std::exchange(is_first, false) ? kept : Wider(dtype, kept);
+    }
     // What multiplies with stacked experts takes no zero points; in q8 they are not needed.
     if (!quantisation && dtype == DType::kQ4 && HasZeroPoints(weight, tensors)) dtype = DType::kQ8;
     if (IsBlockFormat(dtype) && weight.shape[1] % kBlockValues != 0) dtype = DType::kF16;
@@ -85,8 +105,8 @@ std::string QuantisationName(const std::optional<DType>& quantisation,
 
 // Whether there is a form that onnxruntime has no operator for.
 bool HasOwnForms(const StoredWeights& weights) {
-  return std::ranges::any_of(weights,
-                             [](const auto& entry) { return entry.second.dtype == DType::kQ4S; });
+  return std::ranges::any_of(
+      weights, [](const auto& entry) { return IsSuperblockFormat(entry.second.dtype); });
 }
 
 class Converter {
@@ -242,12 +262,12 @@ class Converter {
     StoreTables(store);
     TRY(store->FinishLayer());
     for (const auto& layer : specs) {
-      const DType expert_dtype = ExpertDType(layer, tensors, options_.quantisation);
+      const DType expert_dtype = ExpertDType(layer, tensors, options_);
       std::vector<StoreJob> jobs;  // of one blob
       for (size_t i = 0; i < layer.size(); ++i) {
         jobs.push_back({&layer[i], layer[i].role == WeightRole::kExpert
                                        ? expert_dtype
-                                       : TargetDType(layer[i], tensors, options_.quantisation)});
+                                       : TargetDType(layer[i], tensors, options_)});
         const bool goes_on =
             !layer[i].blob.empty() && i + 1 < layer.size() && layer[i + 1].blob == layer[i].blob;
         if (!options_.quantisation) CountWidened(jobs.back(), tensors, &widened);

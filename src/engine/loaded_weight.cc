@@ -2,8 +2,7 @@
 
 #include <algorithm>
 
-#include "kernels/q4s_panels.h"
-#include "tensor/q4s.h"
+#include "kernels/panels.h"
 
 namespace weft::engine {
 namespace {
@@ -138,19 +137,11 @@ Status LoadMatrices(const program::Weight& weight, WeightSource& source,
   return OkStatus();
 }
 
-Status CheckRecords(std::span<const kernels::Matrix> matrices) {
-  for (const kernels::Matrix& matrix : matrices) {
-    for (size_t row = 0; row < matrix.rows; ++row)
-      TRY(CheckQ4sRow({matrix.ScaleRow(row), matrix.scale_words()},
-                      static_cast<int64_t>(matrix.columns)));
-  }
-  return OkStatus();
-}
-
 }  // namespace
 
 Status LoadedWeight::Pack() {
-  const size_t each = kernels::PanelsBytes(matrices_[0].rows, matrices_[0].columns);
+  const size_t each =
+      kernels::PanelsBytes(matrices_[0].dtype, matrices_[0].rows, matrices_[0].columns);
   panels_ = PanelMemory(each * matrices_.size());
   uint8_t* at = panels_.data();
   for (kernels::Matrix& matrix : matrices_) {
@@ -163,6 +154,11 @@ Status LoadedWeight::Pack() {
   return OkStatus();
 }
 
+Status LoadedWeight::CheckRecords() const {
+  for (const kernels::Matrix& matrix : matrices_) TRY(kernels::CheckRecords(matrix));
+  return OkStatus();
+}
+
 Result<LoadedWeight> LoadedWeight::Load(const program::Weight& weight, WeightUse use,
                                         WeightSource& source) {
   LoadedWeight loaded;
@@ -170,8 +166,8 @@ Result<LoadedWeight> LoadedWeight::Load(const program::Weight& weight, WeightUse
   if (!status.ok()) {
     return std::move(status).error().Context("While reading weight '" + weight.name + "'");
   }
-  if (weight.dtype == DType::kQ4S) {
-    status = use == WeightUse::kMultiplied ? loaded.Pack() : CheckRecords(loaded.matrices_);
+  if (IsSuperblockFormat(weight.dtype)) {
+    status = use == WeightUse::kMultiplied ? loaded.Pack() : loaded.CheckRecords();
     if (!status.ok())
       return std::move(status).error().Context("While reading weight '" + weight.name + "'");
   }

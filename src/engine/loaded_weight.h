@@ -29,7 +29,7 @@ enum class WeightUse {
 
 class LoadedWeight {
  public:
-  // Reads all parts and checks their lengths, and records of q4s. REQUIRES: `weight` passed
+  // Reads all parts and checks their lengths, and records of superblocks. REQUIRES: `weight` passed
   // program::Validate. Errors name the weight.
   static Result<LoadedWeight> Load(const program::Weight& weight, WeightUse use,
                                    WeightSource& source);
@@ -43,6 +43,7 @@ class LoadedWeight {
  private:
   // Makes panels of the matrices, in one piece of memory.
   Status Pack();
+  Status CheckRecords() const;
 
   std::vector<kernels::Matrix> matrices_;
   std::span<const float> values_;

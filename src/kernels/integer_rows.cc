@@ -1,9 +1,11 @@
-#include "kernels/q4s_rows.h"
+#include "kernels/integer_rows.h"
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
+
+#include "tensor/half.h"
 
 namespace weft::kernels {
 namespace {
@@ -12,18 +14,18 @@ float PowerOfTwo(uint32_t biased_exponent) {
   return std::bit_cast<float>(biased_exponent << 23);
 }
 
-void PrepareSuperblock(std::span<const float> row, Q4sInput* out) {
+void PrepareSuperblock(std::span<const float> row, IntegerInput* out) {
   *out = {};
   uint32_t largest = 0;  // magnitudes are ordered as their bits are, infinities and NaNs above all
   for (const float value : row)
     largest = std::max(largest, std::bit_cast<uint32_t>(value) & 0x7fffffffu);
-  const uint32_t exponent = std::clamp(largest >> 23, kQ4sLeastExponent, kQ4sMostExponent);
+  const uint32_t exponent = std::clamp(largest >> 23, kLeastExponent, kMostExponent);
   if (largest >= 0x7f800000u) {
     out->scale = std::numeric_limits<float>::quiet_NaN();
     return;
   }
-  out->scale = PowerOfTwo(exponent - 14) * kQ4sInverseHeadroom;
-  const float factor = PowerOfTwo(268 - exponent) * kQ4sHeadroom;
+  out->scale = PowerOfTwo(exponent - 14) * kIntegerInverseHeadroom;
+  const float factor = PowerOfTwo(268 - exponent) * kIntegerHeadroom;
   int32_t all = 0;
   for (size_t i = 0; i < row.size(); ++i) {
     // 1.5 * 2^23 has no place for a fraction: the sum is rounded once, to the nearest.
@@ -37,16 +39,30 @@ void PrepareSuperblock(std::span<const float> row, Q4sInput* out) {
     all += x;
   }
   out->byte_zero = -128 * all;
+  AddSums(out);
 }
 
 }  // namespace
 
-void PrepareQ4sRow(std::span<const float> row, Q4sInput* out) {
+void PrepareIntegers(std::span<const float> row, IntegerInput* out) {
   for (size_t first = 0; first < row.size(); first += 256)
     PrepareSuperblock(row.subspan(first, std::min<size_t>(256, row.size() - first)), out++);
 }
 
-float Q4sDot(std::span<const int8_t> weights, std::span<const float> scales, const Q4sInput* row) {
+void AddSums(IntegerInput* superblock) {
+  const int32_t *high = superblock->high_zero, *low = superblock->low_zero;
+  for (size_t j = 0; j < 8; ++j) {
+    int32_t rest = -(256 * (high[2 * j] + high[2 * j + 1]) + low[2 * j] + low[2 * j + 1]) / 8;
+    for (auto& plane : superblock->sums) {
+      const int32_t above = (rest + 128) >> 8;
+      plane[j] = static_cast<int8_t>(rest - above * 256);
+      rest = above;
+    }
+  }
+}
+
+float Q4sDot(std::span<const int8_t> weights, std::span<const float> scales,
+             const IntegerInput* row) {
   float y = 0;
   for (size_t b = 0; b < scales.size(); ++b) {
     int32_t high = 0, low = 0;
@@ -57,6 +73,27 @@ float Q4sDot(std::span<const int8_t> weights, std::span<const float> scales, con
     }
     y = std::fma(static_cast<float>(high) * 256 + static_cast<float>(low), scales[b] * row[b].scale,
                  y);
+  }
+  return y;
+}
+
+float KQuantDot(DType dtype, std::span<const KQuantRecord> records, std::span<const int8_t> levels,
+                const IntegerInput* row) {
+  float y = 0;
+  for (size_t b = 0; b < records.size(); ++b) {
+    const KQuantRecord& record = records[b];
+    int32_t high = 0, low = 0, minima = 0;
+    for (size_t i = 0; i < 256; ++i) {
+      const int32_t w = record.scales[i / 16] * levels[b * 256 + i];
+      high += w * row[b].high[i];
+      low += w * row[b].low[i];
+      minima += record.minima[i / 16] * (256 * row[b].high[i] + row[b].low[i]);
+    }
+    const float both = F16ToF32(record.scale) * row[b].scale;
+    y = std::fma(static_cast<float>(high), 256 * both, y);
+    y = std::fma(static_cast<float>(low), both, y);
+    if (dtype != DType::kQ6K)
+      y = std::fma(-static_cast<float>(minima), F16ToF32(record.minimum) * row[b].scale, y);
   }
   return y;
 }

@@ -2,22 +2,20 @@
 
 #include <vector>
 
-#include "kernels/q4s_panels.h"
-#include "kernels/q4s_rows.h"
+#include "kernels/superblock_row.h"
 
 namespace weft::kernels {
 namespace {
 
-void Q4sReference(const MatMulArgs& args) {
-  const size_t superblocks = args.weight.scale_words() / kSuperblockWords;
-  std::vector<Q4sInput> in(args.in.rows * superblocks);
-  for (size_t r = 0; r < args.in.rows; ++r) PrepareQ4sRow(args.in.Row(r), &in[r * superblocks]);
-  std::vector<int8_t> weights(args.weight.columns);
-  std::vector<float> scales(superblocks);
+void SuperblockReference(const MatMulArgs& args) {
+  SuperblockRow weights(args.weight);
+  std::vector<IntegerInput> in(args.in.rows * weights.count());
+  for (size_t r = 0; r < args.in.rows; ++r)
+    PrepareIntegers(args.in.Row(r), &in[r * weights.count()]);
   for (size_t n = 0; n < args.weight.rows; ++n) {
-    ReadQ4sRow(args.weight, n, weights, scales);
+    weights.Read(n);
     for (size_t r = 0; r < args.in.rows; ++r) {
-      const float y = Q4sDot(weights, scales, &in[r * superblocks]);
+      const float y = weights.Dot(&in[r * weights.count()]);
       args.out.Row(r)[n] = args.bias.empty() ? y : y + args.bias[n];
     }
   }
@@ -29,7 +27,7 @@ void MatMulReference(const MatMulArgs& args, Workspace&) {
   CHECK(args.in.columns == args.weight.columns && args.out.columns == args.weight.rows &&
         args.in.rows == args.out.rows &&
         (args.bias.empty() || args.bias.size() == args.out.columns));
-  if (args.weight.dtype == DType::kQ4S) return Q4sReference(args);
+  if (IsSuperblockFormat(args.weight.dtype)) return SuperblockReference(args);
   std::vector<float> weight_row(args.weight.columns);
   for (size_t n = 0; n < args.weight.rows; ++n) {
     ReadRow(args.weight, n, weight_row);

@@ -1,7 +1,7 @@
 // Matrix product with a stored weight: out = in * weight^T + bias, every weight format, activations
 // and sums in f32.
 //
-// Weights of q4s have a rule of their own (q4s_rows.h), the same bits from every kernel, of the
+// Weights of q4s have a rule of their own (integer_rows.h), the same bits from every kernel, of the
 // oracle too. SIMD kernels want them as panels; as stored they are multiplied slowly.
 //
 // Batch invariance: out[r][n] is the sum of the same products in the same order whatever the number

@@ -18,8 +18,9 @@
 #include <array>
 #include <vector>
 
-#include "kernels/q4s_matmul.h"
+#include "kernels/panel_matmul.h"
 #include "kernels/simd_targets.h"
+#include "kernels/superblock_row.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/matmul_simd.cc"
@@ -52,17 +53,17 @@ struct Prepared {
 struct Call {
   MatMulArgs args;
   Prepared in;
-  size_t step = 0;  // output columns of a task; of q4s panels: panels
+  size_t step = 0;  // output columns of a task; of panels: panels
   size_t first_task = 0;
   size_t task_count = 0;
 
   bool is_panels() const { return args.weight.panels != nullptr; }
 };
 
-Q4sProduct ProductOf(const Call& call) {
+PanelProduct ProductOf(const Call& call) {
   const MatMulArgs& args = call.args;
-  return {reinterpret_cast<const Q4sInput*>(call.in.rows), args.in.rows,  args.weight,
-          args.bias.empty() ? nullptr : args.bias.data(),  args.out.data, args.out.stride};
+  return {reinterpret_cast<const IntegerInput*>(call.in.rows), args.in.rows,  args.weight,
+          args.bias.empty() ? nullptr : args.bias.data(),      args.out.data, args.out.stride};
 }
 
 // Weight j of lane l in a group is weight 8 l + j of the row: see Q4Tile.
@@ -75,15 +76,14 @@ void ReorderForQ4(std::span<const float> in, float* out) {
 }
 
 // Weights that are not panels: one output after another.
-void StoredQ4sColumns(const Call& call, size_t first, size_t end) {
+void StoredSuperblockColumns(const Call& call, size_t first, size_t end) {
   const MatMulArgs& args = call.args;
-  std::vector<int8_t> weights(args.weight.columns);
-  std::vector<float> scales(args.weight.scale_words() / kSuperblockWords);
-  const auto* in = reinterpret_cast<const Q4sInput*>(call.in.rows);
+  SuperblockRow weights(args.weight);
+  const auto* in = reinterpret_cast<const IntegerInput*>(call.in.rows);
   for (size_t n = first; n < end; ++n) {
-    ReadQ4sRow(args.weight, n, weights, scales);
+    weights.Read(n);
     for (size_t r = 0; r < args.in.rows; ++r) {
-      const float y = Q4sDot(weights, scales, in + r * scales.size());
+      const float y = weights.Dot(in + r * weights.count());
       args.out.Row(r)[n] = args.bias.empty() ? y : y + args.bias[n];
     }
   }
@@ -474,12 +474,15 @@ void MatMulColumns(const Call& call, size_t first, size_t end) {
     case DType::kQ8:
       return RunColumns<Q8Format>(call, first, end);
     case DType::kQ4S:
-      return StoredQ4sColumns(call, first, end);
+    case DType::kQ4K:
+    case DType::kQ5K:
+    case DType::kQ6K:
+      return StoredSuperblockColumns(call, first, end);
     case DType::kQ4:
       if (call.args.weight.zero != nullptr) return RunColumns<Q4Format<true>>(call, first, end);
       return RunColumns<Q4Format<false>>(call, first, end);
     default:
-      CHECK(false, "matmul takes f32, f16, bf16, q8, q4 and q4s weights");
+      CHECK(false, "matmul takes floats and block formats");
   }
 }
 
@@ -498,12 +501,12 @@ enum class Reading {
   kInPlace,    // where it lies: it ends on a whole number of what the format reads at once
   kPadded,     // a copy with zeros past K
   kReordered,  // a copy in the order of q4's nibbles (ReorderForQ4)
-  kIntegers,   // whole numbers (Q4sInput), which q4s multiplies
+  kIntegers,   // whole numbers (IntegerInput), which superblocks multiply
 };
 
 Reading ReadingOf(const MatMulArgs& args) {
   if (args.weight.dtype == DType::kQ4) return Reading::kReordered;
-  if (args.weight.dtype == DType::kQ4S) return Reading::kIntegers;
+  if (IsSuperblockFormat(args.weight.dtype)) return Reading::kIntegers;
   const size_t unit = args.weight.dtype == DType::kQ8 ? kQ8Unit : kRowUnit;
   return args.in.columns % unit == 0 ? Reading::kInPlace : Reading::kPadded;
 }
@@ -517,14 +520,15 @@ bool SameCopy(const MatMulArgs& a, const MatMulArgs& b) {
 
 // Floats of a prepared row.
 size_t StrideOf(const MatMulArgs& args) {
-  return ReadingOf(args) == Reading::kIntegers ? Q4sInputFloats(args.in.columns)
+  return ReadingOf(args) == Reading::kIntegers ? IntegerInputFloats(args.in.columns)
                                                : RoundUp(args.in.columns, kGroupValues);
 }
 
 void PrepareRows(const MatMulArgs& args, float* out, size_t stride, Workspace& workspace) {
   const auto prepare = [&](size_t row, size_t) {
-    if (args.weight.dtype == DType::kQ4S) {
-      BestQ4sKernel().prepare(args.in.Row(row), reinterpret_cast<Q4sInput*>(out + row * stride));
+    if (IsSuperblockFormat(args.weight.dtype)) {
+      BestPanelKernel().prepare(args.in.Row(row),
+                                reinterpret_cast<IntegerInput*>(out + row * stride));
     } else if (args.weight.dtype == DType::kQ4) {
       ReorderForQ4(args.in.Row(row), out + row * stride);
     } else {
@@ -571,7 +575,7 @@ void PlanTasks(Call& call, size_t columns, size_t first_task) {
   size_t all = call.args.out.columns;
   call.step = columns;
   if (call.is_panels()) {
-    const Q4sProduct product = ProductOf(call);
+    const PanelProduct product = ProductOf(call);
     all = product.end_panel() - product.first_panel();
     call.step = RoundUp(columns, kPanelOutputs) / kPanelOutputs;
   }
@@ -580,9 +584,9 @@ void PlanTasks(Call& call, size_t columns, size_t first_task) {
 }
 
 void RunPanels(const Call& call, size_t task) {
-  const Q4sProduct product = ProductOf(call);
+  const PanelProduct product = ProductOf(call);
   const size_t first = product.first_panel() + task * call.step;
-  BestQ4sKernel().run(product, first, std::min(first + call.step, product.end_panel()));
+  BestPanelKernel().run(product, first, std::min(first + call.step, product.end_panel()));
 }
 
 void RunCalls(std::span<const MatMulArgs> calls, Workspace& workspace) {

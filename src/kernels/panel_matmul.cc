@@ -1,9 +1,9 @@
-#include "kernels/q4s_matmul.h"
+#include "kernels/panel_matmul.h"
 
 #include <algorithm>
-#include <vector>
 
-#include "kernels/q4s_x86.h"
+#include "kernels/panel_x86.h"
+#include "kernels/superblock_row.h"
 
 namespace weft::kernels {
 namespace {
@@ -12,37 +12,47 @@ bool Everywhere() {
   return true;
 }
 
-void RunScalar(const Q4sProduct& product, size_t first, size_t end) {
+void RunScalar(const PanelProduct& product, size_t first, size_t end) {
   const Matrix& weight = product.weight;
-  std::vector<int8_t> weights(weight.columns);
-  std::vector<float> scales(product.superblocks());
+  SuperblockRow weights(weight);
   for (size_t at = first * kPanelOutputs; at < end * kPanelOutputs; ++at) {
     if (at < weight.first_row || at >= weight.first_row + weight.rows) continue;
     const size_t n = at - weight.first_row;
-    ReadQ4sRow(weight, n, weights, scales);
+    weights.Read(n);
     for (size_t r = 0; r < product.rows; ++r) {
-      const float y = Q4sDot(weights, scales, product.in + r * scales.size());
+      const float y = weights.Dot(product.in + r * weights.count());
       product.out[r * product.out_stride + n] = product.bias == nullptr ? y : y + product.bias[n];
     }
   }
 }
 
-constexpr Q4sKernel kKernels[] = {
 #if defined(__x86_64__)
-    {"avx512-vnni", HasVnni512, PrepareQ4sRowAvx2, RunQ4sVnni512},
-    {"avx2", HasAvx2, PrepareQ4sRowAvx2, RunQ4sAvx2},
+void RunVnni512(const PanelProduct& product, size_t first, size_t end) {
+  if (IsKQuant(product.weight.dtype)) return RunKQuantVnni512(product, first, end);
+  RunQ4sVnni512(product, first, end);
+}
+void RunAvx2(const PanelProduct& product, size_t first, size_t end) {
+  if (IsKQuant(product.weight.dtype)) return RunKQuantAvx2(product, first, end);
+  RunQ4sAvx2(product, first, end);
+}
 #endif
-    {"scalar", Everywhere, PrepareQ4sRow, RunScalar},
+
+constexpr PanelKernel kKernels[] = {
+#if defined(__x86_64__)
+    {"avx512-vnni", HasVnni512, PrepareIntegersAvx2, RunVnni512},
+    {"avx2", HasAvx2, PrepareIntegersAvx2, RunAvx2},
+#endif
+    {"scalar", Everywhere, PrepareIntegers, RunScalar},
 };
 
 }  // namespace
 
-std::span<const Q4sKernel> Q4sKernels() {
+std::span<const PanelKernel> PanelKernels() {
   return kKernels;
 }
 
-const Q4sKernel& BestQ4sKernel() {
-  static const Q4sKernel& best = *std::ranges::find_if(kKernels, &Q4sKernel::runs_here);
+const PanelKernel& BestPanelKernel() {
+  static const PanelKernel& best = *std::ranges::find_if(kKernels, &PanelKernel::runs_here);
   return best;
 }
 

@@ -1,27 +1,27 @@
-// Products with panels of q4s, one kernel an instruction set. All have the bits of Q4sDot
-// (q4s_rows.h), whatever the number of rows and wherever outputs are cut.
+// Products with panels, one kernel an instruction set. All have the bits of the scalar rules
+// (integer_rows.h), whatever the number of rows and wherever outputs are cut.
 #pragma once
 
 #include <cstddef>
 #include <span>
 #include <string_view>
 
-#include "kernels/q4s_product.h"
+#include "kernels/panel_product.h"
 
 namespace weft::kernels {
 
-struct Q4sKernel {
+struct PanelKernel {
   std::string_view name;  // "avx512-vnni", "avx2", "scalar"
   bool (*runs_here)();
-  void (*prepare)(std::span<const float> row, Q4sInput* out);
+  void (*prepare)(std::span<const float> row, IntegerInput* out);
   // Writes the outputs of panels [first, end). REQUIRES: first_panel() <= first <= end <=
   // end_panel().
-  void (*run)(const Q4sProduct& product, size_t first, size_t end);
+  void (*run)(const PanelProduct& product, size_t first, size_t end);
 };
 
 // All that are compiled in, the best first; the last one runs everywhere.
-std::span<const Q4sKernel> Q4sKernels();
+std::span<const PanelKernel> PanelKernels();
 // The first of them that runs here.
-const Q4sKernel& BestQ4sKernel();
+const PanelKernel& BestPanelKernel();
 
 }  // namespace weft::kernels

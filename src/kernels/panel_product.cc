@@ -1,8 +1,8 @@
-#include "kernels/q4s_product.h"
+#include "kernels/panel_product.h"
 
 namespace weft::kernels {
 
-void StorePanel(const Q4sProduct& product, size_t panel, size_t row, const float* y) {
+void StorePanel(const PanelProduct& product, size_t panel, size_t row, const float* y) {
   const size_t at = panel * kPanelOutputs;
   const size_t first = product.weight.first_row, end = first + product.weight.rows;
   float* out = product.out + row * product.out_stride;

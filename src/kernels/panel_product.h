@@ -1,16 +1,17 @@
-// A product with panels of q4s, as its kernels (q4s_matmul.h) are given it.
+// A product with panels, as its kernels (panel_matmul.h) are given it.
 #pragma once
 
 #include <cstddef>
 
-#include "kernels/q4s_panels.h"
-#include "kernels/q4s_rows.h"
+#include "kernels/integer_rows.h"
+#include "kernels/matrix.h"
+#include "kernels/panel_layout.h"
 
 namespace weft::kernels {
 
 // out[r][n] = the product of prepared row r with output n of `weight`, plus bias[n].
-struct Q4sProduct {
-  const Q4sInput* in = nullptr;  // [rows, superblocks]
+struct PanelProduct {
+  const IntegerInput* in = nullptr;  // [rows, superblocks]
   size_t rows = 0;
   Matrix weight;                // panels
   const float* bias = nullptr;  // [weight.rows], or null
@@ -24,11 +25,11 @@ struct Q4sProduct {
     return (weight.first_row + weight.rows + kPanelOutputs - 1) / kPanelOutputs;
   }
   const uint8_t* Panel(size_t panel) const {
-    return weight.panels + panel * PanelBytes(weight.columns);
+    return weight.panels + panel * PanelBytes(weight.dtype, weight.columns);
   }
 };
 
 // Adds the bias to 16 outputs of a panel, and stores those that are in `product`.
-void StorePanel(const Q4sProduct& product, size_t panel, size_t row, const float* y);
+void StorePanel(const PanelProduct& product, size_t panel, size_t row, const float* y);
 
 }  // namespace weft::kernels

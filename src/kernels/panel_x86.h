@@ -1,6 +1,6 @@
-// Kernels of q4s for processors of the x86 family, in files of their own: their functions are
+// Kernels of panels for processors of the x86 family, in files of their own: their functions are
 // compiled for instructions that the processor may not have, so that nothing else is in them.
-// Internal to src/kernels: q4s_matmul.h has the table.
+// Internal to src/kernels: panel_matmul.h has the table.
 #pragma once
 
 #if defined(__x86_64__)
@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <span>
 
-#include "kernels/q4s_product.h"
+#include "kernels/panel_product.h"
 
 // Functions between these two are compiled for the instruction sets named. Arrays of registers are
 // registers only where the loops over them are unrolled.
@@ -31,9 +31,11 @@ namespace weft::kernels {
 
 bool HasAvx2();     // with FMA and F16C
 bool HasVnni512();  // with AVX-512 F, BW, VL, DQ and VNNI
-void PrepareQ4sRowAvx2(std::span<const float> row, Q4sInput* out);
-void RunQ4sAvx2(const Q4sProduct& product, size_t first, size_t end);
-void RunQ4sVnni512(const Q4sProduct& product, size_t first, size_t end);
+void PrepareIntegersAvx2(std::span<const float> row, IntegerInput* out);
+void RunQ4sAvx2(const PanelProduct& product, size_t first, size_t end);
+void RunQ4sVnni512(const PanelProduct& product, size_t first, size_t end);
+void RunKQuantAvx2(const PanelProduct& product, size_t first, size_t end);
+void RunKQuantVnni512(const PanelProduct& product, size_t first, size_t end);
 
 }  // namespace weft::kernels
 

@@ -4,7 +4,8 @@
 // Eight outputs are a register. For 16 columns of a row, with levels q = 0..15:
 //   sum of q * low: 8 columns a 16-bit lane, at most 8 * 15 * 128 = 15,360, and -8 times the sum of
 //   16 low bytes in one of both lanes, at most 16,384: 31,744 fits.
-#include "kernels/q4s_x86.h"
+#include "kernels/panel_x86.h"
+#include "kernels/q4s_panels.h"
 
 #if defined(__x86_64__)
 
@@ -63,7 +64,7 @@ inline void SumHalves(__m256i bytes, int32_t* sums) {
   sums[1] = _mm256_extract_epi32(all, 4);
 }
 
-inline void PrepareBlock(const float* at, __m256 factor, size_t block, Q4sInput* out) {
+inline void PrepareBlock(const float* at, __m256 factor, size_t block, IntegerInput* out) {
   const __m256i x[4] = {Rounded(at, factor), Rounded(at + 8, factor), Rounded(at + 16, factor),
                         Rounded(at + 24, factor)};
   const __m256i h[4] = {HighOf(x[0]), HighOf(x[1]), HighOf(x[2]), HighOf(x[3])};
@@ -101,22 +102,23 @@ inline float PowerOfTwo(uint32_t biased_exponent) {
   return value;
 }
 
-void PrepareSuperblock(const float* row, Q4sInput* out) {
+void PrepareSuperblock(const float* row, IntegerInput* out) {
   const uint32_t largest = LargestBits(row);
   uint32_t exponent = largest >> 23;
-  exponent = exponent < kQ4sLeastExponent ? kQ4sLeastExponent : exponent;
-  exponent = exponent > kQ4sMostExponent ? kQ4sMostExponent : exponent;
+  exponent = exponent < kLeastExponent ? kLeastExponent : exponent;
+  exponent = exponent > kMostExponent ? kMostExponent : exponent;
   out->byte_zero = 0;
-  float factor = PowerOfTwo(268 - exponent) * kQ4sHeadroom;
-  out->scale = PowerOfTwo(exponent - 14) * kQ4sInverseHeadroom;
+  float factor = PowerOfTwo(268 - exponent) * kIntegerHeadroom;
+  out->scale = PowerOfTwo(exponent - 14) * kIntegerInverseHeadroom;
   if (largest >= 0x7f800000u) {
     factor = 0;
     out->scale = __builtin_nanf("");
-    std::memset(static_cast<void*>(out), 0, offsetof(Q4sInput, scale));
+    std::memset(static_cast<void*>(out), 0, offsetof(IntegerInput, scale));
     return;
   }
   for (size_t block = 0; block < 8; ++block)
     PrepareBlock(row + block * 32, _mm256_set1_ps(factor), block, out);
+  AddSums(out);
 }
 
 // ---- products
@@ -131,7 +133,7 @@ inline __m256i Multipliers(__m256i magnitudes, int nibble, __m256i signs, __m256
 }
 
 // Adds 256 H + L of 16 columns to `sum`: levels q[j] are columns 4 j to 4 j + 3.
-inline __m256i AddColumns(const __m256i (&q)[4], const Q4sInput& in, size_t i, __m256i m,
+inline __m256i AddColumns(const __m256i (&q)[4], const IntegerInput& in, size_t i, __m256i m,
                           __m256i m256, __m256i sum) {
   const __m256i first_lane = _mm256_set1_epi32(0xffff);
   const int8_t* high = in.high + 16 * i;
@@ -154,7 +156,7 @@ inline __m256i AddColumns(const __m256i (&q)[4], const Q4sInput& in, size_t i, _
 
 // Eight outputs of a panel for kRows rows: outputs `half` * 8 on.
 template <size_t kRows>
-inline void RunHalf(const Q4sProduct& product, const uint8_t* panel, size_t half, size_t row,
+inline void RunHalf(const PanelProduct& product, const uint8_t* panel, size_t half, size_t row,
                     float (*y)[kPanelOutputs]) {
   const size_t superblocks = product.superblocks();
   const __m256i low_nibble = _mm256_set1_epi8(15);
@@ -165,7 +167,7 @@ inline void RunHalf(const Q4sProduct& product, const uint8_t* panel, size_t half
   for (size_t r = 0; r < kRows; ++r) total[r] = _mm256_setzero_ps();
   for (size_t b = 0; b < superblocks; ++b) {
     const PanelPart part = PartOf(panel, product.weight.columns, b);
-    const Q4sInput* in = product.in + row * superblocks + b;
+    const IntegerInput* in = product.in + row * superblocks + b;
     __m256i sum[kRows];
     WEFT_UNROLL
     for (size_t r = 0; r < kRows; ++r) sum[r] = _mm256_setzero_si256();
@@ -197,7 +199,7 @@ inline void RunHalf(const Q4sProduct& product, const uint8_t* panel, size_t half
 }
 
 template <size_t kRows>
-void RunPanel(const Q4sProduct& product, size_t panel, size_t row) {
+void RunPanel(const PanelProduct& product, size_t panel, size_t row) {
   alignas(32) float y[kRows][kPanelOutputs];
   for (size_t half = 0; half < 2; ++half)
     RunHalf<kRows>(product, product.Panel(panel), half, row, y);
@@ -207,7 +209,7 @@ void RunPanel(const Q4sProduct& product, size_t panel, size_t row) {
 
 }  // namespace
 
-void PrepareQ4sRowAvx2(std::span<const float> row, Q4sInput* out) {
+void PrepareIntegersAvx2(std::span<const float> row, IntegerInput* out) {
   size_t first = 0;
   for (; first + 256 <= row.size(); first += 256) PrepareSuperblock(row.data() + first, out++);
   if (first == row.size()) return;
@@ -216,7 +218,7 @@ void PrepareQ4sRowAvx2(std::span<const float> row, Q4sInput* out) {
   PrepareSuperblock(padded, out);
 }
 
-void RunQ4sAvx2(const Q4sProduct& product, size_t first, size_t end) {
+void RunQ4sAvx2(const PanelProduct& product, size_t first, size_t end) {
   for (size_t panel = first; panel < end; ++panel) {
     size_t row = 0;
     for (; row + 4 <= product.rows; row += 4) RunPanel<4>(product, panel, row);

@@ -12,17 +12,6 @@
 namespace weft::kernels {
 namespace {
 
-// Nibbles 0 to 3 of `half` as the low nibbles of four bytes.
-constexpr uint32_t SpreadNibbles(uint32_t half) {
-  const uint32_t pairs = (half | half << 8) & 0x00ff00ffu;
-  return (pairs | pairs << 4) & 0x0f0f0f0fu;
-}
-// Eight columns as stored, in a panel's order: 0, 4, 1, 5, 2, 6, 3, 7.
-constexpr uint32_t PanelOrder(uint32_t stored) {
-  return SpreadNibbles(stored & 0xffffu) | SpreadNibbles(stored >> 16) << 4;
-}
-static_assert(PanelOrder(0x76543210u) == 0x73625140u);
-
 constexpr uint32_t kNoLevels = 0x88888888u;  // eight times 0
 constexpr uint32_t kOnes = 0x11111111u;      // eight multipliers of 1
 
@@ -85,14 +74,7 @@ void ReadStoredRow(const Matrix& matrix, size_t row, std::span<int8_t> weights,
 
 }  // namespace
 
-Status PackPanels(const Matrix& stored, uint8_t* panels) {
-  CHECK(stored.dtype == DType::kQ4S && stored.panels == nullptr &&
-        reinterpret_cast<uintptr_t>(panels) % 64 == 0);
-  for (size_t row = 0; row < stored.rows; ++row) {
-    const Status status = CheckQ4sRow({stored.ScaleRow(row), stored.scale_words()},
-                                      static_cast<int64_t>(stored.columns));
-    if (!status.ok()) return Error(status.error()).Context("In row " + std::to_string(row));
-  }
+void PackQ4sPanels(const Matrix& stored, uint8_t* panels) {
   const size_t superblocks = stored.scale_words() / kSuperblockWords;
   for (size_t first = 0; first < stored.rows; first += kPanelOutputs) {
     for (size_t b = 0; b < superblocks; ++b) {
@@ -101,7 +83,6 @@ Status PackPanels(const Matrix& stored, uint8_t* panels) {
       panels += blocks * 256 + kPanelRecordBytes;
     }
   }
-  return OkStatus();
 }
 
 void ReadQ4sRow(const Matrix& matrix, size_t row, std::span<int8_t> weights,
@@ -110,7 +91,8 @@ void ReadQ4sRow(const Matrix& matrix, size_t row, std::span<int8_t> weights,
         scales.size() * kSuperblockWords == matrix.scale_words());
   if (matrix.panels == nullptr) return ReadStoredRow(matrix, row, weights, scales);
   const size_t at = matrix.first_row + row;
-  const uint8_t* panel = matrix.panels + at / kPanelOutputs * PanelBytes(matrix.columns);
+  const uint8_t* panel =
+      matrix.panels + at / kPanelOutputs * PanelBytes(DType::kQ4S, matrix.columns);
   for (size_t b = 0; b < scales.size(); ++b) {
     const PanelPart part = PartOf(panel, matrix.columns, b);
     const size_t first = b * kSuperblockColumns;
@@ -120,7 +102,7 @@ void ReadQ4sRow(const Matrix& matrix, size_t row, std::span<int8_t> weights,
   }
 }
 
-void ReadPanelRow(const Matrix& matrix, size_t row, std::span<float> out) {
+void ReadQ4sPanelRow(const Matrix& matrix, size_t row, std::span<float> out) {
   std::vector<int8_t> weights(matrix.columns);
   std::vector<float> scales(matrix.scale_words() / kSuperblockWords);
   ReadQ4sRow(matrix, row, weights, scales);

@@ -1,28 +1,25 @@
-// Weights of q4s (tensor/dtype.h) as the integer kernels read them: panels of 16 outputs, all
-// columns of a panel before the next panel. A superblock of a panel, of `blocks` blocks of 32
-// columns, is
+// Panels (panel_layout.h) of q4s (tensor/dtype.h). A superblock of a panel, of `blocks` blocks of
+// 32 columns, is
 //   u8  [blocks * 4][16][4]  byte k of output o in group t: columns 8 t + k (low nibble) and
 //                            8 t + 4 + k (high nibble), so that one 32-bit lane is one output
 //   f16 [16]                 S of each output
 //   u16 [16]                 signs: bit o of word i is set where multiplier i of output o is
 //                            negative
 //   u32 [2][16]              magnitudes of multipliers 0 to 7, then 8 to 15, lowest nibble first
-// 140 bytes an output and superblock, as stored. Outputs that the weight has not are all 0, with
-// multipliers of 1. Panels begin at multiples of 64 bytes.
+// 140 bytes an output and superblock, as stored. Outputs that the weight has not have multipliers
+// of 1.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
-#include "base/result.h"
 #include "kernels/matrix.h"
+#include "kernels/panel_layout.h"
 
 namespace weft::kernels {
 
-inline constexpr size_t kPanelOutputs = 16;
 inline constexpr size_t kPanelRecordBytes = kPanelOutputs * 12;
-inline constexpr size_t kSuperblockColumns = 256;
 
 // One superblock of a panel.
 struct PanelPart {
@@ -43,27 +40,18 @@ constexpr size_t BlocksInSuperblock(size_t columns, size_t b) {
   const size_t rest = columns - b * kSuperblockColumns;
   return rest >= kSuperblockColumns ? 8 : (rest + 31) / 32;
 }
-constexpr size_t PanelBytes(size_t columns) {
-  const size_t superblocks = (columns + kSuperblockColumns - 1) / kSuperblockColumns;
-  return (columns + 31) / 32 * 256 + superblocks * kPanelRecordBytes;
-}
-// Of a weight's panels. REQUIRES: it fits.
-constexpr size_t PanelsBytes(size_t rows, size_t columns) {
-  return (rows + kPanelOutputs - 1) / kPanelOutputs * PanelBytes(columns);
-}
 // All superblocks but the last of a row have 8 blocks.
 inline PanelPart PartOf(const uint8_t* panel, size_t columns, size_t b) {
   return {panel + b * (8 * 256 + kPanelRecordBytes), BlocksInSuperblock(columns, b)};
 }
 
-// Writes the panels of a stored matrix to `panels`, PanelsBytes bytes at a multiple of 64.
-// kInvalidData names the first row that CheckQ4sRow refuses. REQUIRES: q4s, as stored.
-Status PackPanels(const Matrix& stored, uint8_t* panels);
+// Writes PanelsBytes bytes. REQUIRES: q4s, as stored, with records that CheckQ4sRow takes.
+void PackQ4sPanels(const Matrix& stored, uint8_t* panels);
 
 // A row's whole numbers m * (q - 8), and S of each superblock, of either form of q4s.
 void ReadQ4sRow(const Matrix& matrix, size_t row, std::span<int8_t> weights,
                 std::span<float> scales);
 // The same as f32. REQUIRES: panels, out.size() == matrix.columns.
-void ReadPanelRow(const Matrix& matrix, size_t row, std::span<float> out);
+void ReadQ4sPanelRow(const Matrix& matrix, size_t row, std::span<float> out);
 
 }  // namespace weft::kernels

@@ -7,7 +7,8 @@
 //
 // More rows share bytes m * (q - 8) + 128, made once for all of them: an instruction for 64
 // products then, and nothing beside it. 128 times the sum of a row's x is taken off at the end.
-#include "kernels/q4s_x86.h"
+#include "kernels/panel_x86.h"
+#include "kernels/q4s_panels.h"
 
 #if defined(__x86_64__)
 
@@ -55,7 +56,7 @@ inline __m512i PairTable(int sign) {
 }
 
 // 16 columns of a row: -8 times the sums of its bytes is where the sums of q * x begin.
-inline __m512i AddColumns(const __m512i (&q)[4], const Q4sInput& in, size_t i, __m512i m,
+inline __m512i AddColumns(const __m512i (&q)[4], const IntegerInput& in, size_t i, __m512i m,
                           __m512i sum) {
   __m512i h = _mm512_set1_epi32(in.high_zero[i]);
   __m512i l = _mm512_set1_epi32(in.low_zero[i]);
@@ -70,7 +71,7 @@ inline __m512i AddColumns(const __m512i (&q)[4], const Q4sInput& in, size_t i, _
 
 // A superblock of kPanels panels for kRows rows.
 template <size_t kRows, size_t kPanels>
-inline void AddSuperblock(const PanelPart (&parts)[kPanels], const Q4sInput* in, size_t stride,
+inline void AddSuperblock(const PanelPart (&parts)[kPanels], const IntegerInput* in, size_t stride,
                           __m512i positive, __m512i negative, __m512 (&y)[kRows][kPanels]) {
   __m512i sum[kRows][kPanels];
   WEFT_UNROLL
@@ -104,7 +105,7 @@ inline void AddSuperblock(const PanelPart (&parts)[kPanels], const Q4sInput* in,
 }
 
 template <size_t kRows, size_t kPanels>
-void RunFew(const Q4sProduct& product, size_t panel, size_t row) {
+void RunFew(const PanelProduct& product, size_t panel, size_t row) {
   const size_t superblocks = product.superblocks();
   const __m512i positive = PairTable(1), negative = PairTable(-1);
   __m512 y[kRows][kPanels];
@@ -131,7 +132,7 @@ void RunFew(const Q4sProduct& product, size_t panel, size_t row) {
 }
 
 template <size_t kRows>
-void RunFewRows(const Q4sProduct& product, size_t first, size_t end, size_t row) {
+void RunFewRows(const PanelProduct& product, size_t first, size_t end, size_t row) {
   constexpr size_t kPanels = kRows == 1 ? 4 : 2;
   size_t panel = first;
   for (; panel + kPanels <= end; panel += kPanels) RunFew<kRows, kPanels>(product, panel, row);
@@ -193,7 +194,7 @@ struct alignas(64) PanelSums {
 
 template <size_t kRows>
 inline void AddTile(const PanelBytesOf* bytes, size_t words, const __m512 (&scales)[kPair],
-                    const Q4sInput* in, size_t stride, PanelSums* sums, size_t row) {
+                    const IntegerInput* in, size_t stride, PanelSums* sums, size_t row) {
   __m512i high[kRows][kPair], low[kRows][kPair];
   WEFT_UNROLL
   for (size_t r = 0; r < kRows; ++r) {
@@ -230,7 +231,7 @@ inline void AddTile(const PanelBytesOf* bytes, size_t words, const __m512 (&scal
 
 // Rows [row, row + count) of one pair of panels and one superblock.
 inline void AddRows(const PanelBytesOf* bytes, size_t words, const __m512 (&scales)[kPair],
-                    const Q4sInput* in, size_t stride, PanelSums* sums, size_t count) {
+                    const IntegerInput* in, size_t stride, PanelSums* sums, size_t count) {
   size_t r = 0;
   for (; r + kTileRows <= count; r += kTileRows)
     AddTile<kTileRows>(bytes, words, scales, in + r * stride, stride, sums, r);
@@ -239,7 +240,7 @@ inline void AddRows(const PanelBytesOf* bytes, size_t words, const __m512 (&scal
 }
 
 // Panels [first, end), at most kPassPanels, of rows [row, row + count), at most kPassRows.
-void RunPass(const Q4sProduct& product, size_t first, size_t end, size_t row, size_t count) {
+void RunPass(const PanelProduct& product, size_t first, size_t end, size_t row, size_t count) {
   const size_t superblocks = product.superblocks();
   PanelSums sums[kPassPanels];
   std::memset(sums, 0, sizeof(sums));
@@ -269,7 +270,7 @@ void RunPass(const Q4sProduct& product, size_t first, size_t end, size_t row, si
 // Bytes are worth making from so many rows on (measured).
 constexpr size_t kManyRows = 10;
 
-void RunSome(const Q4sProduct& product, size_t first, size_t end) {
+void RunSome(const PanelProduct& product, size_t first, size_t end) {
   size_t row = 0;
   for (; row + 4 <= product.rows; row += 4) RunFewRows<4>(product, first, end, row);
   switch (product.rows - row) {
@@ -286,7 +287,7 @@ void RunSome(const Q4sProduct& product, size_t first, size_t end) {
 
 }  // namespace
 
-void RunQ4sVnni512(const Q4sProduct& product, size_t first, size_t end) {
+void RunQ4sVnni512(const PanelProduct& product, size_t first, size_t end) {
   if (product.rows < kManyRows) return RunSome(product, first, end);
   for (size_t row = 0; row < product.rows; row += kPassRows) {
     const size_t left = product.rows - row;

@@ -77,6 +77,7 @@ class CaseWeight {
 
   void MakeBlocks(uint32_t seed, bool with_zero) {
     if (matrix_.dtype == DType::kQ4S) return MakeSuperblocks(seed);
+    if (IsKQuant(matrix_.dtype)) return MakeKQuants(seed);
     const bool q8 = matrix_.dtype == DType::kQ8;
     scale_.resize(matrix_.rows * matrix_.blocks());
     for (size_t i = 0; i < scale_.size(); ++i) {
@@ -114,6 +115,18 @@ class CaseWeight {
             static_cast<int8_t>(i * kMultiplierValues < columns && hash % 2 == 0 ? -m : m);
       }
       WriteQ4sRecord(record, &scale_[b * kSuperblockWords]);
+    }
+  }
+
+  // d of 2^-13 to 2^-12, e of as much and both signs, and any s, m and upper bits.
+  void MakeKQuants(uint32_t seed) {
+    scale_.resize(matrix_.rows * matrix_.scale_words());
+    for (size_t i = 0; i < scale_.size(); ++i) scale_[i] = static_cast<uint16_t>(Hash(seed + 1, i));
+    for (size_t i = 0; i < scale_.size(); i += static_cast<size_t>(RecordWords(matrix_.dtype))) {
+      scale_[i] = static_cast<uint16_t>(0x0800 + scale_[i] % 0x0400);
+      if (matrix_.dtype == DType::kQ6K) continue;
+      scale_[i + 1] =
+          static_cast<uint16_t>(0x0800 + scale_[i + 1] % 0x0400 + scale_[i + 1] / 0x8000 * 0x8000);
     }
   }
 

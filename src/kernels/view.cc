@@ -1,6 +1,6 @@
 #include "kernels/view.h"
 
-#include "kernels/q4s_panels.h"
+#include "kernels/panels.h"
 #include "tensor/blocks.h"
 
 namespace weft::kernels {

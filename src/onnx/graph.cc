@@ -165,6 +165,9 @@ ElementType FromDType(DType dtype) {
     case DType::kQ8:
     case DType::kQ4:
     case DType::kQ4S:
+    case DType::kQ4K:
+    case DType::kQ5K:
+    case DType::kQ6K:
       break;
   }
   CHECK(false, "block formats have no ONNX element type");

@@ -488,7 +488,7 @@ Result<Program> ToProgram(const pb::Program& in) {
 }  // namespace
 
 uint32_t VersionOf(DType dtype) {
-  return dtype == DType::kQ4S ? 2 : kOldestProgramVersion;
+  return IsSuperblockFormat(dtype) ? 2 : kOldestProgramVersion;
 }
 
 uint32_t VersionOf(const Program& program) {

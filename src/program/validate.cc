@@ -88,10 +88,13 @@ Status CheckWeight(const Weight& weight) {
     case DType::kQ8:
     case DType::kQ4:
     case DType::kQ4S:
+    case DType::kQ4K:
+    case DType::kQ5K:
+    case DType::kQ6K:
       break;
     default:
       return Invalid("The dtype of " + what + " is " + Str(static_cast<uint64_t>(weight.dtype)) +
-                     "; expected f32, f16, bf16, q8, q4 or q4s.");
+                     "; expected f32, f16, bf16, q8, q4, q4s, q4k, q5k or q6k.");
   }
   const bool block = IsBlockFormat(weight.dtype);
   const bool fits = weight.shape.size() >= (block ? 2 : 1) && weight.shape.size() <= 3 &&
@@ -101,6 +104,11 @@ Status CheckWeight(const Weight& weight) {
     return Invalid("The shape of " + what + " is " + ShapeText(weight.shape) + "; expected " +
                    (block ? "2 or 3" : "1 to 3") + " dimensions from 1 to " + Str(kMaxDimension) +
                    ".");
+  }
+  if (IsKQuant(weight.dtype) && weight.shape.back() % kSuperblockValues != 0) {
+    return Invalid("The rows of " + what + ShapeText(weight.shape) + " are no whole superblocks; " +
+                   std::string(DTypeName(weight.dtype)) + " has columns in multiples of " +
+                   Str(kSuperblockValues) + ".");
   }
   for (const auto* parts : {&weight.data, &weight.scale, &weight.zero}) {
     if (parts->size() > kMaxItems) {

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "tensor/half.h"
+#include "tensor/kquants.h"
 #include "tensor/q4_levels.h"
 #include "tensor/q4s_search.h"
 
@@ -127,7 +128,8 @@ void QuantizeRowReference(DType format, std::span<const float> values, MutableBy
                           std::span<uint16_t> scales) {
   const auto blocks = static_cast<size_t>(BlockCount(static_cast<int64_t>(values.size())));
   const auto block_bytes = static_cast<size_t>(BlockDataBytes(format));
-  CHECK(data.size() == blocks * block_bytes && scales.size() == ScalesOf(format, values.size()));
+  CHECK(data.size() == blocks * block_bytes && scales.size() == ScalesOf(format, values.size()) &&
+        !IsKQuant(format));
   if (format == DType::kQ4S) return QuantizeQ4sRowReference(values, data.data(), scales.data());
   for (size_t b = 0; b < blocks; ++b) {
     const size_t first = b * kBlockValues;
@@ -147,6 +149,7 @@ void DequantizeRow(DType format, ByteSpan data, std::span<const uint16_t> scales
         scales.size() == ScalesOf(format, values.size()));
   CHECK(zero.empty() || (format == DType::kQ4 && zero.size() == (blocks + 1) / 2));
   if (format == DType::kQ4S) return DequantizeQ4s(data, scales, values);
+  if (IsKQuant(format)) return DequantizeKQuant(format, data, scales, values);
   for (size_t i = 0; i < values.size(); ++i) {
     const size_t b = i / kBlockValues;
     int q = 0;

@@ -8,7 +8,7 @@
 namespace weft {
 namespace {
 
-constexpr std::array<std::pair<DType, std::string_view>, 11> kNames = {{
+constexpr std::array<std::pair<DType, std::string_view>, 14> kNames = {{
     {DType::kF32, "f32"},
     {DType::kF16, "f16"},
     {DType::kBF16, "bf16"},
@@ -20,6 +20,9 @@ constexpr std::array<std::pair<DType, std::string_view>, 11> kNames = {{
     {DType::kQ8, "q8"},
     {DType::kQ4, "q4"},
     {DType::kQ4S, "q4s"},
+    {DType::kQ4K, "q4k"},
+    {DType::kQ5K, "q5k"},
+    {DType::kQ6K, "q6k"},
 }};
 
 }  // namespace
@@ -55,6 +58,9 @@ int64_t ElementBytes(DType dtype) {
     case DType::kQ8:
     case DType::kQ4:
     case DType::kQ4S:
+    case DType::kQ4K:
+    case DType::kQ5K:
+    case DType::kQ6K:
       break;
   }
   CHECK(false, "block formats have no element size");

@@ -18,6 +18,14 @@
 // columns: its data ends with its last block of 32, its record has 12 bytes all the same, and
 // multipliers of columns that there are not are 1. So 256 columns take 128 + 12 bytes (4.375 bits
 // a value), 40 columns take 32 + 12.
+//
+// q4k, q5k and q6k hold what llama.cpp's Q4_K, Q5_K and Q6_K hold, without loss. Rows are whole
+// superblocks; levels q have 4, 5 or 6 bits, whose low four are data as in q4:
+//   value = d * s * q - e * m       q4k, q5k: s and m are 0..63, of 32 columns each
+//   value = d * s * (q - 32)        q6k: s is -128..127, of 16 columns
+//   scale u16 [rows, superblocks, 8, 24 or 41]: d and e as f16 (q6k: d), then s and m, then the
+//              other bits of q (kquants.h)
+// So 256 columns take 144, 176 or 210 bytes: 4.5, 5.5 or 6.5625 bits a value.
 #pragma once
 
 #include <cstdint>
@@ -38,19 +46,33 @@ enum class DType : uint8_t {
   kQ8 = 16,
   kQ4 = 17,
   kQ4S = 18,
+  kQ4K = 19,
+  kQ5K = 20,
+  kQ6K = 21,
 };
 
 inline constexpr int64_t kBlockValues = 32;
 inline constexpr int64_t kSuperblockValues = 256;
 inline constexpr int64_t kMultiplierValues = 16;  // columns that share a multiplier
-inline constexpr int64_t kSuperblockWords = 6;    // u16 of a superblock in the array `scale`
+inline constexpr int64_t kSuperblockWords = 6;    // u16 of a superblock of q4s in the array `scale`
 
 // "f32", "q4", ...: the spelling of command lines, manifests and logs.
 std::string_view DTypeName(DType dtype);
 std::optional<DType> DTypeFromName(std::string_view name);
 
+constexpr bool IsKQuant(DType dtype) {
+  return dtype == DType::kQ4K || dtype == DType::kQ5K || dtype == DType::kQ6K;
+}
+constexpr bool IsSuperblockFormat(DType dtype) {
+  return dtype == DType::kQ4S || IsKQuant(dtype);
+}
 constexpr bool IsBlockFormat(DType dtype) {
-  return dtype == DType::kQ8 || dtype == DType::kQ4 || dtype == DType::kQ4S;
+  return dtype == DType::kQ8 || dtype == DType::kQ4 || IsSuperblockFormat(dtype);
+}
+// u16 of a superblock's record in the array `scale`. REQUIRES: IsSuperblockFormat(dtype).
+constexpr int64_t RecordWords(DType dtype) {
+  if (dtype == DType::kQ4S) return kSuperblockWords;
+  return dtype == DType::kQ4K ? 8 : dtype == DType::kQ5K ? 24 : 41;
 }
 
 // Bytes of one element. REQUIRES: !IsBlockFormat(dtype).
@@ -67,12 +89,13 @@ constexpr int64_t SuperblockCount(int64_t columns) {
 }
 // u16 of a row of the array `scale`. REQUIRES: IsBlockFormat(dtype).
 constexpr int64_t ScaleWords(DType dtype, int64_t columns) {
-  return dtype == DType::kQ4S ? kSuperblockWords * SuperblockCount(columns) : BlockCount(columns);
+  return IsSuperblockFormat(dtype) ? RecordWords(dtype) * SuperblockCount(columns)
+                                   : BlockCount(columns);
 }
 // The number of columns at whose multiples a matrix may be cut into views of its own.
 constexpr int64_t CutColumns(DType dtype) {
   if (!IsBlockFormat(dtype)) return 1;
-  return dtype == DType::kQ4S ? kSuperblockValues : kBlockValues;
+  return IsSuperblockFormat(dtype) ? kSuperblockValues : kBlockValues;
 }
 
 }  // namespace weft

@@ -30,7 +30,7 @@ Offer OfferOf(const NativeWorkerOptions& options) {
   offer.keeps_state = true;
   offer.can_be_hub = true;
   offer.runs_groups = true;
-  offer.dtypes = {DType::kQ4S};
+  offer.dtypes = {DType::kQ4S, DType::kQ4K, DType::kQ5K, DType::kQ6K};
   if (options.datagrams) {
     offer.datagrams = true;
     offer.datagram_addresses = options.datagrams->Addresses();

@@ -195,6 +195,47 @@ if (!weft) {
     });
   }
 
+  const kQuants = { Q4_K: 'q4k', Q5_K: 'q5k', Q6_K: 'q6k' };
+  for (const [type, form] of Object.entries(kQuants)) {
+    test(`${type}: keep-k keeps every bit, and the answers are those of its values`, () => {
+      const source = join(work, `wide-${type}.gguf`);
+      const tensors = writeModel(source, wide, checkpoint, type);
+      const keep = join(work, `wide-${type}-keep-k`);
+      const { ok, errors, report } = convert(source, keep, 'keep-k');
+      assert.ok(ok, errors);
+      assert.equal(report.quantisation, 'mixed');
+      assert.ok(errors.includes(`${type} -> q8 (2 tensors, not bit-exact)`), errors);
+      const weights = readWeights(new Package(keep));
+      const isKept = ({ name }) => /blk.*(attn_[qkvo]|ffn_(gate|up|down))/.test(name);
+      const matrices = tensors.filter(isKept);
+      assert.equal(matrices.length, 7);
+      for (const { name } of matrices) assert.equal(weights[wideNames[name]].dtype, form);
+      assert.equal(compareWeights(keep, matrices, wideNames), 0);
+      // The same values in f32: rows of 16 bits are the only difference, but for the head's q8.
+      const f32 = join(work, `wide-${type}-as-f32`);
+      const plain = join(work, `wide-${type}-plain.gguf`);
+      const decoded = tensors.map(({ name, type: its, shape, bytes }) => {
+        const values = decodeTensor(its, bytes);
+        return { name, type: 'F32', shape, bytes: encodeTensor('F32', values) };
+      });
+      writeGguf(plain, ggufMetadata(wide).metadata, decoded);
+      assert.ok(convert(plain, f32, 'f32').ok);
+      const logitsOf = (folder, ...args) => {
+        const ids = ['--prompt-ids', '3,14,15,9,26,5,35,8,9,7,9,32', '--max-tokens', '1'];
+        const run = ['generate', folder, ...ids, '--json', '--logits', ...args];
+        return JSON.parse(execFileSync(weft, run, { encoding: 'utf8' })).logits.flat();
+      };
+      const expected = logitsOf(f32);
+      const largest = Math.max(...expected.map(Math.abs));
+      for (const kernels of [[], ['--reference-kernels']]) {
+        const got = logitsOf(keep, ...kernels);
+        assert.equal(got.length, expected.length);
+        const worst = Math.max(...got.map((value, i) => Math.abs(value - expected[i])));
+        assert.ok(worst < 0.02 * largest, `${worst} of ${largest} ${kernels}`);
+      }
+    });
+  }
+
   const models = join(data, 'checkpoints');
   const older = existsSync(models) ? readdirSync(models).sort() : [];
   const newer = existsSync(join(data, 'checkpoints-2026')) ? recent : [];

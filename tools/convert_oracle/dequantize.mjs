@@ -6,7 +6,10 @@ import { readSafetensors } from '../onnx_check/reference.mjs';
 
 const q8 = 16;
 const q4 = 17;
-const dtypes = { 0: 'f32', 1: 'f16', 2: 'bf16', [q8]: 'q8', [q4]: 'q4' };
+const dtypes = {
+  ...{ 0: 'f32', 1: 'f16', 2: 'bf16', [q8]: 'q8', [q4]: 'q4' },
+  ...{ 19: 'q4k', 20: 'q5k', 21: 'q6k' },
+};
 
 /** Just enough of protobuf for program.proto: { field number: [values] }, messages as bytes. */
 function parseMessage(bytes) {
@@ -92,6 +95,37 @@ export function readWeights(model) {
   return weights;
 }
 
+// Of q4k, q5k and q6k: bytes of a record, and where the bits above a level's low four begin.
+const records = {
+  q4k: { bytes: 16, upper: 16, bits: 0 },
+  q5k: { bytes: 48, upper: 16, bits: 1 },
+  q6k: { bytes: 82, upper: 18, bits: 2 },
+};
+
+/** The value of column `column` of 256, from their nibbles and their record. */
+function kQuantValue(dtype, nibbles, record, column) {
+  const { upper, bits } = records[dtype];
+  let q = (nibbles[column >> 1] >> (column % 2 ? 4 : 0)) & 15;
+  if (bits > 0) {
+    const columns = 32 / bits; // whose bits are one word
+    const byte = upper + 4 * Math.floor(column / columns) + (column % 4);
+    const shift = bits * Math.floor((column % columns) / 4);
+    q |= ((record[byte] >> shift) & (2 ** bits - 1)) << 4;
+  }
+  const d = halfToFloat(record.readUInt16LE(0));
+  if (dtype === 'q6k') return Math.fround(d * record.readInt8(2 + (column >> 4)) * (q - 32));
+  const packed = record.subarray(4, 16);
+  const j = column >> 5;
+  const [s, m] =
+    j < 4
+      ? [packed[j] & 63, packed[j + 4] & 63]
+      : [
+          (packed[j + 4] & 15) | ((packed[j - 4] >> 6) << 4),
+          (packed[j + 4] >> 4) | ((packed[j] >> 6) << 4),
+        ];
+  return Math.fround(d * s * q - halfToFloat(record.readUInt16LE(2)) * m);
+}
+
 export function toFloats({ dtype, shape, data, scale }) {
   const columns = shape.at(-1);
   const rows = shape.slice(0, -1).reduce((a, b) => a * b, 1);
@@ -103,7 +137,13 @@ export function toFloats({ dtype, shape, data, scale }) {
       if (dtype === 'f32') values[i] = data.readFloatLE(4 * i);
       else if (dtype === 'bf16') values[i] = bfloatToFloat(data.readUInt16LE(2 * i));
       else if (dtype === 'f16') values[i] = halfToFloat(data.readUInt16LE(2 * i));
-      else {
+      else if (records[dtype]) {
+        const superblock = Math.floor(i / 256);
+        const { bytes } = records[dtype];
+        const record = scale.subarray(superblock * bytes, (superblock + 1) * bytes);
+        const nibbles = data.subarray(superblock * 128, (superblock + 1) * 128);
+        values[i] = kQuantValue(dtype, nibbles, record, i % 256);
+      } else {
         const block = row * blocks + Math.floor(column / 32);
         const s = halfToFloat(scale.readUInt16LE(2 * block));
         const within = column % 32;

@@ -201,13 +201,14 @@ class ExpertBuilder {
   std::string Scales(const std::string& matrix) {
     const std::string node = node_ + "/experts/" + matrix + "_scale";
     const DType dtype = nodes_.Weight(Name(0, matrix + ".weight")).dtype;
-    const bool records = dtype == DType::kQ4S;
+    const bool records = IsSuperblockFormat(dtype);
     uint64_t scales = 0;  // of a row; bytes of records
     const std::string stacked = Stack(node, matrix + ".weight_scale", [&](uint32_t expert) {
       const std::string name = Name(expert, matrix + ".weight");
       const StoredWeight& weight = nodes_.Weight(name);
       const auto columns = static_cast<int64_t>(weight.shape[1]);
-      scales = records ? RecordBytes(columns) : static_cast<uint64_t>(columns / kBlockValues);
+      scales =
+          records ? RecordBytes(dtype, columns) : static_cast<uint64_t>(columns / kBlockValues);
       return nodes_.External(name + "_scale", records ? ElementType::kUint8 : ElementType::kFloat16,
                              Dims({1, weight.shape[0], scales}), weight.scale);
     });

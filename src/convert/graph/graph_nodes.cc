@@ -67,9 +67,9 @@ std::string GraphNodes::FloatWeight(const std::string& name, const std::string& 
 std::string GraphNodes::Scales(const std::string& name, const std::string& node) {
   const StoredWeight& weight = Weight(name);
   const auto columns = static_cast<int64_t>(weight.shape[1]);
-  if (weight.dtype == DType::kQ4S)
+  if (IsSuperblockFormat(weight.dtype))
     return External(name + "_scale", ElementType::kUint8,
-                    Dims({weight.shape[0], RecordBytes(columns)}), weight.scale);
+                    Dims({weight.shape[0], RecordBytes(weight.dtype, columns)}), weight.scale);
   const auto blocks = static_cast<uint64_t>(BlockCount(columns));
   return ToFloat(node + "/scale", External(name + "_scale", ElementType::kFloat16,
                                            Dims({weight.shape[0], blocks}), weight.scale));

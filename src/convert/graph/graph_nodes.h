@@ -69,10 +69,11 @@ constexpr int BlockBits(DType dtype) {
   return dtype == DType::kQ8 ? 8 : 4;
 }
 
-// Bytes of a row's records of q4s (tensor/dtype.h). Operators of onnxruntime have them in place of
-// scales, which says the form: a graph that has any is read by our lowering alone.
-constexpr uint64_t RecordBytes(int64_t columns) {
-  return 2 * static_cast<uint64_t>(ScaleWords(DType::kQ4S, columns));
+// Bytes of a row's records of superblocks (tensor/dtype.h). Operators of onnxruntime have them in
+// place of scales, and their number says the form: a graph that has any is read by our lowering
+// alone.
+constexpr uint64_t RecordBytes(DType dtype, int64_t columns) {
+  return 2 * static_cast<uint64_t>(ScaleWords(dtype, columns));
 }
 
 std::vector<int64_t> Dims(std::initializer_list<uint64_t> values);

@@ -13,10 +13,13 @@
 
 #include <array>
 #include <cmath>
+#include <cstring>
+#include <optional>
 
 #include "base/check.h"
 #include "tensor/blocks.h"
 #include "tensor/half.h"
+#include "tensor/kquants.h"
 #include "tensor/mxfp4.h"
 
 namespace weft::convert {
@@ -131,40 +134,87 @@ GroupScale GroupScaleOf(const uint8_t* packed, size_t j) {
                                                                                        << 4};
 }
 
+std::optional<DType> SameKQuant(RowFormat format) {
+  if (format == RowFormat::kQ4_K) return DType::kQ4K;
+  if (format == RowFormat::kQ5_K) return DType::kQ5K;
+  if (format == RowFormat::kQ6_K) return DType::kQ6K;
+  return std::nullopt;
+}
+
+using Levels = std::array<int8_t, kSuperblockValues>;
+
 // Bytes 32 c to 32 c + 31 hold groups 2 c (low nibbles) and 2 c + 1 (high); fifth bit of value i of
 // group j is bit j of byte i.
-void ReadQ45K(RowFormat format, const uint8_t* block, float* values) {
-  const float scale = HalfAt(block), minimum = HalfAt(block + 2);
+void ReadLevels45(RowFormat format, const uint8_t* block, Levels* levels) {
   const bool five = format == RowFormat::kQ5_K;
   const uint8_t* high = block + 16;
   const uint8_t* nibbles = block + (five ? 48 : 16);
   for (size_t j = 0; j < 8; ++j) {
-    const GroupScale group = GroupScaleOf(block + 4, j);
-    const float step = scale * static_cast<float>(group.scale);
-    const float base = minimum * static_cast<float>(group.minimum);
     for (size_t i = 0; i < kBlock; ++i) {
       int q = (nibbles[j / 2 * 32 + i] >> (j % 2 * 4)) & 15;
       if (five) q |= ((high[i] >> j) & 1) << 4;
-      values[j * kBlock + i] = step * static_cast<float>(q) - base;
+      (*levels)[j * kBlock + i] = static_cast<int8_t>(q);
     }
   }
 }
 
 // Two halves of 128 values; each takes 64 bytes of low nibbles and 32 of high pairs. Group g (of 4)
 // of a half: low nibbles of bytes 32 (g % 2) + i, low or high by g / 2, and bits 2 g of byte i.
-void ReadQ6K(const uint8_t* block, float* values) {
-  const float scale = HalfAt(block + 208);
+void ReadLevels6(const uint8_t* block, Levels* levels) {
   for (size_t half = 0; half < 2; ++half) {
     const uint8_t* low = block + half * 64;
     const uint8_t* high = block + 128 + half * 32;
     for (size_t g = 0; g < 4; ++g) {
       for (size_t i = 0; i < kBlock; ++i) {
         const int q = ((low[g % 2 * 32 + i] >> (g / 2 * 4)) & 15) | ((high[i] >> (2 * g)) & 3) << 4;
-        const size_t at = half * 128 + g * kBlock + i;
-        const auto group_scale = static_cast<int8_t>(block[192 + at / 16]);
-        values[at] = scale * static_cast<float>(group_scale) * static_cast<float>(q - 32);
+        (*levels)[half * 128 + g * kBlock + i] = static_cast<int8_t>(q - 32);
       }
     }
+  }
+}
+
+void ReadQ45K(RowFormat format, const uint8_t* block, float* values) {
+  const float scale = HalfAt(block), minimum = HalfAt(block + 2);
+  Levels levels;
+  ReadLevels45(format, block, &levels);
+  for (size_t j = 0; j < 8; ++j) {
+    const GroupScale group = GroupScaleOf(block + 4, j);
+    const float step = scale * static_cast<float>(group.scale);
+    const float base = minimum * static_cast<float>(group.minimum);
+    for (size_t i = j * kBlock; i < (j + 1) * kBlock; ++i)
+      values[i] = step * static_cast<float>(levels[i]) - base;
+  }
+}
+
+void ReadQ6K(const uint8_t* block, float* values) {
+  const float scale = HalfAt(block + 208);
+  Levels levels;
+  ReadLevels6(block, &levels);
+  for (size_t i = 0; i < levels.size(); ++i) {
+    const auto group_scale = static_cast<int8_t>(block[192 + i / 16]);
+    values[i] = scale * static_cast<float>(group_scale) * static_cast<float>(levels[i]);
+  }
+}
+
+// A record begins with what the block says of scales: d, m and the twelve packed bytes, or d and
+// the sixteen scales.
+void RepackKQuants(RowFormat format, const uint8_t* row, uint64_t columns, DType to,
+                   MutableByteSpan data, std::span<uint16_t> words) {
+  const auto record_words = static_cast<size_t>(RecordWords(to));
+  CHECK(SameKQuant(format) == to && columns % kSuperblockValues == 0 &&
+        data.size() == columns / 2 && words.size() == columns / kSuperblockValues * record_words);
+  Levels levels;
+  for (size_t b = 0; b * kSuperblockValues < columns; ++b, row += BlockBytes(format)) {
+    uint16_t* record = &words[b * record_words];
+    if (to == DType::kQ6K) {
+      std::memcpy(record, row + 208, 2);
+      std::memcpy(record + 1, row + 192, 16);
+      ReadLevels6(row, &levels);
+    } else {
+      std::memcpy(record, row, 16);
+      ReadLevels45(format, row, &levels);
+    }
+    WriteKQuantLevels(to, levels, &data[b * kSuperblockValues / 2], record);
   }
 }
 
@@ -215,7 +265,8 @@ uint64_t RowBytes(RowFormat format, uint64_t columns) {
   return columns / info.block_values * info.block_bytes;
 }
 
-DType KeptDType(RowFormat format) {
+DType KeptDType(RowFormat format, bool keeps_k_quants) {
+  if (const auto same = SameKQuant(format); same && keeps_k_quants) return *same;
   return InfoOf(format).kept;
 }
 
@@ -223,6 +274,7 @@ bool IsExact(RowFormat format, DType to) {
   const bool is_four_bit = format == RowFormat::kQ4_0 || format == RowFormat::kGroups4 ||
                            format == RowFormat::kGroups4Zero;
   if (is_four_bit && to == DType::kQ8) return true;
+  if (IsKQuant(to)) return SameKQuant(format) == to;
   return KeptDType(format) == to && (IsWhole(format) || IsPlain(format));
 }
 
@@ -239,6 +291,7 @@ void ReadRow(RowFormat format, const uint8_t* row, std::span<float> values) {
 
 void RepackRow(RowFormat format, const uint8_t* row, uint64_t columns, DType to,
                MutableByteSpan data, std::span<uint16_t> scales) {
+  if (IsKQuant(to)) return RepackKQuants(format, row, columns, to, data, scales);
   CHECK(IsWhole(format) && !IsCoded(format) && IsExact(format, to) && columns % kBlock == 0);
   const auto block_bytes = static_cast<size_t>(BlockDataBytes(to));
   CHECK(scales.size() == columns / kBlock && data.size() == scales.size() * block_bytes);

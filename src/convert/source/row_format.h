@@ -47,10 +47,10 @@ bool IsCoded(RowFormat format);
 uint64_t RowBytes(RowFormat format, uint64_t columns);
 
 // What a package that keeps the checkpoint's precision stores: the nearest dtype that is at least
-// as wide.
-DType KeptDType(RowFormat format);
-// Whether rows can be stored in `to` without any change of a value: the same plain dtype, or blocks
-// of 32 whole numbers with one scale.
+// as wide. Of Q4_K, Q5_K and Q6_K with `keeps_k_quants` the same blocks, else q8.
+DType KeptDType(RowFormat format, bool keeps_k_quants = false);
+// Whether rows can be stored in `to` without any change of a value: the same plain dtype, blocks of
+// 32 whole numbers with one scale, or the same superblocks.
 bool IsExact(RowFormat format, DType to);
 
 // The values of one row, by the definition of the format; f32 arithmetic. REQUIRES: !IsCoded, and

@@ -2,6 +2,7 @@
 // bytes stay where they are, and become the parts of one weight [experts, rows, columns].
 #include <cmath>
 
+#include "lower/patterns/block_forms.h"
 #include "lower/patterns/rules.h"
 #include "lower/refuse.h"
 
@@ -182,17 +183,17 @@ class ExpertsLowering {
     const int64_t bits = node_.Int("expert_weight_bits", 4);
     ASSIGN_OR_RETURN(const Stack scale, StackAt(context_, node_, scale_slot, interleaved));
     const int64_t columns = data.dims[1] * 8 / std::max<int64_t>(bits, 1);
-    const bool records = bits == 4 && scale.type == ElementType::kUint8;  // of q4s
-    const int64_t scales = records ? 2 * ScaleWords(DType::kQ4S, columns) : columns / kBlockValues;
+    const int64_t scales = scale.dims.size() == 2 ? scale.dims[1] : 0;  // of a row
+    const DType form = FormOf(bits, scale.type, scales, columns);
     const bool fits = (bits == 4 || bits == 8) && node_.Int("block_size", 0) == kBlockValues &&
                       data.type == ElementType::kUint8 && columns % kBlockValues == 0 &&
-                      (records || scale.type == ElementType::kFloat16) &&
+                      AreScales(scale.type, scales, form, columns) &&
                       scale.initializers.size() == data.initializers.size() &&
-                      scale.dims == std::vector<int64_t>{data.dims[0], scales};
+                      scale.dims[0] == data.dims[0];
     if (!fits) {
       return Refuse(node_, "has experts that are not 4 or 8 bits in blocks of 32 with f16 scales");
     }
-    weight.dtype = records ? DType::kQ4S : bits == 4 ? DType::kQ4 : DType::kQ8;
+    weight.dtype = form;
     weight.shape.push_back(static_cast<uint64_t>(columns));
     ASSIGN_OR_RETURN(weight.scale, PartsOf(context_, node_, scale));
     return context_.AddWeight(std::move(weight));

@@ -37,10 +37,13 @@ Result<WeightId> MatrixAt(LoweringContext& context, const Node& node, size_t slo
   const std::string scale_name = context.ThroughCasts(node.Input(slot + 1));
   const Tensor* scale = context.graph().FindInitializer(scale_name);
   const int64_t blocks = BlockCount(column_count);
-  for (const DType dtype : {DType::kQ8, DType::kQ4, DType::kQ4S}) {
+  if (scale == nullptr || scale->element_count() % row_count != 0)
+    return NotTheMatrix(node, name, rows, columns);
+  const int64_t scale_count = scale->element_count() / row_count;
+  for (const DType dtype : {DType::kQ8, FormOf(4, scale->type, scale_count, column_count)}) {
     const std::vector<int64_t> dims = {row_count, blocks, BlockDataBytes(dtype)};
     if (data->type != ElementType::kUint8 || data->dims != dims ||
-        !AreScales(scale, dtype, row_count, column_count)) {
+        !AreScales(scale->type, scale_count, dtype, column_count)) {
       continue;
     }
     ASSIGN_OR_RETURN(const Part scale_part, PartOf(node, scale_name, *scale));

@@ -71,16 +71,19 @@ Result<WeightId> BlockMatrix(LoweringContext& context, const Node& node) {
   const Tensor* data = context.graph().FindInitializer(name);
   const std::string scale_name = context.ThroughCasts(node.Input(2));
   const Tensor* scale = context.graph().FindInitializer(scale_name);
-  const DType dtype = FormOf(bits, scale);
+  const ElementType scale_type = scale ? scale->type : ElementType::kUndefined;
+  const bool has_rows = scale != nullptr && scale->element_count() % rows == 0;
+  const int64_t scale_count = has_rows ? scale->element_count() / rows : 0;
+  const DType dtype = FormOf(bits, scale_type, scale_count, columns);
   const int64_t blocks = BlockCount(columns);
   if (data == nullptr || data->type != ElementType::kUint8 ||
       data->dims != std::vector<int64_t>{rows, blocks, BlockDataBytes(dtype)}) {
     return refuse("has a weight that is not u8 [" + std::to_string(rows) + ", " +
                   std::to_string(blocks) + ", " + std::to_string(BlockDataBytes(dtype)) + "]");
   }
-  if (!AreScales(scale, dtype, rows, columns)) {
+  if (!AreScales(scale_type, scale_count, dtype, columns)) {
     return refuse("has scales that are not f16 [" + std::to_string(rows) + ", " +
-                  std::to_string(blocks) + "] nor records of q4s");
+                  std::to_string(blocks) + "] nor records of superblocks");
   }
   Weight weight{name, dtype, {static_cast<uint64_t>(rows), static_cast<uint64_t>(columns)},
                 {},   {},    {}};
