@@ -247,8 +247,7 @@ Status Show(const ShowOptions& options) {
       {"keys, values", HumanBytes(kv_bytes) + " per token of a conversation"},
       {"memory", HumanBytes(memory_bytes) + " on all devices together, for a conversation of " +
                      std::to_string(context) + " tokens"},
-      {"runs on", !manifest.lowered ? "browsers with onnxruntime-web only"
-                  : package::IsNewQuantisation(manifest.quantisation) ? "native workers"
+      {"runs on", !manifest.lowered   ? "browsers with onnxruntime-web only"
                   : manifest.has_onnx ? "native workers and browsers"
                                       : "native workers and browsers with WebGPU"},
       {"on disk", HumanBytes(entry.byte_count) + " in " + entry.folder.string()},

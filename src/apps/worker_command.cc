@@ -173,8 +173,9 @@ void AddWorkerCommand(CLI::App& app, int* exit_code) {
   CLI::Option* threads = command->add_option("--threads", options->threads, "Threads that compute")
                              ->capture_default_str()
                              ->check(CLI::Range(1, 1024));
-  command->add_flag("--list-kernels", options->list_kernels,
-                    "Name the kernels for weights of q4s, and which one this processor uses");
+  command->add_flag(
+      "--list-kernels", options->list_kernels,
+      "Name the kernels for weights in superblocks, and which one this processor uses");
   command->add_option("--name", options->name, "Name shown to the others")->capture_default_str();
   CLI::Option* token =
       command->add_option("--token", options->token,

@@ -100,7 +100,8 @@ std::string QuantisationName(const std::optional<DType>& quantisation,
   for (const auto& [name, weight] : weights) {
     if (weight.shape.size() > 1) dtypes.insert(weight.dtype);
   }
-  return dtypes.size() == 1 ? std::string(DTypeName(*dtypes.begin())) : "mixed";
+  if (dtypes.size() == 1) return std::string(DTypeName(*dtypes.begin()));
+  return std::ranges::any_of(dtypes, IsKQuant) ? "mixed-k" : "mixed";
 }
 
 // Whether there is a form that onnxruntime has no operator for.

@@ -22,8 +22,8 @@
 namespace weft::package {
 
 // A manifest with a newer format is refused with both numbers. Format 2 has packages that make
-// embeddings, whose rows a weft from before them takes for logits, and weights of q4s; all others
-// still have the oldest, whose readers are older.
+// embeddings, whose rows a weft from before them takes for logits, and weights in superblocks; all
+// others still have the oldest, whose readers are older.
 inline constexpr uint32_t kPackageFormat = 2;
 inline constexpr uint32_t kOldestPackageFormat = 1;
 inline constexpr uint64_t kChunkBytes = 1 << 20;
@@ -53,7 +53,7 @@ struct LayerInfo {
 
 // Whether a package of this quantisation has weights that format 1 had not.
 inline bool IsNewQuantisation(std::string_view quantisation) {
-  return quantisation == "q4s";
+  return quantisation == "q4s" || quantisation == "mixed-k";
 }
 
 struct Manifest {

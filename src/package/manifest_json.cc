@@ -288,10 +288,11 @@ Status CheckFormat(const json::object& root) {
                                    IsNewQuantisation(std::string_view(form->get_string())));
     if (is_new == (format == kPackageFormat)) return OkStatus();
     return Invalid("it has format " + std::to_string(format) +
-                   (embeds   ? " and 'embedding', which has format "
-                    : is_new ? " and weights of q4s, which have format "
-                             : " without 'embedding'; only embeddings and weights of q4s have "
-                               "format ") +
+                   (embeds ? " and 'embedding', which has format "
+                    : is_new
+                        ? " and weights in superblocks, which have format "
+                        : " without 'embedding'; only embeddings and weights in superblocks have "
+                          "format ") +
                    std::to_string(kPackageFormat) + ".");
   }
   const std::string both = "This package has format " + std::to_string(format) +

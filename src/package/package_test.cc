@@ -244,7 +244,8 @@ TEST(Manifest, WeightsOfQ4sHaveANewerFormat) {
   EXPECT_THAT(text, HasSubstr("\"format\": 2"));
   ASSERT_TRUE(ParseManifest(AsBytes(text)).ok());
   const auto old = ParseManifest(AsBytes(Replaced(text, "\"format\": 2", "\"format\": 1")));
-  EXPECT_THAT(old.error().message(), HasSubstr("format 1 and weights of q4s, which have format 2"));
+  EXPECT_THAT(old.error().message(),
+              HasSubstr("format 1 and weights in superblocks, which have format 2"));
 }
 
 Embedding SomeEmbedding() {

@@ -203,7 +203,7 @@ if (!weft) {
       const keep = join(work, `wide-${type}-keep-k`);
       const { ok, errors, report } = convert(source, keep, 'keep-k');
       assert.ok(ok, errors);
-      assert.equal(report.quantisation, 'mixed');
+      assert.equal(report.quantisation, 'mixed-k');
       assert.ok(errors.includes(`${type} -> q8 (2 tensors, not bit-exact)`), errors);
       const weights = readWeights(new Package(keep));
       const isKept = ({ name }) => /blk.*(attn_[qkvo]|ffn_(gate|up|down))/.test(name);

@@ -9,8 +9,8 @@ import { after, before, test } from "node:test";
 
 import { buildHarness, harness, launchBrowser, noBrowser, Tab } from "./lib/tabs.mjs";
 import {
-  complete, eventually, gpuWorker, nativeWorker, noDawn, packageOf, reasonToSkip, serve, stream,
-  swarmOf,
+  complete, eventually, gpuWorker, kQuantPackageOf, nativeWorker, noDawn, packageOf, reasonToSkip,
+  serve, stream, swarmOf,
 } from "./lib/weft.mjs";
 
 const skip = reasonToSkip("weft-tiny") || noDawn();
@@ -108,16 +108,19 @@ headlessTest("a native worker, a tab and a headless worker answer together, and 
   }, skip || noBrowser());
 
 // Its integers are the native engine's, its activations are not: by margins the text is the same.
-test("weights of superblocks make the text of a native worker", { skip, timeout: 120_000 },
+for (const [form, packaged] of [
+  ["q4s", () => packageOf("weft-tiny", "q4s")],
+  ["a GGUF file", () => kQuantPackageOf("weft-tiny")],
+]) test(`superblocks of ${form} make the text of a native worker`, { skip, timeout: 120_000 },
   async () => {
-    const server = await serve(packageOf("weft-tiny", "q4s"), [...kServer, "--no-worker"]);
+    const server = await serve(packaged(), [...kServer, "--no-worker"]);
     try {
       const native = nativeWorker(server.origin, ["--threads", "1"]);
       await isUp(server, 1);
       const expected = textOf(await complete(server.origin, kRequest));
       await native.stop();
       const worker = gpuWorker(server.origin,
-        ["--cache", join(folder, "superblock cache"), "--memory", "400MiB"]);
+        ["--cache", join(folder, `cache of ${form}`), "--memory", "400MiB"]);
       await worker.waitFor(/Ready: the whole model/, 60_000);
       assert.equal(textOf(await complete(server.origin, kRequest)), expected);
       await worker.stop();

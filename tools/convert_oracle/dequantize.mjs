@@ -2,7 +2,7 @@
 // turns the weights of a package back into an f32 checkpoint.
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { readSafetensors } from '../onnx_check/reference.mjs';
+import { halfToFloat, readSafetensors } from '../onnx_check/reference.mjs';
 
 const q8 = 16;
 const q4 = 17;
@@ -55,14 +55,6 @@ function varints(bytes) {
     }
   }
   return values;
-}
-
-export function halfToFloat(half) {
-  const sign = half & 0x8000 ? -1 : 1;
-  const exponent = (half >> 10) & 0x1f;
-  const fraction = half & 0x3ff;
-  if (exponent === 0) return sign * fraction * 2 ** -24;
-  return sign * (1 + fraction / 1024) * 2 ** (exponent - 15);
 }
 
 function bfloatToFloat(bits) {

@@ -1,7 +1,7 @@
 // The block types of GGUF files, written from their definitions and used by no part of weft:
 // `encode` makes a plain, not a clever, block of the values; `decode` says exactly (in f32) what a
 // block stands for. Layouts: ggml's block_q4_0, block_q4_1, ..., block_q6_K, block_mxfp4.
-import { halfToFloat } from './dequantize.mjs';
+import { halfToFloat } from '../onnx_check/reference.mjs';
 
 const f32 = Math.fround;
 

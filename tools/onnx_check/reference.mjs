@@ -1,12 +1,25 @@
 // Reads safetensors files: an 8-byte length, a JSON header, then raw little-endian tensors.
 import { readFileSync } from 'node:fs';
 
-const arrays = { F32: Float32Array, I64: BigInt64Array, I32: Int32Array, BF16: Uint16Array };
+const arrays = {
+  ...{ F32: Float32Array, F16: Uint16Array, BF16: Uint16Array },
+  ...{ I64: BigInt64Array, I32: Int32Array },
+};
 
 /** The upper half of a float's bits. */
 function widen(bits) {
   return new Float32Array(Uint32Array.of(bits << 16).buffer)[0];
 }
+
+export function halfToFloat(half) {
+  const sign = half & 0x8000 ? -1 : 1;
+  const exponent = (half >> 10) & 0x1f;
+  const fraction = half & 0x3ff;
+  if (exponent === 0) return sign * fraction * 2 ** -24;
+  return sign * (1 + fraction / 1024) * 2 ** (exponent - 15);
+}
+
+const numbers = { BF16: widen, F16: halfToFloat };
 
 /** Returns { name: { dims, values } } with numbers for every tensor of `path`. */
 export function readSafetensors(path) {
@@ -21,7 +34,7 @@ export function readSafetensors(path) {
     const [begin, end] = entry.data_offsets;
     const bytes = file.subarray(8 + headerBytes + begin, 8 + headerBytes + end);
     const copy = new Uint8Array(bytes).buffer;
-    const toNumber = entry.dtype === 'BF16' ? widen : Number;
+    const toNumber = numbers[entry.dtype] ?? Number;
     tensors[name] = { dims: entry.shape, values: Array.from(new Values(copy), toNumber) };
   }
   return tensors;

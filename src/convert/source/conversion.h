@@ -29,8 +29,8 @@ struct ConvertOptions {
   // output head are q8: they are read by row or decide the token, and a q4 table costs more quality
   // than the bytes it saves.
   std::optional<DType> quantisation;
-  // Where that is nullopt: matrices in Q4_K, Q5_K and Q6_K stay what they are, which native workers
-  // alone compute; else they become q8.
+  // Where that is nullopt: matrices in Q4_K, Q5_K and Q6_K stay what they are, which onnxruntime
+  // does not compute; else they become q8.
   bool keeps_k_quants = false;
   // Of the rows that cross the network between layers: f16, bf16 for models whose rows overflow
   // f16, or f32. nullopt: f32 when `quantisation` is f32, else f16.

@@ -8,6 +8,11 @@ import {
 import { basename, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
+import { encodeTensor } from "../../../tools/convert_oracle/gguf_blocks.mjs";
+import { ggufMetadata, ggufTensors, writeGguf } from
+  "../../../tools/convert_oracle/gguf_writer.mjs";
+import { readSafetensors } from "../../../tools/onnx_check/reference.mjs";
+
 export const root = fileURLToPath(new URL("../../../", import.meta.url));
 export const weft = process.env.WEFT ?? join(root, "build/release/weft");
 export const data = process.env.WEFT_DATA ?? join(root, "build/test-data");
@@ -79,6 +84,35 @@ export function groupedPackageOf(model) {
   const said = execFileSync(weft, args, { stdio: "pipe" }).toString();
   const [, layers, each] = said.match(/(\d+) layers of (\d+) neuron groups/);
   return { folder, groups: Number(layers) * Number(each) };
+}
+
+// The model as a GGUF file of Q4_K, Q5_K and Q6_K, whose superblocks the package keeps, with the
+// model's own tokenizer.
+export function kQuantPackageOf(model) {
+  const from = packageOf(model);
+  const folder = `${from}-k`;
+  const making = mkdtempSync(join(mkdir("build/e2e"), "making-"));
+  const config = JSON.parse(readFileSync(join(kModels[model], "config.json"), "utf8"));
+  const checkpoint = readSafetensors(join(kModels[model], "model.safetensors"));
+  const tensors = ggufTensors(config, checkpoint).map(({ name, shape, values }) => {
+    const type = shape.length < 2 ? "F32" : name.includes("ffn_down") ? "Q6_K" :
+      name.includes("ffn_up") ? "Q5_K" : "Q4_K";
+    return { name, type, shape, bytes: encodeTensor(type, values) };
+  });
+  const file = join(making, "model.gguf");
+  writeGguf(file, ggufMetadata(config).metadata, tensors);
+  const args = ["convert", file, folder, "--quant", "keep-k", "--name", model, "--force"];
+  execFileSync(weft, [...args, "--no-tokenizer"], { stdio: "pipe" });
+  rmSync(making, { recursive: true });
+  const manifestOf = (path) => JSON.parse(readFileSync(join(path, "weft.json"), "utf8"));
+  const manifest = manifestOf(folder);
+  const { files } = manifestOf(from);
+  for (const name of ["tokenizer.json", "tokenizer_config.json", "generation_config.json"]) {
+    cpSync(join(from, name), join(folder, name));
+    manifest.files[name] = files[name];
+  }
+  writeFileSync(join(folder, "weft.json"), JSON.stringify(manifest));
+  return folder;
 }
 
 class Process {

@@ -1,15 +1,16 @@
-// Products of superblocks (q4s) against the rule, written out one value after another: one row, a
-// tile of a few and a tile of many, whose bits are the same.
+// Products of superblocks against the rule of their form, written out one value after another: one
+// row, a tile of a few and a tile of many, whose bits are the same.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 
 import { describe, expect, it } from "vitest";
 
-import { DType } from "./program/ir.ts";
-import { floatsOf, superblockRow, weightOf } from "./test/caseInputs.ts";
-import type { CaseInput, ConformanceCase } from "./test/caseInputs.ts";
+import { DType, isKQuant } from "./program/ir.ts";
+import { floatsOf, kQuantRow, superblockRow, weightOf } from "./test/caseInputs.ts";
+import type { CaseInput, ConformanceCase, WeightArrays } from "./test/caseInputs.ts";
 import { sharedNodeGpu } from "./test/nodeGpu.ts";
 import { RandomModel } from "./test/randomModel.ts";
+import type { ModelShape } from "./test/randomModel.ts";
 import { runCase } from "./test/runCase.ts";
 import { kDefaultOptions, WebGpuEngine } from "./webgpuEngine.ts";
 
@@ -22,18 +23,19 @@ const kSideBySide = {
 const kSerial = { tuning: { ...kSideBySide.tuning, lanes: "serial" } } as const;
 
 function caseOf(
+  kind: string,
   rows: number,
   columns: number,
   outputs: number,
   amplitude = 1,
 ): ConformanceCase {
   return {
-    name: `q4s_${rows}x${columns}x${outputs}`,
+    name: `${kind}_${rows}x${columns}x${outputs}`,
     op: "matmul",
     params: {},
     inputs: {
       in: { kind: "f32", shape: [rows, columns], seed: 11 + rows, amplitude },
-      weight: { kind: "q4s", shape: [outputs, columns], seed: 23 + columns },
+      weight: { kind, shape: [outputs, columns], seed: 23 + columns },
     },
     tolerance: 0,
     expected: [],
@@ -56,24 +58,55 @@ function integerOf(x: number, factor: number, isFused: boolean): number {
   return down % 2 === 0 ? down : down + 1;
 }
 
-// y = fma over superblocks rising: (f32(T), S * s, y), as docs/decisions/0026 has it.
-function productOf(
-  row: Float32Array,
-  values: Int8Array,
-  scales: Float32Array,
-  isFused: boolean,
-): number {
-  let y = 0;
-  for (const [b, scale] of scales.entries()) {
+interface Superblock {
+  readonly integers: readonly number[];
+  readonly scale: number; // s
+}
+
+// A row as docs/decisions/0026 has it.
+function superblocksOfRow(row: Float32Array, isFused: boolean): Superblock[] {
+  return Array.from({ length: Math.ceil(row.length / 256) }, (_, b) => {
     const part = row.subarray(256 * b, 256 * (b + 1));
     const e = exponentOf(part.reduce((most, x) => Math.max(most, Math.abs(x)), 0));
     const factor = 2 ** (141 - e) * (32639 / 32768);
-    let total = 0;
-    for (const [k, x] of part.entries()) {
-      total += integerOf(x, factor, isFused) * values[256 * b + k]!;
+    const integers = [...part].map((x) => integerOf(x, factor, isFused));
+    return { integers, scale: Math.fround(2 ** (e - 141) * Math.fround(1.003952326971)) };
+  });
+}
+
+const { fround } = Math;
+
+// fma of f32, but for ties of its one rounding.
+function fma(a: number, b: number, y: number): number {
+  return fround(fround(a) * fround(b) + y);
+}
+
+// y = fma over superblocks rising: (f32(T), S * s, y).
+function q4sProduct(arrays: WeightArrays, n: number, row: readonly Superblock[]): number {
+  const { values, scales } = superblockRow(arrays, n);
+  let y = 0;
+  for (const [b, { integers, scale }] of row.entries()) {
+    const total = integers.reduce((sum, x, k) => sum + x * values[256 * b + k]!, 0);
+    y = fma(total, scales[b]! * scale, y);
+  }
+  return y;
+}
+
+// The rule of rule_kquants.wgsl.
+function kQuantProduct(arrays: WeightArrays, n: number, row: readonly Superblock[]): number {
+  const { weights, minima, factors } = kQuantRow(arrays, n);
+  let y = 0;
+  for (const [b, { integers, scale }] of row.entries()) {
+    let [high, low, least] = [0, 0, 0];
+    for (const [k, x] of integers.entries()) {
+      const top = (x + 128) >> 8;
+      high += top * weights[256 * b + k]!;
+      low += (x - 256 * top) * weights[256 * b + k]!;
+      least += x * minima[256 * b + k]!;
     }
-    const inputScale = Math.fround(2 ** (e - 141) * Math.fround(1.003952326971));
-    y = Math.fround(y + Math.fround(total) * Math.fround(scale * inputScale));
+    const both = fround(factors[2 * b]! * scale);
+    y = fma(low, both, fma(high, 256 * both, y));
+    if (arrays.dtype !== DType.q6k) y = fma(-least, factors[2 * b + 1]! * scale, y);
   }
   return y;
 }
@@ -87,13 +120,13 @@ async function check(c: ConformanceCase): Promise<void> {
   const amplitude = input!.amplitude!;
   const together = await runCase(gpu!, c, 1000, kSideBySide);
   expect(together.length).toBe(rows * outputs);
+  const productOf = isKQuant(arrays.dtype) ? kQuantProduct : q4sProduct;
   const offBy = (isFused: boolean): number => {
     let most = 0;
-    for (let n = 0; n < outputs; ++n) {
-      const { values, scales } = superblockRow(arrays, n);
-      for (let row = 0; row < rows; ++row) {
-        const own = floats.subarray(row * columns, (row + 1) * columns);
-        const wanted = productOf(own, values, scales, isFused);
+    for (let row = 0; row < rows; ++row) {
+      const own = superblocksOfRow(floats.subarray(row * columns, (row + 1) * columns), isFused);
+      for (let n = 0; n < outputs; ++n) {
+        const wanted = productOf(arrays, n, own);
         const error = Math.abs(together[row * outputs + n]! - wanted);
         most = Math.max(most, error / Math.max(Math.abs(wanted), amplitude));
       }
@@ -120,10 +153,23 @@ function withWeights(c: ConformanceCase, kind: string): ConformanceCase {
   return { ...c, inputs: Object.fromEntries(inputs) };
 }
 
-async function checkExperts(c: ConformanceCase): Promise<void> {
-  const own = withWeights(c, "q4s");
+// The same case with whole superblocks: 256 columns in, and 256 in between.
+function widened(c: ConformanceCase): ConformanceCase {
+  const [, hidden, width] = c.inputs["down"]!.shape as [number, number, number];
+  const rows = c.inputs["gate_up"]!.shape[1]!;
+  const sizes = new Map([[hidden, 256], [width, 256], [rows, (256 * rows) / width]]);
+  const inputs = Object.entries(c.inputs).map(([name, input]): [string, CaseInput] => {
+    const [first, ...rest] = input.shape as [number, ...number[]];
+    if (name === "logits") return [name, input];
+    return [name, { ...input, shape: [first, ...rest.map((size) => sizes.get(size)!)] }];
+  });
+  return { ...c, inputs: Object.fromEntries(inputs) };
+}
+
+async function checkExperts(c: ConformanceCase, form: string): Promise<void> {
+  const own = withWeights(c, form);
   const got = await runCase(gpu!, own, 1000, kSideBySide);
-  const wanted = await runCase(gpu!, withWeights(c, "q4s_as_f32"), 1000, { products: "f32" });
+  const wanted = await runCase(gpu!, withWeights(c, `${form}_as_f32`), 1000, { products: "f32" });
   const largest = wanted.reduce((most, x) => Math.max(most, Math.abs(x)), 0);
   for (const [i, value] of wanted.entries()) {
     expect(Math.abs(got[i]! - value), `${c.name}: element ${i}`).toBeLessThan(
@@ -144,9 +190,13 @@ const kShape = {
 };
 
 // The logits of all rows, in steps of so many.
-async function logitsOf(steps: readonly number[]): Promise<number[]> {
+async function logitsOf(
+  shape: ModelShape,
+  dtype: number,
+  steps: readonly number[],
+): Promise<number[]> {
   const engine = new WebGpuEngine(gpu!, { ...kDefaultOptions, ...kSideBySide });
-  const model = new RandomModel(kShape, DType.q4s);
+  const model = new RandomModel(shape, dtype);
   await engine.load(model.range, model);
   const values: number[] = [];
   let firstPosition = 0;
@@ -164,7 +214,21 @@ async function logitsOf(steps: readonly number[]): Promise<number[]> {
   return values;
 }
 
-describe.skipIf(!gpu?.hasIntegerDots)("products of superblocks", { timeout: 600_000 }, () => {
+// Rows of k-quants are whole superblocks.
+const kWideShape = { ...kShape, hidden: 512, width: 256, heads: 16 };
+
+const kForms = [
+  { form: "q4s", dtype: DType.q4s, shape: kShape },
+  { form: "q4k", dtype: DType.q4k, shape: kWideShape },
+  { form: "q5k", dtype: DType.q5k, shape: kWideShape },
+  { form: "q6k", dtype: DType.q6k, shape: kWideShape },
+];
+
+const kTimeout = { timeout: 600_000 };
+describe.skipIf(!gpu?.hasIntegerDots).each(kForms)("products of $form", kTimeout, (of) => {
+  const { form, dtype, shape } = of;
+  const columnsOf = (columns: number): number =>
+    isKQuant(dtype) ? 256 * Math.ceil(columns / 256) : columns;
   const shapes: [number, number, number][] = [
     [1, 40, 9],
     [5, 300, 24],
@@ -172,9 +236,10 @@ describe.skipIf(!gpu?.hasIntegerDots)("products of superblocks", { timeout: 600_
     [40, 1120, 70],
     [2, 4352, 8],
   ];
-  for (const [rows, columns, outputs] of shapes) {
+  for (const [rows, least, outputs] of shapes) {
+    const columns = columnsOf(least);
     it(`of ${rows} rows of ${columns} columns and ${outputs} outputs`, async () => {
-      await check(caseOf(rows, columns, outputs));
+      await check(caseOf(form, rows, columns, outputs));
     });
   }
 
@@ -184,18 +249,19 @@ describe.skipIf(!gpu?.hasIntegerDots)("products of superblocks", { timeout: 600_
     const cases = JSON.parse(text) as ConformanceCase[];
     const chosen = cases.filter(({ name }) => kinds.includes(name));
     expect(chosen.length).toBe(kinds.length);
-    for (const c of chosen) await checkExperts(c);
+    const fitting = isKQuant(dtype) ? chosen.map(widened) : chosen;
+    for (const c of fitting) await checkExperts(c, form);
   });
 
   it("of a model: norms, gate and up, several products of one input", async () => {
-    const together = await logitsOf([3, 1, 33]);
-    expect(together.length).toBe(37 * kShape.vocabulary);
+    const together = await logitsOf(shape, dtype, [3, 1, 33]);
+    expect(together.length).toBe(37 * shape.vocabulary);
     expect(together.every((x) => Number.isFinite(x))).toBe(true);
-    expect(await logitsOf(Array.from({ length: 37 }, () => 1))).toEqual(together);
+    expect(await logitsOf(shape, dtype, Array.from({ length: 37 }, () => 1))).toEqual(together);
   });
 
   it("of tiny and of large inputs", async () => {
-    await check(caseOf(2, 300, 9, 1e-30));
-    await check(caseOf(2, 300, 9, 1e30));
+    await check(caseOf(form, 2, columnsOf(300), 9, 1e-30));
+    await check(caseOf(form, 2, columnsOf(300), 9, 1e30));
   });
 });

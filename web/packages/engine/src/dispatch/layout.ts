@@ -9,7 +9,13 @@ import { buffersOf } from "./residual.ts";
 import { kMaxSlices, kSortedList } from "../kernels/select/select.ts";
 import { kMaxCandidates } from "../sampling/tokenLogit.ts";
 import { kSamplerWords } from "../kernels/sample/sample.ts";
-import { DType, endsInLogits, findAttention, kBlockValues, outColumnsOf } from "../program/ir.ts";
+import {
+  endsInLogits,
+  findAttention,
+  isSuperblockFormat,
+  kBlockValues,
+  outColumnsOf,
+} from "../program/ir.ts";
 import type { MatMul, Program } from "../program/ir.ts";
 
 // Rows of one pass through the layers: what there is room for at first, and what longer steps get
@@ -144,8 +150,8 @@ function planeVecsOf({ ops, weights }: Program): number {
   };
   for (const op of ops) {
     if (op.kind !== "moeExperts") continue;
-    if (weights[op.gateUp]!.dtype === DType.q4s) take(op.gateUp, 1);
-    if (weights[op.down]!.dtype === DType.q4s) take(op.down, op.topK);
+    if (isSuperblockFormat(weights[op.gateUp]!.dtype)) take(op.gateUp, 1);
+    if (isSuperblockFormat(weights[op.down]!.dtype)) take(op.down, op.topK);
   }
   for (let at = 0; at < ops.length; ++at) {
     const matmuls: MatMul[] = [];

@@ -9,5 +9,5 @@ export function hasIntegerDots(gpu: GPU | undefined): boolean {
 
 // Those beside f32, f16, bf16, q8 and q4.
 export function moreForms(gpu: GPU | undefined): readonly number[] {
-  return hasIntegerDots(gpu) ? [DType.q4s] : [];
+  return hasIntegerDots(gpu) ? [DType.q4s, DType.q4k, DType.q5k, DType.q6k] : [];
 }

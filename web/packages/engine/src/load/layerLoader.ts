@@ -10,7 +10,7 @@ import type { Fused } from "../dispatch/fuse.ts";
 import type { ExpertBlock, LoadedLayer } from "../dispatch/loadedLayer.ts";
 import { scheduled } from "../dispatch/schedule.ts";
 import { decodeProgram } from "../program/decode.ts";
-import { DType, endsInLogits, findAttention, outColumnsOf } from "../program/ir.ts";
+import { endsInLogits, findAttention, isSuperblockFormat, outColumnsOf } from "../program/ir.ts";
 import type { Embed, MatMul, MoeExperts, Program, QkNormRope, Weight } from "../program/ir.ts";
 import type { Ropes } from "../run/ropes.ts";
 import type { WeightSource } from "../stage/stageEngine.ts";
@@ -297,13 +297,13 @@ function expertSpecs(program: Program, op: MoeExperts, first: number, end: numbe
 
 // Products of superblocks are whole numbers, and tables of rows come in other forms.
 function checkSuperblocks(program: Program, what: string, hasIntegerDots: boolean): void {
-  const isOfForm = (id: number): boolean => program.weights[id]!.dtype === DType.q4s;
+  const isOfForm = (id: number): boolean => isSuperblockFormat(program.weights[id]!.dtype);
   const refused = (id: number, why: string): EngineError =>
     new EngineError(
       "unsupported",
-      `${what} has weight '${program.weights[id]!.name}' of the form q4s, ${why}.`,
+      `${what} has weight '${program.weights[id]!.name}' in superblocks, ${why}.`,
     );
-  const first = program.weights.findIndex(({ dtype }) => dtype === DType.q4s);
+  const first = program.weights.findIndex(({ dtype }) => isSuperblockFormat(dtype));
   if (first >= 0 && !hasIntegerDots) {
     throw refused(first, "and this browser's WebGPU has no packed integer products");
   }

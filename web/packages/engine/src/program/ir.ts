@@ -1,16 +1,45 @@
 // The program of one layer as plain data: the same names and meanings as src/program/ir.h, where
 // shapes and aliasing are described. Made by decode.ts, checked by validate.ts.
-// Versions from kOldestProgramVersion on are read; 2 has the dtype q4s.
+// Versions from kOldestProgramVersion on are read; 2 has superblocks.
 export const kProgramVersion = 2;
 export const kOldestProgramVersion = 1;
 
 // The numbers of tensor/dtype.h, as far as weights have them.
-export const DType = { f32: 0, f16: 1, bf16: 2, q8: 16, q4: 17, q4s: 18 } as const;
+export const DType = {
+  f32: 0,
+  f16: 1,
+  bf16: 2,
+  q8: 16,
+  q4: 17,
+  q4s: 18,
+  q4k: 19,
+  q5k: 20,
+  q6k: 21,
+} as const;
 export const kBlockValues = 32;
-export const kSuperblockValues = 256; // of q4s
+export const kSuperblockValues = 256;
+
+export function isKQuant(dtype: number): boolean {
+  return dtype === DType.q4k || dtype === DType.q5k || dtype === DType.q6k;
+}
+
+export function isSuperblockFormat(dtype: number): boolean {
+  return dtype === DType.q4s || isKQuant(dtype);
+}
 
 export function isBlockFormat(dtype: number): boolean {
-  return dtype === DType.q8 || dtype === DType.q4 || dtype === DType.q4s;
+  return dtype === DType.q8 || dtype === DType.q4 || isSuperblockFormat(dtype);
+}
+
+// Bits of a level above its low four. REQUIRES: isKQuant(dtype).
+export function upperBitsOf(dtype: number): number {
+  return dtype - DType.q4k;
+}
+
+// Bytes of a superblock's record. REQUIRES: isSuperblockFormat(dtype).
+export function recordBytesOf(dtype: number): number {
+  if (dtype === DType.q4s) return 12;
+  return dtype === DType.q4k ? 16 : dtype === DType.q5k ? 48 : 82;
 }
 
 export interface Part {

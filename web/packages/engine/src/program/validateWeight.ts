@@ -1,7 +1,15 @@
 // The weights of a program: dtype and shape are ones that engines hold, and the parts add up to
 // exactly the bytes that they need.
 import { EngineError } from "../base/error.ts";
-import { DType, isBlockFormat, kBlockValues, kSuperblockValues } from "./ir.ts";
+import {
+  DType,
+  isBlockFormat,
+  isKQuant,
+  isSuperblockFormat,
+  kBlockValues,
+  kSuperblockValues,
+  recordBytesOf,
+} from "./ir.ts";
 import type { Part, Weight } from "./ir.ts";
 
 const kMaxDimension = 2 ** 31;
@@ -35,8 +43,9 @@ export function columnsOf(weight: Pick<Weight, "shape">): number {
 export function rowBytes(dtype: number, columns: number): ArrayBytes {
   const blocks = Math.ceil(columns / kBlockValues);
   if (dtype === DType.q4) return { data: 16 * blocks, scale: 2 * blocks, zero: (blocks + 1) >> 1 };
-  if (dtype === DType.q4s) {
-    return { data: 16 * blocks, scale: 12 * Math.ceil(columns / kSuperblockValues), zero: 0 };
+  if (isSuperblockFormat(dtype)) {
+    const superblocks = Math.ceil(columns / kSuperblockValues);
+    return { data: 16 * blocks, scale: recordBytesOf(dtype) * superblocks, zero: 0 };
   }
   if (dtype === DType.q8) return { data: 32 * blocks, scale: 2 * blocks, zero: 0 };
   return { data: columns * (dtype === DType.f32 ? 4 : 2), scale: 0, zero: 0 };
@@ -46,7 +55,7 @@ export function checkWeight(weight: Weight): void {
   const what = `weight '${weight.name.slice(0, 200)}'`;
   if (!kDTypes.includes(weight.dtype)) {
     throw invalid(
-      `The dtype of ${what} is ${weight.dtype}; expected f32, f16, bf16, q8, q4 or q4s.`,
+      `The dtype of ${what} is ${weight.dtype}; expected one of ${Object.keys(DType).join(", ")}.`,
     );
   }
   const isBlock = isBlockFormat(weight.dtype);
@@ -56,6 +65,11 @@ export function checkWeight(weight: Weight): void {
     throw invalid(
       `The shape of ${what} is ${shapeText(shape)}; expected ${isBlock ? "2 or 3" : "1 to 3"} ` +
         `dimensions from 1 to ${kMaxDimension}.`,
+    );
+  }
+  if (isKQuant(weight.dtype) && columnsOf(weight) % kSuperblockValues !== 0) {
+    throw invalid(
+      `The rows of ${what} ${shapeText(shape)} are no whole superblocks of ${kSuperblockValues}.`,
     );
   }
   const rows = rowsOf(weight);

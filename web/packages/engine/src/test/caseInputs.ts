@@ -1,6 +1,6 @@
 // Inputs of conformance cases from their seeds: tests/conformance/README.md.
 import { f16ToF32 } from "../base/half.ts";
-import { DType } from "../program/ir.ts";
+import { DType, isKQuant, recordBytesOf, upperBitsOf } from "../program/ir.ts";
 import { rowBytes } from "../program/validateWeight.ts";
 
 export interface CaseInput {
@@ -73,8 +73,79 @@ export function weightOf(input: CaseInput): WeightArrays {
     const data = new Uint8Array(bits.buffer);
     return { dtype: DType[kind], shape, data, scale: kNothing, zero: kNothing };
   }
-  if (kind === "q4s") return superblocksOf(input);
-  return kind === "q4s_as_f32" ? plainOf(superblocksOf(input)) : blocksOf(input);
+  const [form, plain] = kind.split("_as_");
+  const dtype = kSuperblockForms[form!];
+  if (dtype === undefined) return blocksOf(input);
+  const arrays = isKQuant(dtype) ? kQuantsOf(dtype, input) : superblocksOf(input);
+  return plain === "f32" ? plainOf(arrays) : arrays;
+}
+
+const kSuperblockForms: Readonly<Record<string, number | undefined>> = {
+  q4s: DType.q4s,
+  q4k: DType.q4k,
+  q5k: DType.q5k,
+  q6k: DType.q6k,
+};
+
+// Of a row of a k-quant: s * q (q6k: s * (q - 32)) and m of every column, d and e of superblocks,
+// as src/tensor/kquants.h has them.
+export interface KQuantRow {
+  readonly weights: Int16Array;
+  readonly minima: Uint8Array;
+  readonly factors: Float32Array; // [superblocks, 2]
+}
+
+export function kQuantRow(arrays: WeightArrays, row: number): KQuantRow {
+  const { dtype, shape } = arrays;
+  const columns = shape.at(-1)!;
+  const bytes = rowBytes(dtype, columns);
+  const record = recordBytesOf(dtype);
+  const bits = upperBitsOf(dtype);
+  const weights = new Int16Array(columns);
+  const minima = new Uint8Array(columns);
+  const halves = new Uint16Array(columns / 128);
+  for (let k = 0; k < columns; ++k) {
+    const own = arrays.scale.subarray(row * bytes.scale + record * (k >> 8));
+    const view = new DataView(own.buffer, own.byteOffset, record);
+    const c = k & 255;
+    let q = (arrays.data[row * bytes.data + (k >> 1)]! >> (4 * (k & 1))) & 15;
+    if (bits > 0) {
+      const perWord = 32 / bits;
+      const at = (bits === 1 ? 16 : 18) + 4 * Math.floor(c / perWord) + (c & 3);
+      q |= ((own[at]! >> (bits * ((c % perWord) >> 2))) & (2 ** bits - 1)) << 4;
+    }
+    if ((c & 127) === 0) halves[k >> 7] = view.getUint16(0, true);
+    if (bits === 2) {
+      weights[k] = view.getInt8(2 + (c >> 4)) * (q - 32);
+      if (c === 128) halves[k >> 7] = 0;
+      continue;
+    }
+    if (c === 128) halves[k >> 7] = view.getUint16(2, true);
+    const packed = own.subarray(4, 16);
+    const j = c >> 5;
+    const s =
+      j < 4 ? packed[j]! & 63 : (packed[j + 4]! & 15) | ((packed[j - 4]! >> 6) << 4);
+    const m = j < 4 ? packed[j + 4]! & 63 : (packed[j + 4]! >> 4) | ((packed[j]! >> 6) << 4);
+    weights[k] = s * q;
+    minima[k] = m;
+  }
+  const factors = new Float32Array(halves.length);
+  f16ToF32(halves, factors);
+  return { weights, minima, factors };
+}
+
+// Any levels, s and m; d of 2^-14 to 2^-13, e of both signs.
+function kQuantsOf(dtype: number, { shape, seed }: CaseInput): WeightArrays {
+  const [rows, columns] = [shape.slice(0, -1).reduce((a, b) => a * b, 1), shape.at(-1)!];
+  const bytes = rowBytes(dtype, columns);
+  const data = Uint8Array.from({ length: rows * bytes.data }, (_, i) => caseHash(seed, i) & 255);
+  const scale = Uint8Array.from({ length: rows * bytes.scale }, (_, i) => {
+    const hash = caseHash(seed + 1, i);
+    const at = i % recordBytesOf(dtype);
+    if (at === 1) return 4 + (hash & 3);
+    return at === 3 && dtype !== DType.q6k ? (4 + (hash & 3)) | (hash & 128) : hash & 255;
+  });
+  return { dtype, shape, data, scale, zero: kNothing };
 }
 
 // m * (q - 8) of the values of a row, and S of its superblocks.
@@ -106,6 +177,14 @@ function plainOf(arrays: WeightArrays): WeightArrays {
   const rows = shape.slice(0, -1).reduce((product, dim) => product * dim, 1);
   const floats = new Float32Array(rows * columns);
   for (let row = 0; row < rows; ++row) {
+    if (isKQuant(arrays.dtype)) {
+      const { weights, minima, factors } = kQuantRow(arrays, row);
+      for (const [k, weight] of weights.entries()) {
+        const [d, e] = factors.subarray(2 * (k >> 8));
+        floats[row * columns + k] = d! * weight - e! * minima[k]!;
+      }
+      continue;
+    }
     const { values, scales } = superblockRow(arrays, row);
     for (const [k, value] of values.entries()) {
       floats[row * columns + k] = value * scales[k >> 8]!;

@@ -12,10 +12,10 @@ import { rowKernels } from "../kernels/rows/rows.ts";
 import { sampleKernel } from "../kernels/sample/sample.ts";
 import type { SampleKernel } from "../kernels/sample/sample.ts";
 import { selectKernels } from "../kernels/select/select.ts";
-import { DType, isBlockFormat } from "../program/ir.ts";
+import { DType, isBlockFormat, isSuperblockFormat } from "../program/ir.ts";
 
 const kRowDTypes = [DType.q4, DType.q8, DType.f16, DType.bf16, DType.f32];
-export const kDTypes = [...kRowDTypes, DType.q4s];
+export const kDTypes = [...kRowDTypes, DType.q4s, DType.q4k, DType.q5k, DType.q6k];
 const kProducts: ProductKind[] = ["f32", "int16", "f16"];
 const kLanes: LaneKind[] = ["subgroups", "shared", "serial"];
 const kBools = [false, true];
@@ -52,7 +52,7 @@ function productsWith(arithmetic: Arithmetic, dtype: number): Variant[] {
     productKernels.matvec({ ...base, ...experts }),
     expertKernels.moeDown({ ...base, biased: true }),
   ];
-  const isSerial = arithmetic.lanes === "serial" && dtype !== DType.q4s;
+  const isSerial = arithmetic.lanes === "serial" && !isSuperblockFormat(dtype);
   if (!isBlockFormat(dtype) || arithmetic.products !== "int16" || isSerial) return made;
   return [
     ...made,

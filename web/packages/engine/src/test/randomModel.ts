@@ -1,10 +1,10 @@
-// A Qwen3-shaped model of any size with random weights in q4, or those of its layers in q4s, made
-// as it is read: benchmarks of the exact real shapes without a download.
+// A Qwen3-shaped model of any size with random weights in q4, or those of its layers in
+// superblocks, made as it is read: benchmarks of the exact real shapes without a download.
 import { create, toBinary } from "@bufbuild/protobuf";
 import type { MessageInitShape } from "@bufbuild/protobuf";
 
 import { ProgramSchema } from "../../gen/program_pb.ts";
-import { DType, kProgramVersion } from "../program/ir.ts";
+import { DType, isSuperblockFormat, kProgramVersion, recordBytesOf } from "../program/ir.ts";
 import { rowBytes } from "../program/validateWeight.ts";
 import type { WeightSource } from "../stage/stageEngine.ts";
 
@@ -37,10 +37,20 @@ type Ops = NonNullable<ProgramInit["ops"]>;
 
 // The first byte of a digest says what its bytes are; the rest makes weights different ones, so
 // that none is shared.
+// Records are of the dtype that is added.
 const Kind = { nibbles: 1, scales: 2, floats: 3, frequencies: 4, records: 5 } as const;
-// Of q4s: S = 2^-10, signs, magnitudes of 1 to 7.
-const kRecordWords = Uint16Array.of(0x1400, 0x5a3c, 0x3571, 0x1642, 0x7513, 0x2461);
-const kRecord = new Uint8Array(kRecordWords.buffer);
+
+// Of q4s: S = 2^-10, signs, magnitudes of 1 to 7. Of k-quants: d and e of 2^-14, any s, m and bits.
+function recordOf(dtype: number): Uint8Array {
+  if (dtype === DType.q4s) {
+    const words = Uint16Array.of(0x1400, 0x5a3c, 0x3571, 0x1642, 0x7513, 0x2461);
+    return new Uint8Array(words.buffer);
+  }
+  const bytes = Uint8Array.from({ length: recordBytesOf(dtype) }, (_, i) => (i * 73 + 41) & 255);
+  bytes.set([0, 4]);
+  if (dtype !== DType.q6k) bytes.set([0, 4], 2);
+  return bytes;
+}
 let digestCount = 0;
 
 function digest(kind: number): Uint8Array {
@@ -60,11 +70,9 @@ function part(kind: number, byteCount: number): PartInit {
   return { digest: digest(kind), offset: 0n, byteCount: BigInt(byteCount) };
 }
 
-type MatrixDType = typeof DType.q4 | typeof DType.q4s;
-
-function matrix(dtype: MatrixDType, rows: number, columns: number): Weights[number] {
+function matrix(dtype: number, rows: number, columns: number): Weights[number] {
   const bytes = rowBytes(dtype, columns);
-  const kind = dtype === DType.q4s ? Kind.records : Kind.scales;
+  const kind = isSuperblockFormat(dtype) ? Kind.records + dtype : Kind.scales;
   return {
     name: `[${rows}, ${columns}]`,
     dtype,
@@ -87,10 +95,10 @@ const kBytes = 1 << 20;
 
 export class RandomModel implements WeightSource {
   readonly shape: ModelShape;
-  readonly #dtype: MatrixDType;
+  readonly #dtype: number;
   readonly #pattern = new Uint8Array(kBytes);
 
-  constructor(shape: ModelShape, dtype: MatrixDType = DType.q4) {
+  constructor(shape: ModelShape, dtype: number = DType.q4) {
     this.shape = shape;
     this.#dtype = dtype;
     let state = 12345;
@@ -126,8 +134,9 @@ export class RandomModel implements WeightSource {
         bytes.set(piece, at);
         at += piece.length;
       }
-    } else if (kind === Kind.records) {
-      for (let at = 0; at < byteCount; ++at) bytes[at] = kRecord[(offset + at) % 12]!;
+    } else if (kind >= Kind.records) {
+      const record = recordOf(kind - Kind.records);
+      for (let at = 0; at < byteCount; ++at) bytes[at] = record[(offset + at) % record.length]!;
     } else if (kind === Kind.scales) {
       new Uint16Array(bytes.buffer).fill(0x1c00); // 2^-8
     } else {

@@ -2,9 +2,11 @@
 // whole blocks of 32 columns; a piece is 8 columns of a row in `pieceWordsOf` words:
 //   data   words [group][row][piece]
 //   scale  f16   [group][block][8], then u4 zero points [group][block][8]
-// Of superblocks (q4s) the words are those of q4, and instead of scales and zero points there are
-//   scale  2 i8  [group][block][8], the multipliers of 16 columns each, then f16
+// Of superblocks the words are those of q4, and instead of scales and zero points there are
+//   q4s    2 i8  [group][block][8], the multipliers of 16 columns each, then f16
 //                [group][superblock][8]
+//   q4k .. [group][block] of 2 u8 [8] and upper bits u32 [8] or [2][8] (rule_kquants.wgsl), then
+//          2 f16 [group][superblock][8]
 // Neighbouring threads take neighbouring pieces or blocks and so read neighbouring bytes. One
 // matrix may hold rows of several weights (q, k and v), and gate and up groups alternate in a
 // paired one. What is larger than a binding may be is split into slabs of whole groups.
@@ -12,7 +14,15 @@ import { EngineError } from "../base/error.ts";
 import type { Buffers } from "../gpu/buffers.ts";
 import { Usage } from "../gpu/buffers.ts";
 import { kNone } from "../kernels/common/op.ts";
-import { DType, isBlockFormat, kBlockValues, kSuperblockValues } from "../program/ir.ts";
+import {
+  DType,
+  isBlockFormat,
+  isKQuant,
+  isSuperblockFormat,
+  kBlockValues,
+  kSuperblockValues,
+  upperBitsOf,
+} from "../program/ir.ts";
 import type { Weight } from "../program/ir.ts";
 
 export const kGroupRows = 8;
@@ -57,6 +67,9 @@ export function pieceWordsOf(dtype: number): number {
   switch (dtype) {
     case DType.q4:
     case DType.q4s:
+    case DType.q4k:
+    case DType.q5k:
+    case DType.q6k:
       return 1;
     case DType.q8:
       return 2;
@@ -90,11 +103,19 @@ interface GroupBytes {
 }
 
 function groupBytes(dtype: number, blocks: number, hasZero: boolean): GroupBytes {
-  return {
-    data: blocks * pieceWordsOf(dtype) * kGroupRows * 16,
-    scale: isBlockFormat(dtype) ? blocks * 16 : 0,
-    zero: dtype === DType.q4s ? superblocksOf(blocks) * 16 : hasZero ? blocks * 4 : 0,
-  };
+  const data = blocks * pieceWordsOf(dtype) * kGroupRows * 16;
+  if (isSuperblockFormat(dtype)) {
+    const { partWords, factorWords } = superblockWords(dtype);
+    return { data, scale: blocks * partWords * 4, zero: superblocksOf(blocks) * factorWords * 4 };
+  }
+  const scale = isBlockFormat(dtype) ? blocks * 16 : 0;
+  return { data, scale, zero: hasZero ? blocks * 4 : 0 };
+}
+
+// Of eight rows: words of a block beside the data, and words of a superblock.
+export function superblockWords(dtype: number): { partWords: number; factorWords: number } {
+  if (!isKQuant(dtype)) return { partWords: 4, factorWords: 4 };
+  return { partWords: 4 + 8 * upperBitsOf(dtype), factorWords: 8 };
 }
 
 export function superblocksOf(blocks: number): number {

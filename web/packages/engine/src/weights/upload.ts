@@ -12,11 +12,17 @@ import type { Pipelines } from "../gpu/pipelines.ts";
 import { kParamBytes } from "../kernels/common/op.ts";
 import { interleaveKernel, repackKernel, RepackKind, repackOp } from "../kernels/load/load.ts";
 import type { RepackParams } from "../kernels/load/load.ts";
-import { DType } from "../program/ir.ts";
+import { isKQuant, isSuperblockFormat, recordBytesOf } from "../program/ir.ts";
 import { columnsOf, rowBytes } from "../program/validateWeight.ts";
 import type { WeightSource } from "../stage/stageEngine.ts";
 import { WeightArray } from "./arrays.ts";
-import { groupsOf, kGroupRows, pieceWordsOf, superblocksOf } from "./matrix.ts";
+import {
+  groupsOf,
+  kGroupRows,
+  pieceWordsOf,
+  superblocksOf,
+  superblockWords,
+} from "./matrix.ts";
 import type { Matrix, MatrixSpec, Section, Slab } from "./matrix.ts";
 
 const kStagingBytes = 4 << 20;
@@ -38,6 +44,17 @@ interface ArrayForm {
   readonly kind: number; // RepackKind
   readonly words: number; // of a group
   readonly base: number; // word of the buffer where the array begins
+}
+
+function superblockForms({ dtype, blocks }: Matrix, zeroBase: number): ArrayForm[] {
+  const { partWords, factorWords } = superblockWords(dtype);
+  const [parts, factors] = isKQuant(dtype)
+    ? [RepackKind.kQuantParts, RepackKind.kQuantFactors]
+    : [RepackKind.multipliers, RepackKind.superScales];
+  return [
+    { kind: parts, words: partWords * blocks, base: 0 },
+    { kind: factors, words: factorWords * superblocksOf(blocks), base: zeroBase },
+  ];
 }
 
 // Where each section's groups go.
@@ -133,14 +150,9 @@ export class Uploader {
       ]);
       if (!scale) continue;
       const scales = new WeightArray(source, weight.scale);
-      const superWords = 4 * superblocksOf(blocks);
-      const forms =
-        matrix.dtype === DType.q4s
-          ? [
-              { kind: RepackKind.multipliers, words: 4 * blocks, base: 0 },
-              { kind: RepackKind.superScales, words: superWords, base: zeroBase },
-            ]
-          : [{ kind: RepackKind.scales, words: 4 * blocks, base: 0 }];
+      const forms = isSuperblockFormat(matrix.dtype)
+        ? superblockForms(matrix, zeroBase)
+        : [{ kind: RepackKind.scales, words: 4 * blocks, base: 0 }];
       await this.#fillArray(piece, scales, perRow.scale, scale, forms);
       if (weight.zero.length === 0) continue;
       const zeros = new WeightArray(source, weight.zero);
@@ -181,6 +193,9 @@ export class Uploader {
         const kernel = isWhole ? interleaveKernel() : repackKernel();
         await this.#run(kernel, target, [x, Math.ceil(workgroups / x)], {
           kind: form.kind,
+          recordBytes: isSuperblockFormat(section.weight.dtype)
+            ? recordBytesOf(section.weight.dtype)
+            : 0,
           rowBytes: bytesOfRow,
           rows,
           words: form.words,

@@ -122,6 +122,9 @@ function parseLayer(
   };
 }
 
+// Packages with matrices in superblocks: q4s, or those of a GGUF file (src/package/manifest.h).
+const kNewQuantisations: readonly unknown[] = ["q4s", "mixed-k"];
+
 // Throws EngineError (invalid_data, or unsupported for another format).
 export function parseManifest(bytes: Uint8Array): Manifest {
   let parsed: unknown;
@@ -140,9 +143,9 @@ export function parseManifest(bytes: Uint8Array): Manifest {
     );
   }
   const embeds = json["embedding"] !== undefined;
-  const isNew = embeds || json["quantisation"] === "q4s";
+  const isNew = embeds || kNewQuantisations.includes(json["quantisation"]);
   if (isNew !== (format === kPackageFormat)) {
-    const what = isNew && !embeds ? "weights of q4s" : "'embedding'";
+    const what = isNew && !embeds ? "weights in superblocks" : "'embedding'";
     throw invalid(`it has format ${format} ${isNew ? "and" : "without"} ${what}.`);
   }
   const boundaryDtype = dtypeFromName(text(json["boundary_dtype"], "boundary_dtype"));

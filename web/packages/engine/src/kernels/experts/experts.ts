@@ -12,9 +12,8 @@ import {
   hasSuperblocks,
   laneRows,
   orderOf,
-  planesSuperblocks,
   productVariant,
-  readSuperblocks,
+  superblockRule,
   walkSuperblocks,
 } from "../product/fragments.ts";
 import type { ProductVariant } from "../product/variants.ts";
@@ -57,13 +56,14 @@ export const expertKernels = {
   moeDown(of: ProductVariant): Variant {
     if (hasSuperblocks(of)) {
       const flags = { kWithNorm: false, kBiased: of.biased, kByHead: false };
+      const { parts, constants } = superblockRule(of.dtype);
       return productVariant(of, {
         name: "moe_down superblocks",
-        constants: { kTileRows: 1, kGroups: 2, ...flags },
+        constants: { ...constants, kTileRows: 1, kGroups: 2, ...flags },
         hasVectors: of.biased,
         hasLanes: false,
         unused: [Binding.step],
-        kernel: [planesSuperblocks, readSuperblocks, laneRows, walkSuperblocks, moeDownSuperblocks],
+        kernel: [...parts, laneRows, walkSuperblocks, moeDownSuperblocks],
       });
     }
     const isSerial = of.arithmetic.lanes === "serial";

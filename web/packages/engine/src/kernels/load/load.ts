@@ -13,10 +13,13 @@ export const RepackKind = {
   zeros: 2,
   multipliers: 3,
   superScales: 4,
+  kQuantParts: 5,
+  kQuantFactors: 6,
 } as const;
 
 export const repackOp = declareOp({
   kind: "u32", // RepackKind
+  recordBytes: "u32", // of a superblock
   rowBytes: "u32",
   rows: "u32", // in `source`
   words: "u32", // of the result, per group

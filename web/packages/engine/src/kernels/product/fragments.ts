@@ -1,6 +1,6 @@
 // Which fragments a kernel of products is made of: where its weights come from, how 8 or 32 of them
 // are multiplied with inputs, and how lanes share the work.
-import { Activation, DType, GateKind } from "../../program/ir.ts";
+import { Activation, DType, GateKind, isSuperblockFormat, upperBitsOf } from "../../program/ir.ts";
 import { named } from "../common/numbers.ts";
 import { variant } from "../common/variant.ts";
 import type { Constants, Variant } from "../common/variant.ts";
@@ -34,6 +34,8 @@ import prepareInt16 from "./fragments/prepare_int16.wgsl?raw";
 import planesPlace from "./fragments/planes_place.wgsl?raw";
 import planesSuperblocks from "./fragments/planes_superblocks.wgsl?raw";
 import readSuperblocks from "./fragments/read_superblocks.wgsl?raw";
+import ruleKQuants from "./fragments/rule_kquants.wgsl?raw";
+import ruleQ4s from "./fragments/rule_q4s.wgsl?raw";
 import laneRows from "./fragments/lane_rows.wgsl?raw";
 import lanesShared from "./fragments/lanes_shared.wgsl?raw";
 import lanesSubgroups from "./fragments/lanes_subgroups.wgsl?raw";
@@ -66,7 +68,6 @@ export {
   matmulOutputs,
   planesPlace,
   planesSuperblocks,
-  readSuperblocks,
   rowsMany,
   rowsOne,
   serialSuperblocks,
@@ -81,7 +82,7 @@ export interface Products {
 
 // The kind that weights of this type get: not all have all kinds.
 function kindOf({ dtype, arithmetic: { products } }: Products): ProductKind {
-  if (dtype === DType.q4s) return "int16";
+  if (isSuperblockFormat(dtype)) return "int16";
   if (dtype === DType.q4 || dtype === DType.q8) return products;
   return dtype === DType.f16 && products === "f16" ? "f16" : "f32";
 }
@@ -93,7 +94,14 @@ export function hasIntegerInputs(of: Products): boolean {
 // Whether the rule is that of superblocks (read_superblocks.wgsl): inputs are always prepared by a
 // kernel of their own, and sums have no order.
 export function hasSuperblocks({ dtype }: Pick<Products, "dtype">): boolean {
-  return dtype === DType.q4s;
+  return isSuperblockFormat(dtype);
+}
+
+// How products of superblocks of a form are made, and what that is told.
+export function superblockRule(dtype: number): { parts: string[]; constants: Constants } {
+  const parts = [planesSuperblocks, readSuperblocks];
+  if (dtype === DType.q4s) return { parts: [...parts, ruleQ4s], constants: {} };
+  return { parts: [...parts, ruleKQuants], constants: { kUpperBits: upperBitsOf(dtype) } };
 }
 
 // What the order of sums depends on: the number of parts of lanes, or of classes of blocks.
@@ -104,7 +112,7 @@ export function orderOf(of: Products & { parts: number }): Record<string, number
 // Where 8 weights of 8 rows come from, and their products with 8 inputs; in integers, blocks of 32
 // weights of a row.
 export function weightFragments(dtype: number, kind: ProductKind): string[] {
-  if (dtype === DType.q4s) return [prepareInt16, dotQ4Int16];
+  if (isSuperblockFormat(dtype)) return [prepareInt16, dotQ4Int16];
   if (kind === "int16") {
     const dot = dtype === DType.q4 ? [dotQ4Int16, zerosQ4] : [dotQ8Int16];
     return [prepareInt16, ...dot, scalesBlocks];
@@ -191,7 +199,8 @@ export function fragmentTexts(): string[] {
   const inputs = [prepareInt16, prepareF16, inputsBlocks, inputsDirect, inputsPlanes, inputsRows];
   const dots = [dotQ4F16, dotQ4F32, dotQ4Int16, dotF16F32, weightsQ4, weightsF32];
   const lanes = [sumOfParts, lanesShared, lanesSubgroups, blocksShared, blocksSubgroups];
-  const superblocks = [planesSuperblocks, readSuperblocks, walkSuperblocks, serialSuperblocks];
+  const rules = [planesSuperblocks, readSuperblocks, ruleQ4s, ruleKQuants];
+  const superblocks = [...rules, walkSuperblocks, serialSuperblocks];
   const planes = [laneRows, matmulOutputs, planesPlace, blocksPlanes, ...superblocks];
   return [...inputs, ...dots, ...lanes, product, serial, serialBlocks, ...planes];
 }

@@ -1,32 +1,21 @@
 // Product of many rows with a matrix of superblocks: the bits of matvec_superblocks.wgsl, in the
 // tile of matmul.wgsl: 32 rows and 64 outputs a workgroup, 4 rows and 4 outputs a thread.
 //
-// What a block's weights are without their scale, m * (q - 8), is a signed byte. Threads that bring
-// a block to workgroup memory make bytes of it once for 32 rows (`expanded`), so that in between
-// there are dot products alone.
+// Threads that bring a block to workgroup memory make of its weights what its rows share, once for
+// 32 of them (`tile_weight`): of q4s bytes, so that in between there are dot products alone.
 const kRows = 32u;
 const kOutputs = 64u;
-const kHighBits = 0x80808080u;
 
 // Two blocks each: one is computed with while the other one is filled.
 var<workgroup> inputs: array<vec4<u32>, 2u * 4u * kRows>;
 var<workgroup> weights: array<Block, 2u * kOutputs>;
+var<workgroup> pairs: array<u32, 2u * kOutputs>;
 
 // What a thread brings of a block.
 struct Part {
   input: vec4<u32>,
-  weight: Words,
+  weight: Block,
   pair: u32,
-}
-
-// Four bytes q, 0 to 15, times m, less 8 m. For instance q = 3 and m = -5 are 5 * (16 - 3) - 8 * 5
-// = 25 = -5 * (3 - 8). No product is above 240, so none reaches into the next byte. The subtraction
-// sets the top bit of every byte first, and puts it right behind that.
-fn expanded(q: vec4<u32>, m: i32) -> vec4<u32> {
-  let size = u32(abs(m));
-  let product = select(q, vec4<u32>(0x10101010u) - q, m < 0) * size;
-  let less = (product | vec4<u32>(kHighBits)) - vec4<u32>(0x08080808u * size);
-  return less ^ (~product & vec4<u32>(kHighBits));
 }
 
 fn load_part(first_row: u32, first_group: u32, b: u32, t: u32) -> Part {
@@ -37,8 +26,8 @@ fn load_part(first_row: u32, first_group: u32, b: u32, t: u32) -> Part {
   if (t < kOutputs) {
     let n = t & 7u;
     let stored = own_head * op.expert_groups + min(first_group + (t >> 3u), op.group_count - 1u);
-    part.weight = load_block(8u * stored + n, block);
-    part.pair = wscale[stored * op.blocks + block][n >> 1u] >> (16u * (n & 1u));
+    part.weight = levels_of(load_block(8u * stored + n, block), stored, block, n);
+    part.pair = pairs_of(stored, block)[n >> 1u] >> (16u * (n & 1u));
   }
   return part;
 }
@@ -46,9 +35,8 @@ fn load_part(first_row: u32, first_group: u32, b: u32, t: u32) -> Part {
 fn store_part(part: Part, half: u32, t: u32) {
   inputs[128u * half + t] = part.input;
   if (t < kOutputs) {
-    let q = unpacked(part.weight);
-    let by = multipliers_of(part.pair);
-    weights[kOutputs * half + t] = Block(expanded(q.a, by.x), expanded(q.b, by.y));
+    weights[kOutputs * half + t] = tile_weight(part.weight, part.pair);
+    pairs[kOutputs * half + t] = part.pair;
   }
 }
 
@@ -65,7 +53,7 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
   let row_$m = planes_of_row(min(first_row + own_row + $mu, last_row()));
 //* each j of kThreadOutputs
   var total_$m_$j = 0.0;
-  var sum_$m_$j = 0;
+  var sum_$m_$j = Sum();
 //* end
 //* end
 //* each j of kThreadOutputs
@@ -80,6 +68,7 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
     let at = kOutputs * half + 8u * own_group + n;
 //* each j of kThreadOutputs
     let w_$j = weights[at + 8u * $ju];
+    let pair_$j = pairs[at + 8u * $ju];
 //* end
 //* each m of kThreadRows
     {
@@ -89,24 +78,17 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
       let high_a = inputs[x + 2u];
       let high_b = inputs[x + 3u];
 //* each j of kThreadOutputs
-      let high_$j = dot_of_four(w_$j.a, high_a) + dot_of_four(w_$j.b, high_b);
-      sum_$m_$j += (high_$j << 8u) + dot_of_four(w_$j.a, low_a) + dot_of_four(w_$j.b, low_b);
+      sum_$m_$j += tile_sum(w_$j, pair_$j, low_a, low_b, high_a, high_b);
 //* end
     }
 //* end
     if ((b & 7u) == 7u || b + 1u == op.blocks) {
       let superblock = b >> 3u;
-//* each j of kThreadOutputs
-      let scale_$j = weight_scale(group_$j, superblock, n);
-//* end
 //* each m of kThreadRows
-      {
-        let own = input_scale(row_$m, superblock);
 //* each j of kThreadOutputs
-        total_$m_$j = fma(rounded(sum_$m_$j), scale_$j * own, total_$m_$j);
-        sum_$m_$j = 0;
+      total_$m_$j = add_superblock(total_$m_$j, sum_$m_$j, group_$j, superblock, n, row_$m);
+      sum_$m_$j = Sum();
 //* end
-      }
 //* end
     }
   }

@@ -1,5 +1,6 @@
 // The kernels of products: of one row or a tile of a few (`matvec`), of many rows in integers
 // (`matmul`), and what makes integers of several rows' inputs before them (`quantise`).
+import { DType } from "../../program/ir.ts";
 import { Binding } from "../common/bindings.ts";
 import type { Variant } from "../common/variant.ts";
 import {
@@ -17,10 +18,10 @@ import {
   planesPlace,
   planesSuperblocks,
   productVariant,
-  readSuperblocks,
   rowsMany,
   rowsOne,
   serialSuperblocks,
+  superblockRule,
   walkSuperblocks,
 } from "./fragments.ts";
 import type { Products } from "./fragments.ts";
@@ -55,7 +56,9 @@ export interface QuantiseVariant extends Omit<ProductVariant, "biased"> {
 
 const kSerialThreads = 16; // of a workgroup of matvec_serial.wgsl and moe_down_serial.wgsl
 const kTileGroups = 2;
-const kMostSuperblockRows = 4; // of a tile: walk_superblocks.wgsl has workgroup memory for them
+// Of a tile: walk_superblocks.wgsl has workgroup memory for them. Sums of k-quants have two parts.
+const kMostSuperblockRows = 4;
+const kMostKQuantRows = 2;
 const kMatMulTile = { kThreadRows: 4, kThreadOutputs: 4 }; // what a thread makes
 
 // Rows and groups that a workgroup of `matmul` makes.
@@ -65,7 +68,8 @@ export const kMatMulGroups = 8;
 // Rows of a tile of a few.
 export function tileRowsOf(of: Pick<MatVecVariant, "dtype" | "arithmetic">): number {
   const { tileRows } = of.arithmetic;
-  return hasSuperblocks(of) ? Math.min(tileRows, kMostSuperblockRows) : tileRows;
+  if (!hasSuperblocks(of)) return tileRows;
+  return Math.min(tileRows, of.dtype === DType.q4s ? kMostSuperblockRows : kMostKQuantRows);
 }
 
 // Groups of 8 rows of the matrix that a workgroup makes.
@@ -96,21 +100,21 @@ const superblockKernels = {
     const { tileRows, withNorm, paired, experts, biased, byHead = false } = of;
     const isMany = tileRows > 1 || experts;
     const kinds = { kPaired: paired, kExperts: experts, kByHead: byHead };
-    const read = [planesSuperblocks, readSuperblocks];
+    const { parts: read, constants } = superblockRule(of.dtype);
     if (of.arithmetic.lanes === "serial") {
       return productVariant(of, {
         name: "matvec superblocks serial",
-        constants: { kWithNorm: withNorm, ...kinds, kBiased: biased },
+        constants: { ...constants, kWithNorm: withNorm, ...kinds, kBiased: biased },
         hasVectors: biased,
         hasLanes: false,
         unused: [Binding.step],
         kernel: [...read, serialSuperblocks, matvecSerial],
       });
     }
-    const kGroups = groupsOfMatVec(of);
+    const tile = { kTileRows: tileRows, kGroups: groupsOfMatVec(of) };
     return productVariant(of, {
       name: "matvec superblocks",
-      constants: { kTileRows: tileRows, kGroups, kWithNorm: withNorm, ...kinds, kBiased: biased },
+      constants: { ...constants, ...tile, kWithNorm: withNorm, ...kinds, kBiased: biased },
       hasVectors: biased,
       hasLanes: false,
       unused: isMany ? [] : [Binding.step],
@@ -121,13 +125,14 @@ const superblockKernels = {
   matmul({ byHead = false, ...of }: MatMulVariant): Variant {
     const { withNorm, paired, biased } = of;
     const kinds = { kPaired: paired, kExperts: false, kByHead: byHead };
+    const { parts, constants } = superblockRule(of.dtype);
     return productVariant(of, {
       name: "matmul superblocks",
-      constants: { ...kMatMulTile, kWithNorm: withNorm, ...kinds, kBiased: biased },
+      constants: { ...constants, ...kMatMulTile, kWithNorm: withNorm, ...kinds, kBiased: biased },
       hasVectors: biased,
       hasLanes: false,
       unused: [],
-      kernel: [planesSuperblocks, readSuperblocks, rowsMany, matmulOutputs, matmulSuperblocks],
+      kernel: [...parts, rowsMany, matmulOutputs, matmulSuperblocks],
     });
   },
 

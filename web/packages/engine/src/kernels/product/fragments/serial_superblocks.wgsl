@@ -4,7 +4,7 @@ fn group_sum(group: u32, input_row: u32) -> Eight {
   let row = planes_of_row(input_row);
   var totals: array<f32, 8>;
   for (var superblock = 0u; superblock < superblocks(); superblock++) {
-    var sums = array<i32, 8>();  // said so: one compiler clears a `var` in a loop once alone
+    var sums = array<Sum, 8>();  // said so: one compiler clears a `var` in a loop once alone
     let end = min(8u * superblock + 8u, op.blocks);
     for (var b = 8u * superblock; b < end; b++) {
       let at = row + 4u * b;
@@ -12,19 +12,15 @@ fn group_sum(group: u32, input_row: u32) -> Eight {
       let low_b = planes[at + 1u];
       let high_a = planes[at + 2u];
       let high_b = planes[at + 3u];
-      let zeros = -8 * half_sums(row, b);
-      let pairs = wscale[group * op.blocks + b];
+      let pairs = pairs_of(group, b);
       for (var r = 0u; r < 8u; r++) {
-        let by = multipliers_of(pairs[r >> 1u] >> (16u * (r & 1u)));
-        let w = unpacked(load_block(8u * group + r, b));
-        let a = (dot_of_four(w.a, high_a) << 8u) + dot_of_four(w.a, low_a) + zeros.x;
-        let c = (dot_of_four(w.b, high_b) << 8u) + dot_of_four(w.b, low_b) + zeros.y;
-        sums[r] += by.x * a + by.y * c;
+        let w = levels_of(load_block(8u * group + r, b), group, b, r);
+        let pair = pairs[r >> 1u] >> (16u * (r & 1u));
+        sums[r] += block_sum(w, pair, row, b, low_a, low_b, high_a, high_b);
       }
     }
-    let scale = input_scale(row, superblock);
     for (var r = 0u; r < 8u; r++) {
-      totals[r] = fma(rounded(sums[r]), weight_scale(group, superblock, r) * scale, totals[r]);
+      totals[r] = add_superblock(totals[r], sums[r], group, superblock, r, row);
     }
   }
   return Eight(vec4(totals[0], totals[1], totals[2], totals[3]),

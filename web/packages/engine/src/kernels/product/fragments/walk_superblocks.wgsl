@@ -9,7 +9,7 @@
 const kBlocks = 32u;  // at a time
 const kSumStride = kBlocks + 1u;  // so that lanes hit different banks
 
-var<workgroup> block_sums: array<i32, kOutputs * kTileRows * kSumStride>;
+var<workgroup> block_sums: array<Sum, kOutputs * kTileRows * kSumStride>;
 
 // The products of a block with the lane's outputs. `rows`: where the inputs of the tile stand.
 fn multiply_block(group: u32, b: u32, t: u32, rows: array<u32, kTileRows>) {
@@ -17,10 +17,11 @@ fn multiply_block(group: u32, b: u32, t: u32, rows: array<u32, kTileRows>) {
   let first_local = kLaneRows * q;
   let first = first_local & 7u;
   let block = min(b, op.blocks - 1u);
-  let pairs = lane_halves(wscale[group * op.blocks + block], q);
-  var weights: array<Words, kLaneRows>;
+  let pairs = lane_halves(pairs_of(group, block), q);
+  var weights: array<Block, kLaneRows>;
   for (var r = 0u; r < kLaneRows; r++) {
-    weights[r] = load_block(8u * group + first + r, block);
+    let n = first + r;
+    weights[r] = levels_of(load_block(8u * group + n, block), group, block, n);
   }
   var tile = rows;
   for (var m = 0u; m < kTileRows; m++) {
@@ -29,14 +30,11 @@ fn multiply_block(group: u32, b: u32, t: u32, rows: array<u32, kTileRows>) {
     let low_b = planes[at + 1u];
     let high_a = planes[at + 2u];
     let high_b = planes[at + 3u];
-    let zeros = -8 * half_sums(tile[m], block);
     for (var r = 0u; r < kLaneRows; r++) {
-      let by = multipliers_of(pairs[r >> 1u] >> (16u * (r & 1u)));
-      let w = unpacked(weights[r]);
-      let a = (dot_of_four(w.a, high_a) << 8u) + dot_of_four(w.a, low_a) + zeros.x;
-      let c = (dot_of_four(w.b, high_b) << 8u) + dot_of_four(w.b, low_b) + zeros.y;
+      let pair = pairs[r >> 1u] >> (16u * (r & 1u));
+      let sum = block_sum(weights[r], pair, tile[m], block, low_a, low_b, high_a, high_b);
       block_sums[(kOutputs * m + first_local + r) * kSumStride + (t >> 2u)] =
-        select(0, by.x * a + by.y * c, b == block);
+        select(Sum(), sum, b == block);
     }
   }
 }
@@ -59,13 +57,11 @@ fn output_total(base: u32, first_group: u32, last_group: u32, t: u32,
       let end = min((begin + kBlocks) >> 3u, superblocks());
       for (var superblock = begin >> 3u; superblock < end; superblock++) {
         let first = t * kSumStride + 8u * (superblock - (begin >> 3u));
-        var sum = 0;
+        var sum = Sum();
         for (var i = 0u; i < 8u; i++) {
           sum += block_sums[first + i];
         }
-        let scale =
-          weight_scale(local_group, superblock, local & 7u) * input_scale(row, superblock);
-        total = fma(rounded(sum), scale, total);
+        total = add_superblock(total, sum, local_group, superblock, local & 7u, row);
       }
     }
     workgroupBarrier();

@@ -1,0 +1,58 @@
+// The rule of q4s (docs/decisions/0026): a weight is S * m * (q - 8) with a whole multiplier m for
+// 16 columns and S for a superblock of 256, an input is s * x with x of 16 bits. T is the exact sum
+// of m * (q - 8) * x over a superblock, and
+//   y = fma over superblocks rising, from +0: y = fma(f32(T), S * s, y)
+// |T| is below 2^30, so 32 columns, or all of them, may be added up in any order.
+alias Sum = i32;
+const kBlockWords = 1u;  // vec4 of a group's block in `wscale`: multipliers
+const kHighBits = 0x80808080u;
+
+// The levels of a block of row n of a group.
+fn levels_of(words: Words, group: u32, block: u32, n: u32) -> Block {
+  return unpacked(words);
+}
+
+// The block's part of T: -8 times the sums of x takes the 8 off.
+fn block_sum(w: Block, pair: u32, first: u32, block: u32, low_a: vec4<u32>, low_b: vec4<u32>,
+             high_a: vec4<u32>, high_b: vec4<u32>) -> Sum {
+  let by = multipliers_of(pair);
+  let zeros = -8 * half_sums(first, block);
+  let a = (dot_of_four(w.a, high_a) << 8u) + dot_of_four(w.a, low_a) + zeros.x;
+  let c = (dot_of_four(w.b, high_b) << 8u) + dot_of_four(w.b, low_b) + zeros.y;
+  return by.x * a + by.y * c;
+}
+
+// Four bytes q, 0 to 15, times m, less 8 m. For instance q = 3 and m = -5 are 5 * (16 - 3) - 8 * 5
+// = 25 = -5 * (3 - 8). No product is above 240, so none reaches into the next byte. The subtraction
+// sets the top bit of every byte first, and puts it right behind that.
+fn expanded(q: vec4<u32>, m: i32) -> vec4<u32> {
+  let size = u32(abs(m));
+  let product = select(q, vec4<u32>(0x10101010u) - q, m < 0) * size;
+  let less = (product | vec4<u32>(kHighBits)) - vec4<u32>(0x08080808u * size);
+  return less ^ (~product & vec4<u32>(kHighBits));
+}
+
+// What many rows share: m * (q - 8) as signed bytes. Dots are all that is left.
+fn tile_weight(levels: Block, pair: u32) -> Block {
+  let by = multipliers_of(pair);
+  return Block(expanded(levels.a, by.x), expanded(levels.b, by.y));
+}
+
+fn tile_sum(w: Block, pair: u32, low_a: vec4<u32>, low_b: vec4<u32>, high_a: vec4<u32>,
+            high_b: vec4<u32>) -> Sum {
+  let high = dot_of_four(w.a, high_a) + dot_of_four(w.b, high_b);
+  return (high << 8u) + dot_of_four(w.a, low_a) + dot_of_four(w.b, low_b);
+}
+
+// S of row n of a group of the matrix.
+fn weight_scale(group: u32, superblock: u32, n: u32) -> f32 {
+  let four = wscale[(op.zero_base >> 2u) + group * superblocks() + superblock];
+  let pair = unpack2x16float(four[n >> 1u]);
+  return select(pair.x, pair.y, (n & 1u) == 1u);
+}
+
+// y behind a superblock of row n of a group. `first`: where the row of inputs stands.
+fn add_superblock(y: f32, sum: Sum, group: u32, superblock: u32, n: u32, first: u32) -> f32 {
+  let scale = weight_scale(group, superblock, n) * input_scale(first, superblock);
+  return fma(rounded(sum), scale, y);
+}
