@@ -187,11 +187,11 @@ int List(bool as_json) {
 // How far each matrix is from the checkpoint's.
 Status ShowErrors(const fs::path& folder, const fs::path& checkpoint, bool as_json) {
   ASSIGN_OR_RETURN(const package::Package package, package::Package::Open(folder));
-  ASSIGN_OR_RETURN(const convert::WeightErrors errors,
+  ASSIGN_OR_RETURN(const std::vector<convert::WeightError> errors,
                    convert::CompareWeights(package, checkpoint));
   if (as_json) {
     json::array array;
-    for (const convert::WeightError& matrix : errors.matrices)
+    for (const convert::WeightError& matrix : errors)
       array.push_back({{"name", matrix.name},
                        {"dtype", json::value(DTypeName(matrix.dtype))},
                        {"relative_rms", matrix.relative_rms}});
@@ -199,14 +199,12 @@ Status ShowErrors(const fs::path& folder, const fs::path& checkpoint, bool as_js
     return OkStatus();
   }
   std::vector<std::vector<std::string>> rows = {{"MATRIX", "FORM", "ERROR"}};
-  for (const convert::WeightError& matrix : errors.matrices) {
+  for (const convert::WeightError& matrix : errors) {
     char percent[32];
     std::snprintf(percent, sizeof(percent), "%.3f%%", 100 * matrix.relative_rms);
     rows.push_back({matrix.name, std::string(DTypeName(matrix.dtype)), percent});
   }
   PrintColumns(rows);
-  if (errors.left_out > 0)
-    std::cout << "Not compared: " << errors.left_out << " matrices of experts.\n";
   return OkStatus();
 }
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <set>
-#include <utility>
 
 #include "base/file.h"
 #include "convert/graph/graph_builder.h"
@@ -72,24 +72,43 @@ DType TargetDType(const WeightSpec& weight, const TensorMap& tensors,
   return weight.role == WeightRole::kTable ? table : DType::kQ8;
 }
 
-// The experts of a layer are stacked, so they have one dtype; onnxruntime's quantised ones want
-// whole blocks.
-DType ExpertDType(const std::vector<WeightSpec>& layer, const TensorMap& tensors,
-                  const ConvertOptions& options) {
-  const std::optional<DType>& quantisation = options.quantisation;
+// The widest of what a layer's experts are kept in; onnxruntime's quantised ones want whole blocks.
+DType CommonExpertDType(const std::vector<WeightSpec>& layer, const TensorMap& tensors,
+                        const std::optional<DType>& quantisation) {
   DType dtype = quantisation.value_or(DType::kQ4);
-  bool is_first = true;
   for (const WeightSpec& weight : layer) {
     if (weight.role != WeightRole::kExpert) continue;
-    if (!quantisation) {
-      const DType kept = KeptDType(weight, tensors, options.keeps_k_quants);
-      dtype = std::exchange(is_first, false) ? kept : Wider(dtype, kept);
-    }
+    if (!quantisation) dtype = Wider(dtype, KeptDType(weight, tensors, false));
     // What multiplies with stacked experts takes no zero points; in q8 they are not needed.
     if (!quantisation && dtype == DType::kQ4 && HasZeroPoints(weight, tensors)) dtype = DType::kQ8;
     if (IsBlockFormat(dtype) && weight.shape[1] % kBlockValues != 0) dtype = DType::kF16;
   }
   return dtype;
+}
+
+// "down_proj.weight" of any expert.
+std::string MatrixOf(const WeightSpec& expert) {
+  return expert.name.substr(expert.blob.size());
+}
+
+// By matrix. The experts of a layer are stacked, so all of them have one dtype, and so have their
+// matrices, which one operator of onnxruntime takes. K-quants are not onnxruntime's: there each
+// matrix may have its own.
+std::map<std::string, DType> ExpertDTypes(const std::vector<WeightSpec>& layer,
+                                          const TensorMap& tensors, const ConvertOptions& options) {
+  std::map<std::string, DType> kept;
+  for (const WeightSpec& weight : layer) {
+    if (weight.role != WeightRole::kExpert) continue;
+    const DType own = KeptDType(weight, tensors, options.keeps_k_quants);
+    const auto [found, is_first] = kept.emplace(MatrixOf(weight), own);
+    if (!is_first) found->second = Wider(found->second, own);
+  }
+  const bool are_k_quants =
+      std::ranges::all_of(kept, [](const auto& entry) { return IsKQuant(entry.second); });
+  if (are_k_quants && !options.quantisation) return kept;
+  const DType common = CommonExpertDType(layer, tensors, options.quantisation);
+  for (auto& [name, dtype] : kept) dtype = common;
+  return kept;
 }
 
 // The name that the manifest gives to the dtype of the matrices.
@@ -263,11 +282,11 @@ class Converter {
     StoreTables(store);
     TRY(store->FinishLayer());
     for (const auto& layer : specs) {
-      const DType expert_dtype = ExpertDType(layer, tensors, options_);
+      const auto expert_dtypes = ExpertDTypes(layer, tensors, options_);
       std::vector<StoreJob> jobs;  // of one blob
       for (size_t i = 0; i < layer.size(); ++i) {
         jobs.push_back({&layer[i], layer[i].role == WeightRole::kExpert
-                                       ? expert_dtype
+                                       ? expert_dtypes.at(MatrixOf(layer[i]))
                                        : TargetDType(layer[i], tensors, options_)});
         const bool goes_on =
             !layer[i].blob.empty() && i + 1 < layer.size() && layer[i + 1].blob == layer[i].blob;

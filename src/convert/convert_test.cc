@@ -189,8 +189,8 @@ TEST_F(ConvertTest, QuantisesWithinHalfAStep) {
     EXPECT_GT(worst, 0);
     const auto errors = CompareWeights(package, source());
     ASSERT_TRUE(errors.ok()) << errors.error().ToString();
-    const auto of_matrix = std::ranges::find(errors->matrices, matrix->name, &WeightError::name);
-    ASSERT_NE(of_matrix, errors->matrices.end());
+    const auto of_matrix = std::ranges::find(*errors, matrix->name, &WeightError::name);
+    ASSERT_NE(of_matrix, errors->end());
     EXPECT_EQ(of_matrix->dtype, dtype);
     double differences = 0, squares = 0;
     for (size_t i = 0; i < values.size(); ++i) {

@@ -67,7 +67,37 @@ const wide = {
   rope_parameters: { rope_type: 'default', rope_theta: 10000 },
 };
 
-function wideCheckpoint() {
+// The same as a mixture of experts.
+const wideMixture = {
+  ...wide, model_type: 'qwen3_moe', num_hidden_layers: 2, num_experts: 4, num_experts_per_tok: 2,
+  moe_intermediate_size: 256, norm_topk_prob: true, decoder_sparse_step: 1, mlp_only_layers: [],
+};
+
+/** Calls add(name, ...dims) for every tensor of such a mixture. */
+function addMixture(add) {
+  add('model.embed_tokens.weight', 64, 256);
+  add('model.norm.weight', 256);
+  add('lm_head.weight', 64, 256);
+  for (const layer of ['model.layers.0.', 'model.layers.1.']) {
+    add(`${layer}input_layernorm.weight`, 256);
+    add(`${layer}self_attn.q_proj.weight`, 256, 256);
+    add(`${layer}self_attn.k_proj.weight`, 128, 256);
+    add(`${layer}self_attn.v_proj.weight`, 128, 256);
+    add(`${layer}self_attn.o_proj.weight`, 256, 256);
+    add(`${layer}self_attn.q_norm.weight`, 64);
+    add(`${layer}self_attn.k_norm.weight`, 64);
+    add(`${layer}post_attention_layernorm.weight`, 256);
+    add(`${layer}mlp.gate.weight`, 4, 256);
+    for (const expert of [0, 1, 2, 3]) {
+      for (const matrix of ['gate', 'up', 'down']) {
+        add(`${layer}mlp.experts.${expert}.${matrix}_proj.weight`, 256, 256);
+      }
+    }
+  }
+}
+
+/** `addAll` is given a function that makes up a tensor: add(name, ...dims). */
+function madeUp(addAll) {
   let state = 1;
   const random = () => {
     state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
@@ -83,6 +113,11 @@ function wideCheckpoint() {
     });
     tensors[name] = { dims, values };
   };
+  addAll(add);
+  return tensors;
+}
+
+function addWide(add) {
   add('model.embed_tokens.weight', 64, 256);
   add('model.norm.weight', 256);
   add('lm_head.weight', 64, 256);
@@ -96,7 +131,6 @@ function wideCheckpoint() {
   add(`${layer}mlp.gate_proj.weight`, 512, 256);
   add(`${layer}mlp.up_proj.weight`, 512, 256);
   add(`${layer}mlp.down_proj.weight`, 256, 512);
-  return tensors;
 }
 
 // The families of 2026 that GGUF files are read of.
@@ -169,13 +203,30 @@ function joinExperts(tensors) {
   });
 }
 
+/** The logits of two packages, whichever kernels compute the first, differ by 2% at most. */
+function expectNearLogits(folder, exact) {
+  const logitsOf = (path, ...args) => {
+    const ids = ['--prompt-ids', '3,14,15,9,26,5,35,8,9,7,9,32', '--max-tokens', '1'];
+    const run = ['generate', path, ...ids, '--json', '--logits', ...args];
+    return JSON.parse(execFileSync(weft, run, { encoding: 'utf8' })).logits.flat();
+  };
+  const expected = logitsOf(exact);
+  const largest = Math.max(...expected.map(Math.abs));
+  for (const kernels of [[], ['--reference-kernels']]) {
+    const got = logitsOf(folder, ...kernels);
+    assert.equal(got.length, expected.length);
+    const worst = Math.max(...got.map((value, i) => Math.abs(value - expected[i])));
+    assert.ok(worst < 0.02 * largest, `${worst} of ${largest} ${kernels}`);
+  }
+}
+
 // Largest error of eight bits for values up to 0.5.
 const q8Step = 0.5 / 127;
 
 if (!weft) {
   test('GGUF files become packages', { skip: 'WEFT does not name the weft program' }, () => {});
 } else {
-  const checkpoint = wideCheckpoint();
+  const checkpoint = madeUp(addWide);
   for (const type of Object.keys(blockTypes)) {
     test(`${type}: the package holds what the blocks stand for`, () => {
       const source = join(work, `wide-${type}.gguf`);
@@ -220,21 +271,53 @@ if (!weft) {
       });
       writeGguf(plain, ggufMetadata(wide).metadata, decoded);
       assert.ok(convert(plain, f32, 'f32').ok);
-      const logitsOf = (folder, ...args) => {
-        const ids = ['--prompt-ids', '3,14,15,9,26,5,35,8,9,7,9,32', '--max-tokens', '1'];
-        const run = ['generate', folder, ...ids, '--json', '--logits', ...args];
-        return JSON.parse(execFileSync(weft, run, { encoding: 'utf8' })).logits.flat();
-      };
-      const expected = logitsOf(f32);
-      const largest = Math.max(...expected.map(Math.abs));
-      for (const kernels of [[], ['--reference-kernels']]) {
-        const got = logitsOf(keep, ...kernels);
-        assert.equal(got.length, expected.length);
-        const worst = Math.max(...got.map((value, i) => Math.abs(value - expected[i])));
-        assert.ok(worst < 0.02 * largest, `${worst} of ${largest} ${kernels}`);
-      }
+      expectNearLogits(keep, f32);
     });
   }
+
+  test('keep-k: matrices of experts have types of their own', () => {
+    const mixture = madeUp(addMixture);
+    const typeOf = (name) => {
+      if (/ffn_down_exps/.test(name)) return name.includes('blk.0') ? 'Q6_K' : 'Q8_0';
+      return /attn_[qkvo]|output\.weight|ffn_(gate|up)_exps/.test(name) ? 'Q4_K' : 'F32';
+    };
+    const all = ggufTensors(wideMixture, mixture).map(({ name, shape, values }) => {
+      const type = shape.length > 1 ? typeOf(name) : 'F32';
+      return { name, type, shape, bytes: encodeTensor(type, values) };
+    });
+    const source = join(work, 'mixture.gguf');
+    writeGguf(source, ggufMetadata(wideMixture).metadata, all);
+    const keep = join(work, 'mixture-keep-k');
+    const { ok, errors } = convert(source, keep, 'keep-k');
+    assert.ok(ok, errors);
+    const weights = readWeights(new Package(keep));
+    const dtypes = [0, 1].map((layer) => {
+      const own = Object.entries(weights).filter(([name]) => name.includes(`layers.${layer}.`));
+      const of = (matrix) => own.find(([name]) => name.includes(`experts.${matrix}`))[1].dtype;
+      return [of('gate_up_proj'), of('down_proj')];
+    });
+    assert.deepEqual(dtypes, [['q4k', 'q6k'], ['q8', 'q8']]);
+    const show = ['show', keep, '--errors', source, '--json'];
+    const compared = JSON.parse(execFileSync(weft, show, { encoding: 'utf8' }))
+      .filter(({ name }) => name.includes('.mlp.experts.'))
+      .map(({ name, relative_rms: error }) => [name.slice('model.layers.'.length), error]);
+    assert.deepEqual(compared.map(([name]) => name), [
+      ...['0.mlp.experts.down_proj.weight', '0.mlp.experts.gate_up_proj.weight'],
+      ...['1.mlp.experts.down_proj.weight', '1.mlp.experts.gate_up_proj.weight'],
+    ]);
+    assert.deepEqual(compared.slice(0, 3).map(([, error]) => error), [0, 0, 0]);
+    assert.ok(compared[3][1] > 0 && compared[3][1] < 0.01, `${compared[3]}`); // Q4_K in q8
+    // The same values in f32 give nearly the same logits.
+    const plain = join(work, 'mixture-plain.gguf');
+    const decoded = all.map(({ name, type, shape, bytes }) => {
+      const values = decodeTensor(type, bytes);
+      return { name, type: 'F32', shape, bytes: encodeTensor('F32', values) };
+    });
+    writeGguf(plain, ggufMetadata(wideMixture).metadata, decoded);
+    const f32 = join(work, 'mixture-f32');
+    assert.ok(convert(plain, f32, 'f32').ok);
+    expectNearLogits(keep, f32);
+  });
 
   const models = join(data, 'checkpoints');
   const older = existsSync(models) ? readdirSync(models).sort() : [];

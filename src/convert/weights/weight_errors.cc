@@ -5,11 +5,13 @@
 #include <cstring>
 #include <map>
 #include <span>
+#include <string_view>
 #include <utility>
 
 #include "convert/model/parse_config.h"
 #include "convert/source/open_source.h"
 #include "convert/source/tensor_names.h"
+#include "convert/weights/layer_weight.h"
 #include "convert/weights/source_rows.h"
 #include "convert/weights/weight_specs.h"
 #include "program/codec.h"
@@ -18,16 +20,39 @@
 namespace weft::convert {
 namespace {
 
+// Where the name of a layer's experts ends: all of them are one weight of the package.
+constexpr std::string_view kExperts = ".experts.";
+
+// "model.layers.0.mlp.experts.down_proj.weight" for "model.layers.0.mlp.experts.5.down_proj...".
+std::string StackedName(const WeightSpec& expert) {
+  const size_t end = expert.blob.rfind(kExperts) + kExperts.size();
+  return expert.blob.substr(0, end) + expert.name.substr(expert.blob.size());
+}
+
 using Matrices = std::map<std::string, program::Weight>;
+
+// `layer` as in the package. Experts are known by what multiplies with them.
+void AddMatrices(const program::Program& program, uint32_t layer, Matrices* matrices) {
+  for (const program::Weight& weight : program.weights)
+    if (weight.shape.size() == 2) matrices->emplace(weight.name, weight);
+  for (const program::Op& op : program.ops) {
+    const auto* experts = std::get_if<program::MoeExperts>(&op);
+    if (experts == nullptr) continue;
+    const std::string prefix = ExpertPrefix(layer, 0);
+    const std::string stack = prefix.substr(0, prefix.rfind(kExperts) + kExperts.size());
+    matrices->emplace(stack + "gate_up_proj.weight", program.weights[experts->gate_up]);
+    matrices->emplace(stack + "down_proj.weight", program.weights[experts->down]);
+  }
+}
 
 Result<Matrices> MatricesOf(const package::Package& package) {
   Matrices matrices;
+  uint32_t index = 0;
   for (const package::LayerInfo& layer : package.manifest.layers) {
     ASSIGN_OR_RETURN(const Slice bytes,
                      package.blobs->Get(layer.program, package.manifest.blobs.at(layer.program)));
     ASSIGN_OR_RETURN(const program::Program program, program::Decode(bytes.bytes()));
-    for (const program::Weight& weight : program.weights)
-      if (weight.shape.size() == 2) matrices.emplace(weight.name, weight);
+    AddMatrices(program, index++, &matrices);
   }
   return matrices;
 }
@@ -49,7 +74,7 @@ Result<std::vector<uint8_t>> BytesOf(const package::Package& package,
   return bytes;
 }
 
-// The rows of a stored matrix, one after the other.
+// The rows of a stored matrix, or of all experts' ones, one after the other.
 class StoredRows {
  public:
   static Result<StoredRows> Read(const package::Package& package, const program::Weight& weight) {
@@ -63,7 +88,7 @@ class StoredRows {
   }
 
   void Next(std::span<float> values) {
-    const uint64_t columns = weight_.shape[1], row = row_++;
+    const uint64_t columns = weight_.shape.back(), row = row_++;
     const uint64_t data_bytes = RowDataBytes(weight_.dtype, columns);
     const ByteSpan data = ByteSpan(data_).subspan(row * data_bytes, data_bytes);
     if (!IsBlockFormat(weight_.dtype)) return ToF32(weight_.dtype, data.data(), values);
@@ -82,8 +107,16 @@ class StoredRows {
   uint64_t row_ = 0;
 };
 
-Result<double> RelativeError(const WeightSpec& spec, const TensorMap& tensors, StoredRows stored) {
-  double differences = 0, squares = 0;
+// What was stored of a matrix beside what the checkpoint has.
+struct Comparison {
+  StoredRows stored;
+  double differences = 0, squares = 0;  // sums of squares
+
+  double relative_rms() const { return squares == 0 ? 0 : std::sqrt(differences / squares); }
+};
+
+// Goes on with the rows of `spec`.
+Status Compare(const WeightSpec& spec, const TensorMap& tensors, Comparison* comparison) {
   for (const SourcePiece& piece : spec.pieces) {
     SourceRows rows = RowsOf(spec, piece, tensors);
     const uint64_t count = std::exchange(rows.rows, 1), first = rows.first_row;
@@ -93,21 +126,59 @@ Result<double> RelativeError(const WeightSpec& spec, const TensorMap& tensors, S
       const TargetRows target{
           {reinterpret_cast<uint8_t*>(expected.data()), expected.size() * sizeof(float)}, {}, {}};
       TRY(ConvertRows(rows, DType::kF32, target, 1));
-      stored.Next(got);
+      comparison->stored.Next(got);
       for (size_t i = 0; i < got.size(); ++i) {
         const double difference = double{got[i]} - double{expected[i]};
-        differences += difference * difference;
-        squares += double{expected[i]} * double{expected[i]};
+        comparison->differences += difference * difference;
+        comparison->squares += double{expected[i]} * double{expected[i]};
       }
     }
   }
-  return squares == 0 ? 0 : std::sqrt(differences / squares);
+  return OkStatus();
+}
+
+// Whether a weight of the package is made of `count` such matrices.
+bool HasShape(const program::Weight& weight, const WeightSpec& spec, size_t count) {
+  if (spec.role != WeightRole::kExpert) return weight.shape == spec.shape;
+  return weight.shape == std::vector<uint64_t>{count, spec.shape[0], spec.shape[1]};
+}
+
+// The matrices of one layer.
+Status CompareLayer(const package::Package& package, const std::vector<WeightSpec>& specs,
+                    const TensorMap& tensors, const Matrices& matrices,
+                    std::vector<WeightError>* errors) {
+  std::map<std::string, size_t> experts;  // of a stacked matrix
+  for (const WeightSpec& spec : specs)
+    if (spec.role == WeightRole::kExpert) ++experts[StackedName(spec)];
+  std::map<std::string, Comparison> stacked;
+  for (const WeightSpec& spec : specs) {
+    const bool is_expert = spec.role == WeightRole::kExpert;
+    const std::string name = is_expert ? StackedName(spec) : spec.name;
+    const auto found = matrices.find(name);
+    if (found == matrices.end()) continue;
+    const program::Weight& weight = found->second;
+    if (!HasShape(weight, spec, is_expert ? experts[name] : 1))
+      return Error(ErrorCode::kInvalidArgument,
+                   "'" + name + "' has another shape in the package than in the checkpoint.");
+    auto own = stacked.find(name);
+    if (own == stacked.end()) {
+      ASSIGN_OR_RETURN(StoredRows stored, StoredRows::Read(package, weight));
+      own = stacked.emplace(name, Comparison{std::move(stored)}).first;
+    }
+    TRY(Compare(spec, tensors, &own->second));
+    if (is_expert) continue;
+    errors->push_back({name, weight.dtype, own->second.relative_rms()});
+    stacked.erase(own);
+  }
+  for (const auto& [name, comparison] : stacked)
+    errors->push_back({name, matrices.at(name).dtype, comparison.relative_rms()});
+  return OkStatus();
 }
 
 }  // namespace
 
-Result<WeightErrors> CompareWeights(const package::Package& package,
-                                    const std::filesystem::path& checkpoint) {
+Result<std::vector<WeightError>> CompareWeights(const package::Package& package,
+                                                const std::filesystem::path& checkpoint) {
   if (!package.manifest.lowered)
     return Error(ErrorCode::kUnsupported, "This package has no programs that name its matrices.");
   ASSIGN_OR_RETURN(Source source, OpenSource(checkpoint));
@@ -120,22 +191,12 @@ Result<WeightErrors> CompareWeights(const package::Package& package,
   const auto specs = SpecifyWeights(config, source.tensors);
   TRY(CheckWeights(specs, source.tensors));
   ASSIGN_OR_RETURN(const Matrices matrices, MatricesOf(package));
-  WeightErrors errors;
-  std::vector<WeightSpec> all;
-  for (const auto& layer : specs) all.insert(all.end(), layer.begin(), layer.end());
-  for (const WeightSpec& spec : all) {
-    if (spec.role == WeightRole::kExpert) ++errors.left_out;
-    const auto found = matrices.find(spec.name);
-    if (spec.role == WeightRole::kExpert || found == matrices.end()) continue;
-    if (found->second.shape != spec.shape)
-      return Error(ErrorCode::kInvalidArgument, "'" + spec.name +
-                                                    "' has another shape in the package than in " +
-                                                    checkpoint.string() + ".");
-    ASSIGN_OR_RETURN(StoredRows stored, StoredRows::Read(package, found->second));
-    ASSIGN_OR_RETURN(const double error, RelativeError(spec, source.tensors, std::move(stored)));
-    errors.matrices.push_back({spec.name, found->second.dtype, error});
+  std::vector<WeightError> errors;
+  for (const auto& layer : specs) {
+    const Status status = CompareLayer(package, layer, source.tensors, matrices, &errors);
+    if (!status.ok()) return Error(status.error()).Context("Comparing " + checkpoint.string());
   }
-  if (errors.matrices.empty())
+  if (errors.empty())
     return Error(ErrorCode::kInvalidArgument,
                  "The package has none of the matrices of " + checkpoint.string() + ".");
   return errors;

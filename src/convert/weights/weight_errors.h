@@ -12,21 +12,18 @@
 namespace weft::convert {
 
 struct WeightError {
+  // Of experts: "model.layers.0.mlp.experts.down_proj.weight", which is all of a layer's.
   std::string name;
   DType dtype = DType::kF32;
   // sqrt(sum of squared differences / sum of squares of the checkpoint's values); 0 of zeros.
   double relative_rms = 0;
 };
 
-struct WeightErrors {
-  std::vector<WeightError> matrices;  // by layer
-  size_t left_out = 0;                // matrices of experts, which packages stack
-};
-
 // Compares each matrix of the package with the same one of the checkpoint, which OpenSource opens.
+// By layer; those of a layer's experts, which packages stack, come last.
 // kInvalidArgument when the checkpoint has none of the package's matrices; kUnsupported for models
 // with towers and packages without programs.
-Result<WeightErrors> CompareWeights(const package::Package& package,
-                                    const std::filesystem::path& checkpoint);
+Result<std::vector<WeightError>> CompareWeights(const package::Package& package,
+                                                const std::filesystem::path& checkpoint);
 
 }  // namespace weft::convert
