@@ -368,14 +368,14 @@ async function expectNoSuchState(model: Loaded): Promise<void> {
 
 const kPromisesOfAll = [
   ["the logits that transformers gave", expectReference],
-  ["the same bits however the prompt is cut", expectAnyCut],
-  ["cut back to marks with the same bits, and to nothing else", expectMarks],
-  ["the same bits in any batch", expectAnyBatch],
   ["the tokens of steps, made ahead", expectAhead],
 ] as const;
 
 // What a mixture, or another model with the same kind of state, adds nothing to.
 const kPromisesOfStates = [
+  ["the same bits however the prompt is cut", expectAnyCut],
+  ["cut back to marks with the same bits, and to nothing else", expectMarks],
+  ["the same bits in any batch", expectAnyBatch],
   ["the same bits of steps under way at once", expectAtOnce],
   ["no slot lost by tokens ahead", expectNoLeak],
   ["no tokens ahead from where no state is held", expectNoSuchState],
