@@ -16,16 +16,6 @@ constexpr size_t kSixthBits = 9;        // words in front of bits 4 and 5 of q6k
 constexpr size_t kColumnsOfWord5 = 32;  // whose bits are one word of 32 bits
 constexpr size_t kColumnsOfWord6 = 16;
 
-// s and m of 32 columns.
-struct Pair {
-  int scale, minimum;
-};
-Pair PairOf(const uint8_t* packed, size_t j) {
-  if (j < 4) return {packed[j] & 63, packed[j + 4] & 63};
-  return {(packed[j + 4] & 15) | (packed[j - 4] >> 6 << 4),
-          (packed[j + 4] >> 4) | (packed[j] >> 6 << 4)};
-}
-
 bool IsFinite(uint16_t half) {
   return (half & 0x7c00) != 0x7c00;
 }
@@ -47,6 +37,12 @@ Place PlaceOf(DType dtype, size_t column) {
 
 }  // namespace
 
+KQuantPair KQuantPairOf(const uint8_t* packed, size_t j) {
+  if (j < 4) return {packed[j] & 63, packed[j + 4] & 63};
+  return {(packed[j + 4] & 15) | (packed[j - 4] >> 6 << 4),
+          (packed[j + 4] >> 4) | (packed[j] >> 6 << 4)};
+}
+
 KQuantRecord ReadKQuantRecord(DType dtype, const uint16_t* words) {
   CHECK(IsKQuant(dtype));
   KQuantRecord record;
@@ -58,7 +54,7 @@ KQuantRecord ReadKQuantRecord(DType dtype, const uint16_t* words) {
   record.minimum = words[1];
   const auto* packed = reinterpret_cast<const uint8_t*>(words + kPacked);
   for (size_t i = 0; i < kKQuantGroups; ++i) {
-    const Pair pair = PairOf(packed, i / 2);
+    const KQuantPair pair = KQuantPairOf(packed, i / 2);
     record.scales[i] = static_cast<int8_t>(pair.scale);
     record.minima[i] = static_cast<uint8_t>(pair.minimum);
   }

@@ -29,6 +29,13 @@ struct KQuantRecord {
   std::array<uint8_t, kKQuantGroups> minima{};  // m of 16 columns, in q6k 0
 };
 
+// s and m of 32 columns in q4k and q5k.
+struct KQuantPair {
+  int scale = 0, minimum = 0;
+};
+// Pair `j`, of eight, of twelve packed bytes, as above.
+KQuantPair KQuantPairOf(const uint8_t* packed, size_t j);
+
 // REQUIRES: IsKQuant(dtype), RecordWords(dtype) words.
 KQuantRecord ReadKQuantRecord(DType dtype, const uint16_t* words);
 

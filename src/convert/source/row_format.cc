@@ -121,19 +121,6 @@ void ReadWithMinimum(RowFormat format, const uint8_t* block, float* values) {
   }
 }
 
-// The 6-bit scale and minimum of group `j` (of 8) of Q4_K and Q5_K: the first four lie in the low
-// bits of bytes 0-3 and 4-7; of the last four, the low nibbles are in bytes 8-11 and the high two
-// bits on top of bytes 0-7.
-struct GroupScale {
-  int scale;
-  int minimum;
-};
-GroupScale GroupScaleOf(const uint8_t* packed, size_t j) {
-  if (j < 4) return {packed[j] & 63, packed[j + 4] & 63};
-  return {(packed[j + 4] & 15) | (packed[j - 4] >> 6) << 4, (packed[j + 4] >> 4) | (packed[j] >> 6)
-                                                                                       << 4};
-}
-
 std::optional<DType> SameKQuant(RowFormat format) {
   if (format == RowFormat::kQ4_K) return DType::kQ4K;
   if (format == RowFormat::kQ5_K) return DType::kQ5K;
@@ -178,7 +165,7 @@ void ReadQ45K(RowFormat format, const uint8_t* block, float* values) {
   Levels levels;
   ReadLevels45(format, block, &levels);
   for (size_t j = 0; j < 8; ++j) {
-    const GroupScale group = GroupScaleOf(block + 4, j);
+    const KQuantPair group = KQuantPairOf(block + 4, j);
     const float step = scale * static_cast<float>(group.scale);
     const float base = minimum * static_cast<float>(group.minimum);
     for (size_t i = j * kBlock; i < (j + 1) * kBlock; ++i)
