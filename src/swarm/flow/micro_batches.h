@@ -9,8 +9,8 @@
 //   two          8               both stages, one after the other            8.0 ms
 //
 // Where a stage takes the next part while one is computed, more parts than stages may pay. Say two
-// of 16 rows pass each of two stages in 5.3 ms, and keep it from another part for 2.9: a round takes
-// 10.6 ms. With three of 11 rows, which pass in 5.05 ms and keep it for 2.65, it takes 10.1.
+// of 16 rows pass each of two stages in 5.3 ms, and keep it from another part for 2.9: a round
+// takes 10.6 ms. With three of 11 rows, which pass in 5.05 ms and keep it for 2.65, it takes 10.1.
 //
 // Parts are made in front of the first stage and stay together behind it. A part that comes back
 // too small, since some of its conversations have ended, waits there for the next one, and both

@@ -60,8 +60,8 @@ struct WorkerTimes {
 
   // What a step of so many rows keeps the device from other steps. A GPU takes the next step while
   // one is computed (docs/webgpu.md), so that one that was waiting takes less than one that met it
-  // idle. A step of 4.0 ms that is on the GPU for 2.9 takes 2.9 behind others, where all the rest of
-  // it overlaps. nullopt: nothing was measured.
+  // idle. A step of 4.0 ms that is on the GPU for 2.9 takes 2.9 behind others, where all the rest
+  // of it overlaps. nullopt: nothing was measured.
   std::optional<double> BusyUs(uint32_t rows) const;
 
   // It runs other layers from now on.
