@@ -85,6 +85,9 @@ struct Timeouts {
   Duration late_slack = Milliseconds(30);
   Duration step_deadline_min = Seconds(2);  // deadline = max(this, factor x predicted)
   double step_deadline_factor = 5;
+  // A tab that still answers pings is slow rather than gone, and closing it costs a load of its
+  // layers: its steps have this long at least.
+  Duration step_deadline_alive = Seconds(10);
   // Instead of step_deadline_min until a worker has answered once in an epoch, and a GPU a step or
   // batch of about that size.
   Duration step_deadline_first = Seconds(30);

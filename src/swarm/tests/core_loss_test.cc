@@ -286,19 +286,48 @@ TEST(Loss, SilenceForTenSeconds) {
   EXPECT_THAT(swarm.CloseReasons(1), ElementsAre(HasSubstr("Nothing was heard from it for 10 s")));
 }
 
+// A tab that answers one step at a time, when the test says so.
+TestWorker SteppedTab() {
+  TestWorker worker;
+  worker.kind = "web";
+  worker.engine = "webgpu";
+  worker.answer_steps = false;
+  return worker;
+}
+
+// One that answers pings is slow rather than gone.
 TEST(Loss, AStepThatIsNotAnsweredInTime) {
-  SteppedSwarm swarm;
-  const RequestId request = swarm.Submit({1}, 5);
-  // The first steps of an epoch may take long: shaders, page faults.
-  swarm.Advance(Seconds(25));
-  EXPECT_THAT(swarm.CloseReasons(1), IsEmpty());
+  for (const bool answers_pings : {true, false}) {
+    TestSwarm swarm;
+    swarm.BringUp(1, SteppedTab());
+    const RequestId request = swarm.Submit({1}, 5);
+    // The first steps of an epoch may take long: shaders, page faults.
+    swarm.Advance(Seconds(25));
+    EXPECT_THAT(swarm.CloseReasons(1), IsEmpty());
+    swarm.worker(1).answer_pings = answers_pings;
+    swarm.AnswerStep(1);
+    const Duration limit = answers_pings ? Seconds(10) : Seconds(2);
+    swarm.Advance(limit - Milliseconds(100));
+    EXPECT_THAT(swarm.CloseReasons(1), IsEmpty());
+    swarm.Advance(Milliseconds(200));
+    EXPECT_THAT(swarm.CloseReasons(1), ElementsAre(HasSubstr("did not answer a step")));
+    swarm.BringUp(1, TestWorker());
+    EXPECT_EQ(swarm.Tokens(request), Counting(2, 5));
+  }
+}
+
+// Pongs that end at 3 s say that it lives until 5 s.
+TEST(Loss, ASlowStepOfOneThatFallsSilent) {
+  TestSwarm swarm;
+  swarm.BringUp(1, SteppedTab());
+  swarm.Submit({1}, 5);
   swarm.AnswerStep(1);
-  swarm.Advance(Milliseconds(1900));
+  swarm.Advance(Seconds(3));
+  swarm.worker(1).answer_pings = false;
+  swarm.Advance(Milliseconds(1400));
   EXPECT_THAT(swarm.CloseReasons(1), IsEmpty());
-  swarm.Advance(Milliseconds(200));
-  EXPECT_THAT(swarm.CloseReasons(1), ElementsAre(HasSubstr("did not answer a step")));
-  swarm.BringUp(1);
-  EXPECT_EQ(swarm.Tokens(request), Counting(2, 5));
+  swarm.Advance(Milliseconds(700));
+  EXPECT_THAT(swarm.CloseReasons(1), ElementsAre(HasSubstr("did not answer a step within 5 s")));
 }
 
 TEST(Loss, ASlowWorkerGetsFiveTimesItsPrediction) {
