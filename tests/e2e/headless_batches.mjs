@@ -1,21 +1,20 @@
 // Several conversations at once on one headless worker that holds the whole model: it makes their
 // tokens in one batch, and each gets what it gets alone.
 import assert from "node:assert/strict";
-import { mkdtempSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 
-import {
-  complete, eventually, gpuWorker, noDawn, packageOf, reasonToSkip, serve, stream, swarmOf,
-} from "./lib/weft.mjs";
+import { checkpoints, packageOfTwin } from "./lib/twins.mjs";
+import { complete, eventually, gpuWorker, noDawn, serve, stream, swarmOf } from "./lib/weft.mjs";
 
-const skip = reasonToSkip("weft-tiny") || noDawn();
+const skip = (existsSync(checkpoints) ? false : `there is no ${checkpoints}`) || noDawn();
 const kTopics = ["a fox", "a boat in the rain", "two brothers", "the last apple"];
 
 function requestOf(topic, change) {
   return {
-    model: "weft-tiny", max_tokens: 10, temperature: 0,
+    model: "smollm3", max_tokens: 10, temperature: 0,
     messages: [{ role: "user", content: `Tell me a story about ${topic}.` }],
     ...change,
   };
@@ -23,10 +22,11 @@ function requestOf(topic, change) {
 const textOf = ({ choices: [choice] }) => choice.message.content;
 
 test("conversations of one batch get what they get alone", { skip, timeout: 300_000 }, async () => {
-  const cache = mkdtempSync(join(tmpdir(), "weft-batch-"));
-  const server = await serve(packageOf("weft-tiny"),
+  const folder = mkdtempSync(join(tmpdir(), "weft-batch-"));
+  const server = await serve(packageOfTwin(folder, "smollm3"),
     ["--context", "256", "--sessions", "4", "--no-worker"]);
-  const worker = gpuWorker(server.origin, ["--cache", cache, "--memory", "600MiB"]);
+  const args = ["--cache", join(folder, "cache"), "--memory", "600MiB"];
+  const worker = gpuWorker(server.origin, args);
   const ask = async (topic, change) =>
     textOf(await complete(server.origin, requestOf(topic, change)));
   try {
@@ -64,6 +64,6 @@ test("conversations of one batch get what they get alone", { skip, timeout: 300_
   } finally {
     worker.child.kill("SIGKILL");
     await server.stop();
-    rmSync(cache, { recursive: true, force: true });
+    rmSync(folder, { recursive: true, force: true });
   }
 });

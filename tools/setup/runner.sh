@@ -18,7 +18,7 @@ oracles|data|what other implementations answer, for unit tests to compare with
 unit|program build data oracles|unit tests of all C++ modules
 model|program|the embedded model as a package
 conformance|program model data|cases of tests/conformance
-sim|program|1,000 simulated swarms with faults
+sim|program|400 simulated swarms with faults
 clone|program build data|a copy of the tracked files alone has every test and its data
 processes|program web-build model data|servers, native and headless workers without a browser
 e2e|program web-build model data|browser tabs and native workers together

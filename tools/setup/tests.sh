@@ -107,7 +107,7 @@ step_more_data() {
   step_conformance
 }
 
-step_sim() { sim_seeds "${WEFT_SIM_SEEDS:-1000}"; }
+step_sim() { sim_seeds "${WEFT_SIM_SEEDS:-400}"; }
 step_sim_long() { sim_seeds "${WEFT_SIM_SEEDS:-5000}"; }
 
 step_fuzz_build() {
