@@ -10,6 +10,7 @@
 
 #include "base/random.h"
 #include "kernels/kernel_set.h"
+#include "kernels/panel_matmul.h"
 #include "kernels/panels.h"
 #include "tensor/blocks.h"
 #include "tensor/q4s.h"
@@ -123,6 +124,49 @@ void MatMulCases(benchmark::internal::Benchmark* bench) {
   }
 }
 
+// range: which of PanelKernels(), dtype, rows. One thread, the same matrix as above.
+void Panels(benchmark::State& state) {
+  const PanelKernel& kernel = PanelKernels()[static_cast<size_t>(state.range(0))];
+  const auto dtype = static_cast<DType>(state.range(1));
+  const auto rows = static_cast<size_t>(state.range(2));
+  state.SetLabel(std::string(kernel.name) + " " + std::string(DTypeName(dtype)));
+  if (!kernel.runs_here()) return state.SkipWithError("this processor lacks it");
+  constexpr size_t kK = 2560;
+  constexpr size_t kN = 4096;
+  std::vector<StoredWeight> weights;
+  weights.emplace_back(dtype, kN, kK);
+  while (weights.size() * weights[0].bytes() < kWorkingSetBytes && rows <= 8)
+    weights.emplace_back(dtype, kN, kK);
+  const std::vector<float> in = RandomFloats(rows * kK);
+  std::vector<IntegerInput> prepared(rows * kK / 256);
+  std::vector<float> out(rows * kN);
+  size_t next = 0;
+  for (auto _ : state) {
+    for (size_t row = 0; row < rows; ++row)
+      kernel.prepare({in.data() + row * kK, kK}, prepared.data() + row * kK / 256);
+    PanelProduct product;
+    product.in = prepared.data();
+    product.rows = rows;
+    product.weight = weights[next++ % weights.size()].matrix;
+    product.out = out.data();
+    product.out_stride = kN;
+    kernel.run(product, product.first_panel(), product.end_panel());
+    benchmark::DoNotOptimize(out.data());
+  }
+  state.SetBytesProcessed(static_cast<int64_t>(state.iterations() * weights[0].bytes()));
+  state.counters["GMAC/s"] = benchmark::Counter(
+      1e-9 * static_cast<double>(state.iterations() * rows * kK * kN), benchmark::Counter::kIsRate);
+}
+
+void PanelCases(benchmark::internal::Benchmark* bench) {
+  // The last one is the scalar one.
+  for (int64_t kernel = 0; kernel + 1 < static_cast<int64_t>(PanelKernels().size()); ++kernel)
+    for (const DType dtype : {DType::kQ4S, DType::kQ4K, DType::kQ6K})
+      for (const int64_t rows : {1, 2, 4, 8, 16, 64, 512})
+        bench->Args({kernel, static_cast<int64_t>(dtype), rows});
+}
+
+BENCHMARK(Panels)->Apply(PanelCases)->Unit(benchmark::kMicrosecond);
 BENCHMARK(ReadBandwidth)->Arg(1)->Arg(2)->UseRealTime()->Unit(benchmark::kMillisecond);
 BENCHMARK(MatMul)->Apply(MatMulCases)->UseRealTime()->Unit(benchmark::kMicrosecond);
 

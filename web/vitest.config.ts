@@ -11,7 +11,9 @@ export default defineConfig({
     environment: "node",
     // Two cores is the machine this must run well on.
     maxWorkers: 2,
-    testTimeout: 20_000,
+    // `./dev test` gives them what browsers' tests leave of the processors.
+    testTimeout: 60_000,
+    hookTimeout: 60_000,
     passWithNoTests: true,
     projects: [
       // Most of the time of these would be spent on compiling the same kernels for each file: the

@@ -175,6 +175,7 @@ class HttpSource : public worker::PackageSource {
 
 Result<std::shared_ptr<worker::PackageSource>> MakeHttpSource(const HttpSourceOptions& options) {
   ASSIGN_OR_RETURN(auto cache, package::BlobStore::Open(options.cache_folder / "blobs"));
+  if (options.verify) cache->Distrust();
   return std::shared_ptr<worker::PackageSource>(
       std::make_shared<HttpSource>(options, std::move(cache)));
 }

@@ -16,6 +16,7 @@ struct HttpSourceOptions {
   net::ClientTls tls;
   std::string join_token;
   std::filesystem::path cache_folder;
+  bool verify = false;  // all that is in the cache, also files that did not change
 };
 
 Result<std::shared_ptr<worker::PackageSource>> MakeHttpSource(const HttpSourceOptions& options);

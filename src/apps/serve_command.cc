@@ -111,6 +111,7 @@ class ServeCommand {
     ASSIGN_OR_RETURN(const std::filesystem::path folder,
                      hub::FindPackage(hub::LibraryFolder(std::getenv), options.package));
     ASSIGN_OR_RETURN(command->package_, package::Package::Open(folder));
+    if (options.verify) command->package_.blobs->Distrust();
     ASSIGN_OR_RETURN(api::ModelText text, LoadModelText(command->package_));
     text.set_control_tokens_in_text(options.control_tokens_in_text);
     if (text.chat_templates().named.empty()) {
@@ -358,6 +359,20 @@ void AddJournalOptions(CLI::App* command, ServeOptions* options) {
                     "after a restart");
 }
 
+void AddBuiltInWorker(CLI::App& command, ServeOptions& options) {
+  command
+      .add_option(
+          "--worker-memory", options.worker_memory,
+          "Memory that the built-in worker offers, e.g. 4GiB (default: half of what is free)")
+      ->check(ByteCountOption());
+  command.add_flag("--no-worker", options.no_worker, "Start without the built-in worker");
+  command.add_flag("--verify", options.verify,
+                   "Hash all weights when they are loaded, also of files that did not change");
+  command.add_option("--threads", options.threads, "Threads of the built-in worker")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1024));
+}
+
 }  // namespace
 
 void AddServeCommand(CLI::App& app, int* exit_code) {
@@ -375,15 +390,7 @@ void AddServeCommand(CLI::App& app, int* exit_code) {
   command->add_option("--port", options->port, "Port; 0 takes a free one")->capture_default_str();
   command->add_option("--tls", options->tls, "'auto' (self-signed) or a PEM certificate file");
   command->add_option("--tls-key", options->tls_key, "PEM key of the certificate");
-  command
-      ->add_option(
-          "--worker-memory", options->worker_memory,
-          "Memory that the built-in worker offers, e.g. 4GiB (default: half of what is free)")
-      ->check(ByteCountOption());
-  command->add_flag("--no-worker", options->no_worker, "Start without the built-in worker");
-  command->add_option("--threads", options->threads, "Threads of the built-in worker")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 1024));
+  AddBuiltInWorker(*command, *options);
   command->add_option("--context", options->context_length, "Positions of a conversation")
       ->capture_default_str()
       ->check(CLI::Range(16, 1 << 20));

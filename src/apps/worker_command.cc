@@ -29,6 +29,7 @@ struct WorkerCommandOptions {
   std::string cache;
   bool insecure = false;
   bool list_kernels = false;
+  bool verify = false;
   bool gpu = false, list = false, allow_software = false, run_here = false;  // of --gpu
   std::string adapter;                                                       // of --gpu, too
   uint32_t threads = std::max(1u, std::thread::hardware_concurrency());
@@ -97,7 +98,8 @@ Status RunWorker(const WorkerCommandOptions& options) {
   const WorkerId id(cache);
   worker_options.worker_id = id.text();
   const net::ClientTls tls{options.fingerprint, options.insecure};
-  ASSIGN_OR_RETURN(auto source, MakeHttpSource({url, tls, worker_options.join_token, cache}));
+  ASSIGN_OR_RETURN(auto source,
+                   MakeHttpSource({url, tls, worker_options.join_token, cache, options.verify}));
   // For servers that may lose sums of neuron groups (serve --lossy).
   auto datagrams = net::UdpSocket::Open(loop, "::", 0);
   if (!datagrams.ok()) datagrams = net::UdpSocket::Open(loop, "0.0.0.0", 0);
@@ -191,6 +193,9 @@ void AddWorkerCommand(CLI::App& app, int* exit_code) {
                     "Accept any certificate (only where nobody can interfere)");
   command->add_option("--cache", options->cache,
                       "Folder for downloaded weights (default: ~/.cache/weft)");
+  command->add_flag("--verify", options->verify,
+                    "Hash all weights of the cache when they are loaded, also of files that did "
+                    "not change");
   AddGpuOptions(*command, *options, threads);
   command->callback([options, exit_code] {
     OutliveReaders();

@@ -14,6 +14,10 @@
 namespace weft {
 namespace {
 
+int64_t NanosecondsOf(const timespec& time) {
+  return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+}
+
 Result<uint64_t> RegularFileBytes(int fd, const std::string& path) {
   struct stat info = {};
   if (fstat(fd, &info) != 0) return SystemError("Cannot stat", path);
@@ -86,6 +90,10 @@ Result<std::shared_ptr<const MappedFile>> MappedFile::Open(const std::filesystem
   ASSIGN_OR_RETURN(const uint64_t byte_count, RegularFileBytes(fd.get(), path.string()));
   std::shared_ptr<MappedFile> file(new MappedFile);
   file->path_ = path.string();
+  struct stat info = {};
+  if (fstat(fd.get(), &info) != 0) return SystemError("Cannot stat", path);
+  file->stamp_ = {info.st_dev, info.st_ino, byte_count, NanosecondsOf(info.st_mtim),
+                  NanosecondsOf(info.st_ctim)};
   file->byte_count_ = byte_count;
   if (byte_count > 0) {
     void* data = mmap(nullptr, byte_count, PROT_READ, MAP_PRIVATE, fd.get(), 0);

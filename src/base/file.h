@@ -20,6 +20,15 @@ Result<std::string> ReadTextFile(const std::filesystem::path& path,
 // Writes beside `path` and renames over it: a reader sees the old file or the new one, never half.
 Status WriteFileAtomically(const std::filesystem::path& path, ByteSpan bytes);
 
+// What the file system says of a file, and changes whenever its bytes do. Times are nanoseconds
+// since 1970.
+struct FileStamp {
+  uint64_t device = 0, inode = 0, byte_count = 0;
+  int64_t modified_ns = 0, changed_ns = 0;
+
+  bool operator==(const FileStamp&) const = default;
+};
+
 // A read-only mapping of a whole file. Moves; unmapped when destroyed. Slices taken with `AsSlice`
 // keep it alive.
 class MappedFile {
@@ -30,11 +39,14 @@ class MappedFile {
   MappedFile& operator=(const MappedFile&) = delete;
 
   ByteSpan bytes() const { return {data_, byte_count_}; }
+  // When it was opened.
+  const FileStamp& stamp() const { return stamp_; }
   const std::string& path() const { return path_; }
 
  private:
   MappedFile() = default;
   std::string path_;
+  FileStamp stamp_;
   const uint8_t* data_ = nullptr;
   size_t byte_count_ = 0;
 };

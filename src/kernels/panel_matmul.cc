@@ -27,10 +27,6 @@ void RunScalar(const PanelProduct& product, size_t first, size_t end) {
 }
 
 #if defined(__x86_64__)
-void RunVnni512(const PanelProduct& product, size_t first, size_t end) {
-  if (IsKQuant(product.weight.dtype)) return RunKQuantVnni512(product, first, end);
-  RunQ4sVnni512(product, first, end);
-}
 void RunAvx2(const PanelProduct& product, size_t first, size_t end) {
   if (IsKQuant(product.weight.dtype)) return RunKQuantAvx2(product, first, end);
   RunQ4sAvx2(product, first, end);
@@ -40,6 +36,7 @@ void RunAvx2(const PanelProduct& product, size_t first, size_t end) {
 constexpr PanelKernel kKernels[] = {
 #if defined(__x86_64__)
     {"avx512-vnni", HasVnni512, PrepareIntegersAvx2, RunVnni512},
+    {"avx-vnni", HasVnni256, PrepareIntegersAvx2, RunVnni256},
     {"avx2", HasAvx2, PrepareIntegersAvx2, RunAvx2},
 #endif
     {"scalar", Everywhere, PrepareIntegers, RunScalar},

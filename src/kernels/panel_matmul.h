@@ -11,7 +11,7 @@
 namespace weft::kernels {
 
 struct PanelKernel {
-  std::string_view name;  // "avx512-vnni", "avx2", "scalar"
+  std::string_view name;  // "avx512-vnni", "avx-vnni", "avx2", "scalar"
   bool (*runs_here)();
   void (*prepare)(std::span<const float> row, IntegerInput* out);
   // Writes the outputs of panels [first, end). REQUIRES: first_panel() <= first <= end <=

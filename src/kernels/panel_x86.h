@@ -31,11 +31,12 @@ namespace weft::kernels {
 
 bool HasAvx2();     // with FMA and F16C
 bool HasVnni512();  // with AVX-512 F, BW, VL, DQ and VNNI
+bool HasVnni256();  // AVX-VNNI, with what HasAvx2 asks for
 void PrepareIntegersAvx2(std::span<const float> row, IntegerInput* out);
 void RunQ4sAvx2(const PanelProduct& product, size_t first, size_t end);
-void RunQ4sVnni512(const PanelProduct& product, size_t first, size_t end);
 void RunKQuantAvx2(const PanelProduct& product, size_t first, size_t end);
-void RunKQuantVnni512(const PanelProduct& product, size_t first, size_t end);
+void RunVnni512(const PanelProduct& product, size_t first, size_t end);
+void RunVnni256(const PanelProduct& product, size_t first, size_t end);
 
 }  // namespace weft::kernels
 

@@ -1,7 +1,7 @@
 // Files: "<digest>" is a whole blob, "<digest>.partial" an unfinished download (whole chunks,
-// perhaps a torn last one), "<digest>.corrupt" a blob whose bytes were found not to match. A
-// partial file is written under flock, so that two processes that download the same blob do not
-// tear each other's bytes.
+// perhaps a torn last one), "<digest>.corrupt" a blob whose bytes were found not to match, and
+// ".verified" what is known of all (verified_files.h). A partial file is written under flock, so
+// that two processes that download the same blob do not tear each other's bytes.
 #include "package/blob_store.h"
 
 #include <fcntl.h>
@@ -10,15 +10,23 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <mutex>
+#include <thread>
+#include <vector>
 
 #include "base/descriptor.h"
+#include "base/unix_time.h"
+#include "package/verified_files.h"
 
 namespace weft::package {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr uint64_t kHashingThreads = 4;
+constexpr uint64_t kChunksOfAThread = 16;  // fewer are not worth one
 
 // An open partial file, locked until it goes out of scope.
 class PartialFile {
@@ -69,15 +77,28 @@ class PartialFile {
   Descriptor fd_;
 };
 
-// The index of the first chunk of `bytes` that does not match, or the number of chunks. REQUIRES:
-// matching length.
+// The index of the first chunk of `bytes` that does not match, or the number of chunks. Threads
+// take chunks in turn: one hashes 1.2 GB/s, and disks read more. REQUIRES: matching length.
 uint64_t FirstBadChunk(ByteSpan bytes, const BlobInfo& info) {
-  for (uint64_t index = 0; index < info.chunks.size(); ++index) {
-    const size_t offset = index * kChunkBytes;
-    const size_t count = std::min<size_t>(kChunkBytes, bytes.size() - offset);
-    if (Sha256(bytes.subspan(offset, count)) != info.chunks[index]) return index;
-  }
-  return info.chunks.size();
+  const uint64_t count = info.chunks.size();
+  std::atomic<uint64_t> next = 0, bad = count;
+  const auto look = [&] {
+    for (uint64_t index = next++; index < bad; index = next++) {
+      const size_t offset = index * kChunkBytes;
+      const size_t chunk_bytes = std::min<size_t>(kChunkBytes, bytes.size() - offset);
+      if (Sha256(bytes.subspan(offset, chunk_bytes)) == info.chunks[index]) continue;
+      for (uint64_t before = bad; index < before && !bad.compare_exchange_weak(before, index);) {
+      }
+    }
+  };
+  std::vector<std::jthread> others(
+      std::min<uint64_t>({kHashingThreads, std::max(1u, std::thread::hardware_concurrency()),
+                          std::max<uint64_t>(1, count / kChunksOfAThread)}) -
+      1);
+  for (std::jthread& other : others) other = std::jthread(look);
+  look();
+  others.clear();
+  return bad;
 }
 
 Status CheckInfo(const Digest& digest, const BlobInfo& info) {
@@ -90,7 +111,7 @@ Status CheckInfo(const Digest& digest, const BlobInfo& info) {
 class FolderBlobStore final : public BlobStore {
  public:
   FolderBlobStore(fs::path folder, DamagedFile damaged)
-      : folder_(std::move(folder)), damaged_(damaged) {}
+      : folder_(std::move(folder)), damaged_(damaged), verified_(folder_) {}
 
   bool Contains(const Digest& digest) const override {
     std::error_code failure;
@@ -105,7 +126,14 @@ class FolderBlobStore final : public BlobStore {
       return AsSlice(entry->verified);
     }
     ASSIGN_OR_RETURN(auto file, OpenFile(digest));
-    TRY(Verify(digest, file->bytes(), info));
+    if (verified_.Has(digest, file->stamp())) {
+      TRY(CheckLength(digest, file->bytes().size(), info));
+    } else {
+      const int64_t looked_ms = UnixNowMs();
+      TRY(Verify(digest, file->bytes(), info));
+      ASSIGN_OR_RETURN(const auto again, OpenFile(digest));
+      if (again->stamp() == file->stamp()) verified_.Add(digest, file->stamp(), looked_ms);
+    }
     entry->verified = std::move(file);
     return AsSlice(entry->verified);
   }
@@ -115,6 +143,8 @@ class FolderBlobStore final : public BlobStore {
     TRY(CheckLength(digest, file->bytes().size(), info));
     return AsSlice(file);
   }
+
+  void Distrust() override { verified_.Forget(); }
 
   Status Put(const Digest& digest, ByteSpan bytes) override {
     const Digest actual = Digest::Of(bytes);
@@ -268,6 +298,7 @@ class FolderBlobStore final : public BlobStore {
 
   const fs::path folder_;
   const DamagedFile damaged_;
+  VerifiedFiles verified_;
   std::mutex mutex_;
   std::unordered_map<Digest, std::shared_ptr<Entry>> entries_;
 };

@@ -29,8 +29,11 @@ class BlobStore {
 
   virtual bool Contains(const Digest& digest) const = 0;
   // The whole blob, mapped. Verified once, chunk by chunk: when it was downloaded through this
-  // store, or the first time that it is handed out. A mismatch is kInvalidData naming the chunk.
+  // store, or the first time that it is handed out, unless its file has not changed since an
+  // earlier process verified it (verified_files.h). A mismatch is kInvalidData naming the chunk.
   virtual Result<Slice> Get(const Digest& digest, const BlobInfo& info) = 0;
+  // Forgets what earlier processes verified.
+  virtual void Distrust() = 0;
   // The same bytes without a look at them: for handing them on to somebody who verifies them.
   virtual Result<Slice> Map(const Digest& digest, const BlobInfo& info) = 0;
   // Writes a blob whose bytes must hash to `digest`.

@@ -12,6 +12,7 @@
 #include "package/group_predictor.h"
 #include "package/package.h"
 #include "package/predictors.h"
+#include "package/verified_files.h"
 
 namespace weft::package {
 namespace {
@@ -445,6 +446,56 @@ TEST(BlobStore, ADamagedFileOfAPackageStaysWhereItIs) {
   }
   EXPECT_TRUE(package->blobs->Contains(big));
   EXPECT_FALSE(fs::exists(path.string() + ".corrupt"));
+}
+
+// A file whose stamp is old is hashed once; one that changed, or was young then, every time.
+TEST(BlobStore, AFileThatDidNotChangeIsNotHashedAgain) {
+  const TemporaryFolder folder;
+  const Sample sample;
+  sample.WriteTo(folder.path());
+  const Digest big = Digest::Of(sample.blobs[2]);
+  const BlobInfo info = Package::Open(folder.path())->manifest.blobs.at(big);
+  const fs::path path = folder.path() / "blobs" / big.ToHex();
+  const fs::path known = folder.path() / "blobs" / ".verified";
+  ASSERT_TRUE(Package::Open(folder.path())->blobs->Get(big, info).ok());
+  EXPECT_FALSE(fs::exists(known));  // the file was written a moment ago
+
+  const FileStamp stamp = MappedFile::Open(path).value()->stamp();
+  const int64_t now_ms = stamp.changed_ns / 1'000'000;
+  FlipBit(path, kChunkBytes + 5);
+  FileStamp changed = MappedFile::Open(path).value()->stamp();
+  {
+    VerifiedFiles files(folder.path() / "blobs");
+    files.Add(big, changed, now_ms + 1000);
+    EXPECT_FALSE(files.Has(big, changed));
+    files.Add(big, changed, now_ms + 60'000);
+    EXPECT_TRUE(files.Has(big, changed));
+    EXPECT_FALSE(files.Has(big, stamp));
+  }
+  // What was verified is believed, so that the flipped bit is not seen, until somebody doubts it.
+  EXPECT_TRUE(Package::Open(folder.path())->blobs->Get(big, info).ok());
+  const auto doubted = Package::Open(folder.path());
+  doubted->blobs->Distrust();
+  EXPECT_FALSE(doubted->blobs->Get(big, info).ok());
+  EXPECT_FALSE(fs::exists(known));
+}
+
+TEST(BlobStore, LinesThatSayNothingArePassedOver) {
+  const TemporaryFolder folder;
+  const Digest digest = Digest::Of(AsBytes("weights"));
+  const std::string name = digest.ToHex();
+  const FileStamp stamp = {1, 2, 3, 4, 5};
+  const std::string text = "\n" + name + " 1 2 3 4\n" + name + " 1 2 3 4 5 6\n" + name +
+                           " 1 2 3 x\n" + "short 1 2 3 4 5\n" + std::string(5000, 'x');
+  ASSERT_TRUE(WriteFileAtomically(folder.path() / ".verified", AsBytes(text)).ok());
+  EXPECT_FALSE(VerifiedFiles(folder.path()).Has(digest, stamp));
+  const std::string whole = text + "\n" + name + " 1 2 3 4 5\n" + name.substr(0, 9);
+  ASSERT_TRUE(WriteFileAtomically(folder.path() / ".verified", AsBytes(whole)).ok());
+  EXPECT_TRUE(VerifiedFiles(folder.path()).Has(digest, stamp));
+  // A later line counts.
+  const std::string twice = whole + "\n" + name + " 1 2 3 4 6\n";
+  ASSERT_TRUE(WriteFileAtomically(folder.path() / ".verified", AsBytes(twice)).ok());
+  EXPECT_FALSE(VerifiedFiles(folder.path()).Has(digest, stamp));
 }
 
 TEST(BlobStore, HandsOnWithoutALook) {

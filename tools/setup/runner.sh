@@ -86,8 +86,9 @@ run_everything() {
   idle_lane build &
   local tests_built=$!
   idle_lane sim conformance &
+  idle_lane web-unit & # runs weft, too
   { wait_for "$tests_built" && idle_lane clang-tidy; } &
-  run_lane processes e2e web-unit # web-unit runs weft, too
+  run_lane processes e2e
   wait "$tests_built"
   run_lane unit clone
   wait

@@ -151,10 +151,10 @@ function writeFile(path, entries, list, fill) {
   closeSync(file);
 }
 
-// Returns {size, files}.
+// `size` is the name of a shape, or a shape. Returns {size, files}.
 export function writeGguf(dir, size, chunkMiB = 1024) {
   mkdirSync(dir, { recursive: true });
-  const shape = shapeOf(size);
+  const shape = typeof size === "string" ? shapeOf(size) : size;
   const all = tensors(shape);
   const groups = split(all, chunkMiB * 2 ** 20);
   const fill = patterns();

@@ -38,7 +38,7 @@ describe("how many dispatches a sample has", () => {
   });
 });
 
-describe.skipIf(!opened)("tuning a device", { timeout: 30_000 }, () => {
+describe.skipIf(!opened)("tuning a device", { timeout: 120_000 }, () => {
   it("ends in time, and the second time at once", async () => {
     const store = new MemoryTuneStore();
     const { gpu } = opened!;

@@ -1,31 +1,40 @@
 // Decode and prefill of a model with Qwen3-0.6B's shapes and random weights, against the read
 // bandwidth of the same machine in the same run.
-//   ninja -C build/release engine_bench && build/release/engine_bench [--dtype q4] [--threads 2]
-//   [--layers 28] [--rounds 9] [--prompt 128]
+//   ./dev bench native-engine [--dtype q4] [--table q8] [--threads 2] [--layers 28]
+//   [--hidden 1024] [--width 3072] [--heads 16] [--rounds 9] [--prompt 128]
 // Reading memory, decoding and reading again alternate; medians are reported, so that other work on
 // the machine hits both.
+// With --follow yes it does what lines of its input say, and answers each with a line of JSON:
+//   prefill 512     a prompt of 512 rows in a session of its own    {"ms":...}
+//   decode 128 32   32 steps of one row behind 128 positions        {"ms":...} of each, together
 #include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <iostream>
+#include <map>
 #include <numeric>
+#include <sstream>
 #include <string>
 #include <vector>
 
 #include "engine/engine.h"
 #include "engine/test_model.h"
 #include "kernels/kernel_set.h"
+#include "kernels/panel_matmul.h"
 
 namespace weft::engine {
 namespace {
 
 struct Options {
   DType dtype = DType::kQ4;
+  DType table = DType::kQ8;  // of a quantised model; as `weft convert` makes it
   uint32_t threads = 2;
-  uint32_t layers = 28;
+  uint32_t layers = 28, hidden = 1024, width = 3072, heads = 16;
   uint32_t prompt = 128;
   int rounds = 9;
+  bool follow = false;
 };
 
 double Now() {
@@ -40,18 +49,17 @@ double Median(std::vector<double> values) {
 ModelSpec Qwen3Shapes(const Options& options) {
   ModelSpec spec;
   spec.layers = options.layers;
-  spec.hidden = 1024;
-  spec.heads = 16;
+  spec.hidden = options.hidden;
+  spec.heads = options.heads;
   spec.kv_heads = 8;
   spec.head_columns = 128;
-  spec.width = 3072;
+  spec.width = options.width;
   spec.vocabulary = 151936;
   spec.qk_norm = true;
   spec.rope_theta = 1e6f;
   spec.matrix_dtype = options.dtype;
-  // As `weft convert` makes them: q4 and superblocks have embedding and head in q8.
   if (options.dtype == DType::kQ4 || IsSuperblockFormat(options.dtype))
-    spec.table_dtype = DType::kQ8;
+    spec.table_dtype = options.table;
   return spec;
 }
 
@@ -83,6 +91,42 @@ double Step(StageEngine& engine, LayerRange all, uint32_t position,
   return Now() - start;
 }
 
+// Milliseconds of what a line asks for.
+double Answer(StageEngine& engine, LayerRange all, const std::string& line) {
+  constexpr uint32_t kChat = 2;  // the session that decodes; Step's is for prompts
+  std::istringstream words(line);
+  std::string what;
+  uint32_t first = 0, count = 0;
+  words >> what >> first >> count;
+  if (what == "prefill") {
+    engine.Release(1);
+    return 1e3 * Step(engine, all, 0, std::vector<int32_t>(first, 11));
+  }
+  CHECK(what == "decode", line);
+  engine.Release(kChat);
+  const auto step = [&](uint32_t position, const std::vector<int32_t>& ids) {
+    const Run run = {kChat, 0, position, static_cast<uint32_t>(ids.size()), {OutputKind::kArgmax}};
+    CHECK(engine.Step({all, {&run, 1}, ids, {}}).ok());
+  };
+  step(0, std::vector<int32_t>(first, 11));
+  const double start = Now();
+  for (uint32_t i = 0; i < count; ++i) step(first + i, {static_cast<int32_t>(i)});
+  return 1e3 * (Now() - start);
+}
+
+void Follow(StageEngine& engine, LayerRange all, const Options& options) {
+  std::printf("{\"bytes\": %llu, \"kernels\": \"%s\"}\n",
+              static_cast<unsigned long long>(engine.memory().weight_bytes),
+              IsSuperblockFormat(options.dtype)
+                  ? std::string(kernels::BestPanelKernel().name).c_str()
+                  : kernels::FastKernelsTarget());
+  std::fflush(stdout);
+  for (std::string line; std::getline(std::cin, line);) {
+    std::printf("{\"ms\": %.3f}\n", Answer(engine, all, line));
+    std::fflush(stdout);
+  }
+}
+
 void Measure(const Options& options) {
   const ModelSpec spec = Qwen3Shapes(options);
   const LayerRange all = {0, spec.layers + 2};
@@ -90,6 +134,7 @@ void Measure(const Options& options) {
   const auto programs = ModelBuilder(spec, nullptr, source).Build();
   const auto engine = MakeNativeEngine({.thread_count = options.threads});
   CHECK(engine->Load(programs, source).ok());
+  if (options.follow) return Follow(*engine, all, options);
   // Embedding and head are tied: every byte that is held is read once a token.
   const auto weight_bytes = static_cast<double>(engine->memory().weight_bytes);
   const std::vector<uint64_t> memory((256 << 20) / 8, 1);
@@ -140,18 +185,25 @@ int NumberOf(std::string_view text) {
 
 int main(int argc, char** argv) {
   weft::engine::Options options;
+  const std::map<std::string, uint32_t*> numbers = {
+      {"--threads", &options.threads}, {"--layers", &options.layers}, {"--hidden", &options.hidden},
+      {"--width", &options.width},     {"--heads", &options.heads},   {"--prompt", &options.prompt},
+  };
   for (int i = 1; i + 1 < argc; i += 2) {
     const std::string name = argv[i];
-    if (name == "--dtype") {
-      options.dtype = weft::DTypeFromName(argv[i + 1]).value_or(weft::DType::kQ4);
-    } else if (name == "--threads") {
-      options.threads = static_cast<uint32_t>(NumberOf(argv[i + 1]));
-    } else if (name == "--layers") {
-      options.layers = static_cast<uint32_t>(NumberOf(argv[i + 1]));
-    } else if (name == "--prompt") {
-      options.prompt = static_cast<uint32_t>(NumberOf(argv[i + 1]));
+    if (name == "--dtype" || name == "--table") {
+      const auto dtype = weft::DTypeFromName(argv[i + 1]);
+      if (!dtype) {
+        std::fprintf(stderr, "%s is no form of weights: %s\n", name.c_str(), argv[i + 1]);
+        return 2;
+      }
+      (name == "--dtype" ? options.dtype : options.table) = *dtype;
+    } else if (numbers.contains(name)) {
+      *numbers.at(name) = static_cast<uint32_t>(NumberOf(argv[i + 1]));
     } else if (name == "--rounds") {
       options.rounds = NumberOf(argv[i + 1]);
+    } else if (name == "--follow") {
+      options.follow = std::string_view(argv[i + 1]) == "yes";
     } else {
       std::fprintf(stderr, "unknown option %s\n", argv[i]);
       return 2;

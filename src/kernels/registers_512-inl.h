@@ -1,30 +1,21 @@
-// q4k, q5k and q6k with AVX-512 VNNI: four levels times four bytes a lane are one instruction.
-#include "kernels/kquant_panels.h"
-#include "kernels/panel_x86.h"
-
-#if defined(__x86_64__)
-
-#include <immintrin.h>
-
-#include <cstring>
-
-namespace weft::kernels {
-
-WEFT_BEGIN_TARGET("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c");
-
-namespace {
+// Registers of AVX-512 by the names that kquant-inl.h and q4s_vnni-inl.h use. A file includes it
+// once, between WEFT_BEGIN_TARGET and WEFT_END_TARGET (panel_x86.h).
 
 using Ints = __m512i;
 using Floats = __m512;
 constexpr size_t kLanes = 16;
-constexpr size_t kPanelsOfOneRow = 2;
-constexpr size_t kTileRows = 4;
 
 inline Ints LoadInts(const uint8_t* at) {
   return _mm512_loadu_si512(reinterpret_cast<const Ints*>(at));
 }
 inline Floats LoadHalves(const uint8_t* at) {
   return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(at)));
+}
+inline void StoreInts(uint8_t* at, Ints x) {
+  _mm512_storeu_si512(reinterpret_cast<Ints*>(at), x);
+}
+inline Floats LoadFloats(const float* at) {
+  return _mm512_loadu_ps(at);
 }
 inline void StoreFloats(float* at, Floats x) {
   _mm512_storeu_ps(at, x);
@@ -86,22 +77,35 @@ inline Floats Fma(Floats a, Floats b, Floats c) {
 inline Floats FmaNegative(Floats a, Floats b, Floats c) {
   return _mm512_fnmadd_ps(a, b, c);
 }
-inline Ints Dot(Ints sum, Ints q, const int8_t* x) {
+inline Ints WordOf(const int8_t* four) {
   int32_t word;
-  std::memcpy(&word, x, 4);
-  return _mm512_dpbusd_epi32(sum, q, AllWords(word));
+  std::memcpy(&word, four, 4);
+  return AllWords(word);
 }
-
-#include "kernels/kquant-inl.h"
-
-}  // namespace
-
-void RunKQuantVnni512(const PanelProduct& product, size_t first, size_t end) {
-  RunKQuants(product, first, end);
+inline Ints AddBytes(Ints a, Ints b) {
+  return _mm512_add_epi8(a, b);
 }
-
-WEFT_END_TARGET;
-
-}  // namespace weft::kernels
-
-#endif  // __x86_64__
+// Low halves of lanes of a, high halves of b.
+inline Ints Halves(Ints a, Ints b) {
+  return _mm512_mask_blend_epi16(0xaaaaaaaau, a, b);
+}
+// Even bytes of a, odd bytes of b.
+inline Ints EveryOther(Ints a, Ints b) {
+  return _mm512_mask_blend_epi8(0xaaaaaaaaaaaaaaaaull, a, b);
+}
+inline Ints TimesHalves(Ints a, Ints b) {
+  return _mm512_mullo_epi16(a, b);
+}
+inline Ints SubtractHalves(Ints a, Ints b) {
+  return _mm512_sub_epi16(a, b);
+}
+inline Ints HalvesUp(Ints a, int bits) {
+  return _mm512_slli_epi16(a, static_cast<unsigned>(bits));
+}
+inline Ints HalvesDown(Ints a, int bits) {
+  return _mm512_srli_epi16(a, static_cast<unsigned>(bits));
+}
+// a, or -a in the lanes whose bit of `signs` is set, the first lane's lowest.
+inline Ints Negated(Ints a, uint32_t signs) {
+  return _mm512_mask_sub_epi32(a, static_cast<__mmask16>(signs), ZeroInts(), a);
+}

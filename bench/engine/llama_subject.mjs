@@ -1,0 +1,63 @@
+// llama.cpp, as npm has it built for this processor, as a subject of `./dev bench engine`: it does
+// what lines of its input say, and answers each with a line of JSON.
+//
+//   node bench/engine/llama_subject.mjs model.gguf --threads 2 --context 3000
+//   prefill 512     a prompt of 512 rows                            {"ms":...}
+//   decode 128 32   32 tokens behind 128 positions                  {"ms":...} of each, together
+import { statSync } from "node:fs";
+import { createInterface } from "node:readline";
+import { parseArgs } from "node:util";
+
+import { getLlama, LlamaLogLevel } from "node-llama-cpp";
+
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: {
+    threads: { type: "string", default: "2" },
+    context: { type: "string", default: "3000" },
+  },
+});
+const [modelPath] = positionals;
+const threads = Number(values.threads);
+
+const llama = await getLlama({
+  gpu: false, build: "never", logLevel: LlamaLogLevel.error, maxThreads: threads,
+});
+const model = await llama.loadModel({ modelPath });
+const context = await model.createContext({
+  contextSize: Number(values.context), batchSize: 512, threads: { ideal: threads, min: threads },
+});
+const sequence = context.getSequence();
+
+// No prompt begins as the one before it.
+let round = 0;
+const prompt = (count) => Array.from({ length: count }, (_, i) => 100 + ((++round + 7 * i) % 150));
+
+async function prefill(count) {
+  await sequence.clearHistory();
+  const tokens = prompt(count);
+  const begin = performance.now();
+  await sequence.evaluateWithoutGeneratingNewTokens(tokens);
+  return performance.now() - begin;
+}
+
+async function decode(position, count) {
+  await sequence.clearHistory();
+  const made = sequence.evaluate(prompt(position), { temperature: 0, yieldEogToken: true });
+  await made.next(); // the prompt, whose last row gives the first token
+  const begin = performance.now();
+  for (let i = 0; i < count; ++i) await made.next();
+  const ms = performance.now() - begin;
+  await made.return();
+  return ms;
+}
+
+const say = (answer) => process.stdout.write(`${JSON.stringify(answer)}\n`);
+const { size: bytes } = statSync(modelPath);
+say({ bytes, kernels: `npm's ${llama.cpuMathCores} cores, ${context.currentThreads} threads` });
+for await (const line of createInterface({ input: process.stdin })) {
+  const [what, ...numbers] = line.split(" ");
+  const [first, second] = numbers.map(Number);
+  say({ ms: what === "prefill" ? await prefill(first) : await decode(first, second) });
+}
+await llama.dispose();

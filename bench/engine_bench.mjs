@@ -1,0 +1,161 @@
+// The native engine beside llama.cpp, on the same shapes with random weights, in turns.
+//
+//   ./dev bench engine [--against llama.cpp] [--size 0.6B] [--layers N] [--threads 1,2]
+//     [--forms q4s,q4] [--table q8] [--prefills 512] [--contexts 128,2048] [--tokens 32]
+//     [--rounds 5] [--json FILE]
+//
+// llama.cpp is npm's node-llama-cpp, which picks the processor's kernels and repacks Q4_0: what a
+// user gets. It is installed under bench/engine when it is asked for. Its file is Q4_0 throughout;
+// ours have embedding and head in --table. A row says the bytes of each.
+import { execFileSync, spawn } from "node:child_process";
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import { parseArgs } from "node:util";
+
+import { median, rounded } from "./lib/statistics.mjs";
+import { writeGguf } from "./webgpu/peers/random_gguf.mjs";
+import { shapeOf } from "./webgpu/shapes.mjs";
+
+const here = dirname(fileURLToPath(import.meta.url));
+const root = join(here, "..");
+const numbers = (text) => text.split(",").filter(Boolean).map(Number);
+const { values } = parseArgs({
+  options: {
+    weft: { type: "string" },
+    against: { type: "string" },
+    size: { type: "string", default: "0.6B" },
+    layers: { type: "string" },
+    threads: { type: "string", default: "1,2" },
+    forms: { type: "string", default: "q4s,q4" },
+    table: { type: "string", default: "q8" },
+    prefills: { type: "string", default: "512" },
+    contexts: { type: "string", default: "128,2048" },
+    tokens: { type: "string", default: "32" },
+    rounds: { type: "string", default: "5" },
+    json: { type: "string" },
+  },
+});
+if (values.against !== undefined && values.against !== "llama.cpp") {
+  console.error(`--against: there is no '${values.against}', only llama.cpp`);
+  process.exit(2);
+}
+const shape = { ...shapeOf(values.size), ...(values.layers && { layers: Number(values.layers) }) };
+const prefills = numbers(values.prefills);
+const contexts = numbers(values.contexts);
+const tokens = Number(values.tokens);
+
+// A process that answers each line with a line of JSON.
+class Subject {
+  #child;
+  #lines;
+
+  static async start(name, command, args) {
+    const subject = new Subject();
+    subject.name = name;
+    subject.#child = spawn(command, args, { stdio: ["pipe", "pipe", "inherit"] });
+    subject.#lines = createInterface({ input: subject.#child.stdout })[Symbol.asyncIterator]();
+    subject.about = await subject.#answer();
+    return subject;
+  }
+
+  async #answer() {
+    const { value, done } = await this.#lines.next();
+    if (done) throw new Error(`${this.name} ended before it answered.`);
+    return JSON.parse(value);
+  }
+
+  async ms(line) {
+    this.#child.stdin.write(`${line}\n`);
+    return (await this.#answer()).ms;
+  }
+
+  async end() {
+    this.#child.stdin.end();
+    await new Promise((resolve) => this.#child.once("exit", resolve));
+  }
+}
+
+function installLlama() {
+  const folder = join(here, "engine");
+  if (existsSync(join(folder, "node_modules/node-llama-cpp"))) return;
+  // Its optional packages are builds for other machines and cards: half a gigabyte.
+  // `npm ci` would want every one of them in the lock file.
+  execFileSync("npm", ["install", "--no-save", "--omit=optional"],
+    { cwd: folder, stdio: ["ignore", 2, 2] });
+}
+
+const ours = (form, threads) =>
+  Subject.start(`weft ${form}`, join(root, "build/release/native_engine_bench"), [
+    ...["--follow", "yes", "--dtype", form, "--table", values.table, "--threads", `${threads}`],
+    ...["--layers", `${shape.layers}`, "--hidden", `${shape.hidden}`],
+    ...["--width", `${shape.width}`, "--heads", `${shape.heads}`],
+  ]);
+
+const theirs = (gguf, threads) =>
+  Subject.start("llama.cpp Q4_0", process.execPath, [
+    join(here, "engine/llama_subject.mjs"), gguf, "--threads", `${threads}`,
+    "--context", `${Math.max(...contexts, ...prefills) + tokens + 64}`,
+  ]);
+
+// Of every cell the median of all rounds, in which the subjects take turns.
+async function measure(subjects) {
+  const cells = [
+    ...prefills.map((count) => ({
+      what: `prefill ${count}`, line: `prefill ${count}`, rows: count,
+    })),
+    ...contexts.map((at) => ({
+      what: `decode at ${at}`, line: `decode ${at} ${tokens}`, rows: tokens,
+    })),
+  ];
+  for (const subject of subjects) await subject.ms(cells[0].line); // pages and threads warm up
+  const rows = [];
+  for (const { what, line, rows: count } of cells) {
+    const rates = subjects.map(() => []);
+    for (let round = 0; round < Number(values.rounds); ++round) {
+      for (const [i, subject] of subjects.entries()) {
+        rates[i].push((1e3 * count) / (await subject.ms(line)));
+      }
+    }
+    rows.push({ what, rates: rates.map(median), all: rates });
+  }
+  return rows;
+}
+
+execFileSync(join(root, "dev"), ["build", "release", "native_engine_bench"],
+  { stdio: ["ignore", 2, 2] });
+const folder = mkdtempSync(join(tmpdir(), "weft-engine-bench-"));
+const results = [];
+try {
+  let gguf = null;
+  if (values.against) {
+    installLlama();
+    const target = join(folder, "gguf");
+    mkdirSync(target);
+    gguf = join(target, writeGguf(target, shape, 1 << 20).files[0]);
+  }
+  for (const threads of numbers(values.threads)) {
+    const subjects = [];
+    for (const form of values.forms.split(",")) subjects.push(await ours(form, threads));
+    if (gguf) subjects.push(await theirs(gguf, threads));
+    const about = subjects.map(({ name, about: { bytes, kernels } }) =>
+      `${name}: ${rounded(bytes / 1e6, 0)} MB, ${kernels}`);
+    console.log(`${values.size}, ${shape.layers} layers, threads: ${threads}`);
+    console.log(`  ${about.join("\n  ")}`);
+    for (const { what, rates, all } of await measure(subjects)) {
+      const last = rates.at(-1);
+      const text = subjects.map(({ name }, i) => {
+        const ratio = gguf && i + 1 < rates.length ? ` (${rounded(rates[i] / last, 2)})` : "";
+        return `${name} ${rounded(rates[i], 1)}${ratio}`;
+      });
+      console.log(`  ${what.padEnd(16)} tokens/s: ${text.join(", ")}`);
+      results.push({ threads, what, names: subjects.map(({ name }) => name), rates, all });
+    }
+    for (const subject of subjects) await subject.end();
+  }
+} finally {
+  rmSync(folder, { recursive: true, force: true });
+}
+if (values.json) writeFileSync(values.json, JSON.stringify({ size: values.size, shape, results }));

@@ -1,0 +1,77 @@
+// Superblocks with AVX-512 VNNI: sixteen outputs a register.
+#include "kernels/kquant_panels.h"
+#include "kernels/panel_x86.h"
+#include "kernels/q4s_panels.h"
+
+#if defined(__x86_64__)
+
+#include <immintrin.h>
+
+#include <cstring>
+
+namespace weft::kernels {
+
+bool HasVnni512() {
+  return HasAvx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
+         __builtin_cpu_supports("avx512vnni");
+}
+
+WEFT_BEGIN_TARGET("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c");
+
+namespace {
+
+#include "kernels/registers_512-inl.h"
+
+inline Ints Dot(Ints sum, Ints q, const int8_t* x) {
+  return _mm512_dpbusd_epi32(sum, q, WordOf(x));
+}
+
+namespace q4s {
+
+constexpr size_t kPanelsOfOneRow = 4;
+constexpr size_t kPanelsOfFewRows = 2;
+constexpr size_t kTilePanels = 2;
+constexpr size_t kTileRows = 6;   // 6 x 2 outputs, two sums each: 24 registers
+constexpr size_t kManyRows = 10;  // from which bytes are worth making
+
+inline Ints PairDot(Ints sum, Ints a, Ints b) {
+  return _mm512_dpwssd_epi32(sum, a, b);
+}
+// The pairs of |m| = 0 to 15.
+inline Ints PairTable(int sign) {
+  const Ints m = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  const Ints pairs = Or(m, ShiftLeft(m, 24));
+  return sign > 0 ? pairs : SubtractHalves(ZeroInts(), pairs);
+}
+// The permutation looks at the low four bits alone.
+inline Ints Pairs(Ints magnitudes, size_t i, uint32_t signs) {
+  const Ints magnitude = ShiftRight(magnitudes, 4 * i);
+  return _mm512_mask_permutexvar_epi32(_mm512_permutexvar_epi32(magnitude, PairTable(1)),
+                                       static_cast<__mmask16>(signs), magnitude, PairTable(-1));
+}
+
+#include "kernels/q4s_vnni-inl.h"
+
+}  // namespace q4s
+
+namespace kquants {
+
+constexpr size_t kPanelsOfOneRow = 2;
+constexpr size_t kTileRows = 4;
+
+#include "kernels/kquant-inl.h"
+
+}  // namespace kquants
+}  // namespace
+
+void RunVnni512(const PanelProduct& product, size_t first, size_t end) {
+  if (IsKQuant(product.weight.dtype)) return kquants::RunKQuants(product, first, end);
+  q4s::RunQ4s(product, first, end);
+}
+
+WEFT_END_TARGET;
+
+}  // namespace weft::kernels
+
+#endif  // __x86_64__
