@@ -39,14 +39,14 @@ function entry(key, kind, bytes) {
   return Buffer.concat([text(key), u32(kind), bytes]);
 }
 
-// GPT-2's printable characters for bytes, then words that no merge makes.
+// GPT-2's printable characters for bytes, what the one merge makes, then words that none makes.
 function vocabulary(count) {
   const isPrinted = (byte) => (byte > 32 && byte < 127) || (byte > 160 && byte !== 173);
   let next = 256;
   const bytes = Array.from({ length: 256 }, (_, byte) =>
     String.fromCharCode(isPrinted(byte) ? byte : next++),
   );
-  return Array.from({ length: count }, (_, id) => bytes[id] ?? `word${id}`);
+  return Array.from({ length: count }, (_, id) => bytes[id] ?? (id === 256 ? "aa" : `word${id}`));
 }
 
 function metadata(shape) {
