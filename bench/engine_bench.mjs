@@ -8,7 +8,7 @@
 // user gets. It is installed under bench/engine when it is asked for. Its file is Q4_0 throughout;
 // ours have embedding and head in --table. A row says the bytes of each.
 import { execFileSync, spawn } from "node:child_process";
-import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { createInterface } from "node:readline";
@@ -133,7 +133,6 @@ try {
   if (values.against) {
     installLlama();
     const target = join(folder, "gguf");
-    mkdirSync(target);
     gguf = join(target, writeGguf(target, shape, 1 << 20).files[0]);
   }
   for (const threads of numbers(values.threads)) {

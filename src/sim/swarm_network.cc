@@ -128,6 +128,8 @@ void SwarmRun::Deliver(WorkerId id, FromWorker message, size_t bytes, Instant at
         from->earlier_factor = 0;
       }
       if (text->failed().code() == ErrorCodeName(ErrorCode::kOutOfMemory)) from->ran_out = true;
+      // A server that starts again knows nothing of groups that an answer lost before.
+      if (text->has_groups_lost() && scenario_.options.loss_limit) lossy_ = true;
       CountUnasked(*from, *text);
       const bool often = from->device->unasked_per_ms > 0 || text->has_pong() ||
                          text->has_loss_report() || text->has_holder_stats();

@@ -67,7 +67,7 @@ run_lane() {
 }
 
 # The order is for two cores. Tests with browsers wait for much, so they begin as soon as there is a
-# program and a page; what compiles or converts beside them takes only what they leave
+# program and a page; what compiles, converts or has no browser takes only what they leave
 # (SCHED_IDLE): tabs, and GPUs made of software, that lack a processor for seconds test patience,
 # not weft. Unit tests come last: they need what is compiled meanwhile.
 run_everything() {

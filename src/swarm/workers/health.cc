@@ -43,7 +43,7 @@ Instant Health::SilentAt(const Worker& worker) const {
 
 // Last heard 1.8 s after a step that has 2 s: due after 3.8 s, and with every pong later, up to 10.
 // Tabs alone are given that: others use their GPU as well.
-Instant Health::LimitOf(const Worker& worker, Instant since, Duration limit) const {
+Instant Health::OverdueAt(const Worker& worker, Instant since, Duration limit) const {
   const Timeouts& timeouts = options_.timeouts;
   if (worker.offer.kind == "native" || worker.last_heard <= since) return since + limit;
   return std::max(since + limit, std::min(worker.last_heard + timeouts.step_deadline_min,
@@ -55,14 +55,15 @@ Instant Health::StepDueAt(const Worker& worker) const {
   Instant due = kNever;
   const Duration least = worker.MeetsNewSize() ? options_.timeouts.step_deadline_first : Duration{};
   if (!worker.steps->in_flight.empty()) {
-    due = LimitOf(worker, worker.OldestSince(),
-                  std::max(least, worker.steps->in_flight.front().limit));
+    due = OverdueAt(worker, worker.OldestSince(),
+                    std::max(least, worker.steps->in_flight.front().limit));
     // A hub may wait for a holder that has gone without a word: that one is found out first.
     if (worker.experts->is_hub)
       due = std::max(due, worker.OldestSince() + options_.timeouts.silence_limit_busy);
   }
   for (const SentFrame& sent : worker.steps->generating)
-    due = std::min(due, LimitOf(worker, GenerateSince(worker, sent), std::max(least, sent.limit)));
+    due =
+        std::min(due, OverdueAt(worker, GenerateSince(worker, sent), std::max(least, sent.limit)));
   // Building ONNX sessions and measuring hold up the thread that computes.
   if (worker.offer.needs_onnx && worker.IsLoading()) due = std::max(due, AnswerDueAt(worker));
   if (worker.measure->phase == MeasureJob::Phase::kRunning && !worker.measure->again)

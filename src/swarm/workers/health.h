@@ -39,7 +39,7 @@ class Health {
  private:
   Instant SilentAt(const Worker& worker) const;
   // When what is owed since then is overdue: later for a worker that is heard from.
-  Instant LimitOf(const Worker& worker, Instant since, Duration limit) const;
+  Instant OverdueAt(const Worker& worker, Instant since, Duration limit) const;
   Instant StepDueAt(const Worker& worker) const;  // Instant{INT64_MAX}: nothing is due
   Instant UnansweredSince(const Worker& worker) const;
   Instant LateAt(const Worker& worker) const;
