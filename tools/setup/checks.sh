@@ -33,7 +33,9 @@ clang_tidy() {
   build_preset lint "${headers[@]}" > /dev/null
   printf '%s\n' "$@" | xargs -P "$jobs" -n 1 \
     clang-tidy --quiet --warnings-as-errors='*' -p build/lint \
-    --extra-arg=-Wno-unknown-warning-option 2> >(grep -v 'warnings\? generated' >&2 || true)
+    --extra-arg=-Wno-unknown-warning-option \
+    --extra-arg=-Wno-unused-command-line-argument \
+    2> >(grep -v 'warnings\? generated' >&2 || true)
 }
 
 command_lint() {
