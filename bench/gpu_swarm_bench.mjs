@@ -20,8 +20,9 @@ const kUsage = `./dev bench gpu-swarm --package DIR [options]
   --package DIR        package to load and to ask (default: the embedded model)
   --workers 1,2        how many headless workers share it, one cell each
   --adapters 0,1       worker i takes adapter i of these, or the first again (default: 0)
-  --parts LIST         of line, load, engine, swarm, beside, prompts (default: all); beside: every
-                       worker holds the whole model, and answers conversations of its own
+  --parts LIST         of line, load, engine, swarm, beside, prompts (default: all these) and tabs;
+                       beside: every worker holds the whole model, and answers conversations of its
+                       own; tabs: the workers are tabs of one Chromium ($CHROMIUM), on one GPU
   --tokens 160         tokens of an answer
   --rounds 3           medians of so many
   --conversations 1,4,16,32   how many at once
@@ -77,9 +78,9 @@ const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 const print = (figure) => console.log(JSON.stringify(figure));
 const round = (value, digits = 2) => Number(value.toFixed(digits));
 
-async function withServer(body) {
+async function withServer(body, more = []) {
   const args = ["serve", values.package, "--no-worker", "--port", "0",
-    "--context", String(kContext), "--sessions", String(kSessions)];
+    "--context", String(kContext), "--sessions", String(kSessions), ...more];
   const server = spawn(values.weft, args, { stdio: ["ignore", "pipe", "pipe"] });
   let said = "";
   for (const stream of [server.stdout, server.stderr]) stream.on("data", (text) => (said += text));
@@ -97,10 +98,12 @@ async function withServer(body) {
   }
 }
 
-// A headless worker; its memory is what its part of the model takes, with room for its scratch.
+// What a worker lends: what its part of the model takes, with room for its scratch.
+const memoryFor = (count, isWhole) => isWhole ? heldBytes * 2 + 3e9 : (heldBytes / count) * 2;
+
 function startWorker(origin, index, count, cache, more = [], isWhole = count === 1) {
   const adapters = values.adapters.split(",");
-  const memory = isWhole ? heldBytes * 2 + 3e9 : (heldBytes / count) * 2;
+  const memory = memoryFor(count, isWhole);
   const args = [values.worker, origin.replace("http", "ws"), "--name", `gpu ${index}`,
     "--memory", String(Math.round(memory)), "--cache", cache,
     "--adapter", adapters[index] ?? adapters[0], ...more];
@@ -329,6 +332,30 @@ async function measureSwarm(count, cache, more = []) {
   });
 }
 
+// The workers are tabs of one browser.
+async function measureTabs(count) {
+  const { buildHarness, harness, launchWithFolder, Tab } =
+    await import("../tests/e2e/lib/tabs.mjs");
+  await buildHarness();
+  const profile = mkdtempSync(join(folder, "profile-"));
+  const browser = await launchWithFolder(profile, !values["allow-software"]);
+  try {
+    return await withServer(async (origin) => {
+      for (let i = 0; i < count; ++i) {
+        const tab = await Tab.open(browser, origin);
+        const memoryBytes = Math.round(memoryFor(count, count === 1));
+        await tab.start({ name: `tab ${i}`, memoryBytes, engine: "webgpu" });
+      }
+      const { stages } = await waitFor(origin, [], (swarm) =>
+        swarm.state === "up" && swarm.stages.length >= count);
+      await planSettles(origin);
+      return { stages: stages.length, ...(await measureTokens(origin)) };
+    }, ["--web-root", harness]);
+  } finally {
+    await browser.close();
+  }
+}
+
 // Every worker has room for the whole model: each answers conversations of its own.
 async function measureBeside(count, cache) {
   return await withServer(async (origin) => {
@@ -474,6 +501,11 @@ try {
   if (parts.includes("beside")) {
     for (const count of values.workers.split(",").map(Number)) {
       print({ figure: "side by side", workers: count, ...(await measureBeside(count, cache)) });
+    }
+  }
+  if (parts.includes("tabs")) {
+    for (const count of values.workers.split(",").map(Number)) {
+      print({ figure: "tabs", workers: count, ...(await measureTabs(count)) });
     }
   }
   if (parts.includes("prompts")) {

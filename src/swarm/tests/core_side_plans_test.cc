@@ -10,6 +10,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 using testing::SizeIs;
 
 CoreOptions FourSessions() {
@@ -163,6 +164,24 @@ TEST(SidePlans, OneThatLeavesIsLetGoAtOnce) {
   swarm.AnswerSteps(1);
   swarm.Advance(Seconds(1));
   EXPECT_EQ(swarm.Tokens(second), Counting(51, 4));
+}
+
+// The journal knows what stands by, and side plans are made of that.
+TEST(SidePlans, TheyAreBackAfterARestartWithoutLoadingAnything) {
+  SideBySide side(2);
+  TestSwarm& swarm = side.swarm;
+  ASSERT_THAT(swarm.picture().side_plans, SizeIs(2));
+  swarm.Restart();
+  std::vector<WorkerId> back;
+  for (const WorkerId id : {3u, 1u, 2u}) back.push_back(swarm.Return(id));
+  ASSERT_EQ(swarm.picture().state, SwarmState::kUp);
+  EXPECT_THAT(swarm.picture().side_plans, SizeIs(2));
+  for (const WorkerId id : back) {
+    EXPECT_THAT(swarm.Sent(id), Not(HasSubstr("prepare_stage")));
+    swarm.worker(id).answer_steps = false;
+  }
+  for (int i = 0; i < 3; ++i) swarm.Submit({10 * i + 10}, 3);
+  for (const WorkerId id : back) EXPECT_EQ(swarm.unanswered_steps(id), 1u) << id;
 }
 
 TEST(SidePlans, AConversationStaysWhereItsRowsAre) {

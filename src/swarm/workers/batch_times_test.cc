@@ -40,6 +40,20 @@ TEST(BatchTimes, FewerRowsGiveAnUpperBoundForMoreAndNothingElse) {
   EXPECT_GE(*times.ExpectedUs(UINT32_MAX), 4e11);
 }
 
+TEST(BatchTimes, BetweenWhatWasMeasuredTimesAreOnALine) {
+  BatchTimes times;
+  AddThrice(times, 9, 3800);
+  AddThrice(times, 27, 6900);
+  EXPECT_NEAR(*times.ExpectedUs(8), 3378, 1) << "its own class has no fewer";
+  EXPECT_NEAR(*times.ExpectedUs(15), 4833, 1);
+  EXPECT_NEAR(*times.ExpectedUs(16), 5006, 1) << "one more never looks quicker for its class";
+  EXPECT_NEAR(*times.ExpectedUs(54), 13'800, 1);
+  AddThrice(times, 8, 3800);
+  EXPECT_NEAR(*times.ExpectedUs(27), 6900, 1);
+  AddThrice(times, 1, 1000);
+  EXPECT_NEAR(*times.ExpectedUs(4), 1000 + 3.0 / 7.5 * 2589, 2) << "a class that was not measured";
+}
+
 TEST(BatchTimes, RowsWithinATimeAreThoseOfTheLargestClassThatHasThem) {
   BatchTimes times;
   EXPECT_FALSE(times.RowsWithin(1000).has_value());
