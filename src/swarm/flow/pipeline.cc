@@ -270,6 +270,7 @@ size_t Pipeline::RunLimit(const Worker& worker) const {
 }
 
 void Pipeline::Pump(Instant now) {
+  if (active_count() > 0) asked_at_ = now;
   StopUnwanted();
   // From the back, so that what the front sends never finds a stage filled by rows that could have
   // moved on.

@@ -88,6 +88,8 @@ class Pipeline {
   bool IsOn(WorkerId worker) const;
   // Whether every layer has its worker.
   bool serves() const;
+  // When Pump() last met a session of it with a request; nullopt: never.
+  std::optional<Instant> asked_at() const { return asked_at_; }
   // Sends what may be sent.
   void Pump(Instant now);
   // Sends followers that are idle what they lack of this plan's sessions; `is_busy`: not this one.
@@ -257,7 +259,8 @@ class Pipeline {
   uint32_t parts_ = 1, parts_of_ = 0, parts_steps_ = 0;
   bool generates_ = false;          // one stage, on a worker that chooses tokens by itself
   uint32_t generate_rotation_ = 0;  // id of the session that was last asked tokens for
-  bool generated_last_ = false;     // prompts and generations take turns
+  std::optional<Instant> asked_at_;
+  bool generated_last_ = false;  // prompts and generations take turns
 };
 
 }  // namespace weft::swarm

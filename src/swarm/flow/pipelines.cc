@@ -18,6 +18,10 @@ constexpr double kWorthMoving = 0.95;
 // long as another one that others use: it may be far quicker, as devices that choose tokens by
 // themselves are.
 constexpr double kWorthTrying = 4;
+// A device that answered conversations of its own is fed those of others once it has rested for so
+// long. A frame for a standby takes the device for up to a slice, and the next conversation would
+// wait for it: where 32 come, and the next 32 when these have ended, in each round.
+constexpr Duration kRest = Seconds(2);
 
 }  // namespace
 
@@ -110,10 +114,10 @@ void Pipelines::Place(Session& session) {
 void Pipelines::Pump(Instant now) {
   active_.Pump(now);
   for (const auto& pipeline : beside_) pipeline->Pump(now);
-  // A device that answers conversations of its own is not kept from it by those of others.
-  active_.FeedFollowers(now, [this](WorkerId worker) {
+  active_.FeedFollowers(now, [this, now](WorkerId worker) {
     return std::ranges::any_of(beside_, [&](const auto& pipeline) {
-      return pipeline->IsOn(worker) && sessions_.active_count(pipeline->plan()) > 0;
+      const auto asked_at = pipeline->asked_at();
+      return pipeline->IsOn(worker) && asked_at && now < *asked_at + kRest;
     });
   });
   sessions_.TrimHistory(options_.history_bytes, [this](const Session& session, uint32_t layer) {

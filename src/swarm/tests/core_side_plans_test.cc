@@ -166,6 +166,21 @@ TEST(SidePlans, OneThatLeavesIsLetGoAtOnce) {
   EXPECT_EQ(swarm.Tokens(second), Counting(51, 4));
 }
 
+TEST(SidePlans, WhoHasAnsweredRestsBeforeItIsFedTheOthersRows) {
+  SideBySide side;
+  TestSwarm& swarm = side.swarm;
+  swarm.Submit({10}, 12);
+  swarm.Submit({60}, 12);
+  swarm.AnswerSteps(1);
+  swarm.AnswerSteps(2);
+  ASSERT_EQ(side.AskedFor(2), (std::vector<WorkerId>{1}));
+  ASSERT_EQ(side.AskedFor(3), (std::vector<WorkerId>{2}));
+  swarm.Advance(Milliseconds(1500));
+  EXPECT_EQ(side.AskedFor(2), (std::vector<WorkerId>{1})) << "the next one may come any moment";
+  swarm.Advance(Seconds(4));
+  EXPECT_EQ(side.AskedFor(2), (std::vector<WorkerId>{1, 2})) << "it stands by";
+}
+
 // The journal knows what stands by, and side plans are made of that.
 TEST(SidePlans, TheyAreBackAfterARestartWithoutLoadingAnything) {
   SideBySide side(2);
