@@ -30,6 +30,9 @@ const kUsage = `./dev bench gpu-swarm --package DIR [options]
   --trace              with each cell of the swarm where a round's time goes, by stage
                        (docs/time-of-a-token.md); with part "engine" also the steps of a stage alone
   --allow-software     also on a software adapter
+  --timed              instead of GPUs something that takes as long as an H200 with 1.7B and
+                       computes nothing (gpu_swarm/timed_engine.js): what the server and the line
+                       add, and how conversations are placed; not with line, load or engine
 
 On a machine without npm:
   --weft FILE          the program
@@ -51,6 +54,7 @@ const { values } = parseArgs({
     parts: { type: "string", default: "line,load,engine,swarm,beside,prompts" },
     prompts: { type: "string", default: "128,4096" },
     "allow-software": { type: "boolean", default: false },
+    timed: { type: "boolean", default: false },
     trace: { type: "boolean", default: false },
     help: { type: "boolean", default: false },
   },
@@ -466,6 +470,11 @@ async function measureStages(engine, { device }, { first, end }) {
 if (parts.includes("engine") && !values.engine) {
   const { bundleCheckEngine } = await import("./webgpu/bundle.mjs");
   values.engine = await bundleCheckEngine();
+}
+if (values.timed) {
+  const { bundleTimedWorker } = await import("./gpu_swarm/bundle_timed.mjs");
+  values.worker = await bundleTimedWorker(join(root, "build/bench/timed"));
+  values["allow-software"] = true;
 }
 if (!existsSync(values.worker)) throw new Error(`There is no ${values.worker}: ./dev build`);
 const folder = mkdtempSync(join(tmpdir(), "weft-gpu-swarm-"));

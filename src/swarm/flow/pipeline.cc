@@ -124,7 +124,7 @@ uint64_t Pipeline::LongestAnswerOf(WorkerId worker) const {
 
 bool Pipeline::IsMeasured() const {
   return std::ranges::all_of(stages_, [this](const Stage& stage) {
-    return roster_.Find(stage.bound.worker)->times.batches.ExpectedUs(1).has_value();
+    return roster_.Find(stage.bound.worker)->times.together.ExpectedUs(1).has_value();
   });
 }
 
@@ -133,12 +133,14 @@ bool Pipeline::IsMeasured() const {
 // for sixteen, where its neighbour needs three times as long.
 double Pipeline::TogetherUs(const Stage& stage, uint32_t rows) const {
   const Worker& worker = *roster_.Find(stage.bound.worker);
-  if (rows > 1 && !worker.times.batches.GrowthTo(rows))
-    for (const auto& [id, other] : roster_)
-      if (other.offer.kind == worker.offer.kind)
-        if (const auto growth = other.times.batches.GrowthTo(rows))
-          return costs_.StepUs(worker, stage.bound.layers, 1) * *growth;
-  return costs_.StepUs(worker, stage.bound.layers, rows);
+  const BatchTimes& own = worker.times.together;
+  const auto own_us = own.ExpectedUs(rows);
+  if (own_us && (rows == 1 || own.GrowthTo(rows))) return *own_us;
+  const double one_us = own.ExpectedUs(1).value_or(costs_.StepUs(worker, stage.bound.layers, 1));
+  for (const auto& [id, other] : roster_)
+    if (other.offer.kind == worker.offer.kind)
+      if (const auto growth = other.times.together.GrowthTo(rows)) return one_us * *growth;
+  return own_us.value_or(costs_.StepUs(worker, stage.bound.layers, rows));
 }
 
 // Each stage computes what is left of the prompt in turn, then a row of each active session.

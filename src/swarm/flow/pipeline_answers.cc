@@ -52,8 +52,9 @@ void Pipeline::RecordTimes(Worker& worker, const SentFrame& sent, const wire::Fr
   const bool serves = FindStage(sent.binding) != nullptr;
   // Another worker has been asked meanwhile. That this one takes so long must be known all the
   // same: two that are slower than they were would else be asked in turn, token after token.
-  if (serves || sent.was_late)
-    worker.times.batches.Add(sent.rows, static_cast<double>((now - worker.OldestSince()).us));
+  const auto oldest_us = static_cast<double>((now - worker.OldestSince()).us);
+  if (serves || sent.was_late) worker.times.batches.Add(sent.rows, oldest_us);
+  if (serves && sent.rows == sent.runs.size()) worker.times.together.Add(sent.rows, oldest_us);
   if (!serves) return;
   StepTime step;
   step.rows = sent.rows;

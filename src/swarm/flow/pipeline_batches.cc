@@ -127,7 +127,7 @@ uint32_t Pipeline::FittingParts(uint32_t rows) const {
     if (RunLimit(worker) == 1) return rows;
     const auto passed_us = [this, &stage, &worker](uint32_t together) {
       const double us = TogetherUs(stage, together);
-      return std::min(us, worker.times.batches.AtMostUs(together).value_or(us));
+      return std::min(us, worker.times.together.AtMostUs(together).value_or(us));
     };
     const auto computed_us = [&worker, passed_us](uint32_t together) {
       return worker.times.BusyUs(together).value_or(passed_us(together));

@@ -44,7 +44,8 @@ bool Pipeline::Generates(const Session& session) const {
 // What a step of one row of each of so many sessions takes.
 std::optional<double> Pipeline::GenerateUs(const Worker& worker, size_t sessions) const {
   if (sessions > 1)
-    if (const auto us = worker.times.batches.ExpectedUs(static_cast<uint32_t>(sessions))) return us;
+    if (const auto us = worker.times.together.ExpectedUs(static_cast<uint32_t>(sessions)))
+      return us;
   return worker.times.compute_us.Median();
 }
 
@@ -262,6 +263,7 @@ double Pipeline::TokensUs(const Worker& worker, const SentFrame& sent, const wir
 void Pipeline::RecordTokens(Worker& worker, const SentFrame& sent, double step_us) {
   const auto sessions = static_cast<uint32_t>(worker.steps->generating.size());
   worker.times.batches.Add(sessions, step_us);
+  worker.times.together.Add(sessions, step_us);
   worker.times.computed.Add(sessions, step_us);
   if (sessions > 1) return;
   worker.times.compute_us.Add(step_us);

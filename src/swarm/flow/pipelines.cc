@@ -14,6 +14,9 @@ constexpr uint32_t kExpectedTokens = 128;
 // computed again is counted already, and batches are flat: where 22 conversations take 7.3 ms a
 // token and 10 take 5.9, a fifth would leave them so, and the whole waits for the 22.
 constexpr double kWorthMoving = 0.95;
+// Plans that take about as long are alike, and the one with fewer conversations is taken: measured
+// times waver by a tenth, and batches are so flat that a tenth is three conversations of sixteen.
+constexpr double kAlike = 1.15;
 // A plan that nobody has seen answer is tried where it is guessed to take up to so many times as
 // long as another one that others use: it may be far quicker, as devices that choose tokens by
 // themselves are.
@@ -77,28 +80,37 @@ std::vector<const Pipeline*> Pipelines::Serving() const {
   return serving;
 }
 
-// The first of those that are expected to take least; none: the active plan will serve again.
+// Of those that are expected to take about least: where the conversation is, or the one with the
+// fewest others, or the first; none: the active plan will serve again.
 void Pipelines::PlaceAmong(Session& session, const std::vector<const Pipeline*>& plans) {
   const uint32_t left =
       session.active ? session.active->max_tokens - session.active->generated_tokens : 1;
   const uint32_t tokens = std::clamp(left, 1u, kExpectedTokens);
-  const auto others = [&](const Pipeline& plan) {
-    const bool is_here = session.plan == plan.plan() && session.active;
-    return sessions_.active_count(plan.plan()) - (is_here ? 1 : 0);
+  struct Choice {
+    const Pipeline* plan = nullptr;
+    double us = 0;
+    uint32_t others = 0;
+    bool is_home = false;
   };
-  const Pipeline* best = nullptr;
-  double least_us = 0;
+  std::vector<Choice> choices;
+  Choice least;
   for (const Pipeline* plan : plans) {
-    const bool stays = plan->plan() == session.plan && session.completed > 0;
+    const bool is_here = session.plan == plan->plan() && session.active;
+    Choice choice{plan, 0, sessions_.active_count(plan->plan()) - (is_here ? 1 : 0),
+                  plan->plan() == session.plan && session.completed > 0};
     const bool is_tried =
-        best != nullptr && others(*best) > 0 && others(*plan) == 0 && !plan->IsMeasured();
-    const double factor = is_tried ? 1 / kWorthTrying : stays ? kWorthMoving : 1;
-    const double us = plan->ExpectedUs(session, tokens) * factor;
-    if (best != nullptr && us >= least_us) continue;
-    best = plan;
-    least_us = us;
+        least.plan != nullptr && least.others > 0 && choice.others == 0 && !plan->IsMeasured();
+    const double factor = is_tried ? 1 / kWorthTrying : choice.is_home ? kWorthMoving : 1;
+    choice.us = plan->ExpectedUs(session, tokens) * factor;
+    if (least.plan == nullptr || choice.us < least.us) least = choice;
+    choices.push_back(choice);
   }
-  MoveTo(session, best ? *best : active_);
+  Choice best = least;
+  for (const Choice& choice : choices) {
+    if (best.is_home || choice.us > kAlike * least.us) continue;
+    if (choice.is_home || choice.others < best.others) best = choice;
+  }
+  MoveTo(session, best.plan ? *best.plan : active_);
 }
 
 void Pipelines::MoveTo(Session& session, const Pipeline& next) {

@@ -22,6 +22,7 @@ void WorkerTimes::ClearBinding() {
   compute_us.Clear();
   stage_us.Clear();
   batches.Clear();
+  together.Clear();
   computed.Clear();
   behind.Clear();
 }

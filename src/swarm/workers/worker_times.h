@@ -55,6 +55,7 @@ struct WorkerTimes {
   Ring<15> compute_us;  // of one-row steps
   Ring<15> stage_us;    // the same from sending to the answer
   BatchTimes batches;   // from when a step was the oldest to its answer
+  BatchTimes together;  // the same of one row of each of several sessions, and of their tokens
   BatchTimes computed;  // what the device says that it computed
   BatchTimes behind;    // the same of steps that waited for the one before them
 
