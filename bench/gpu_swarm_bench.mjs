@@ -20,9 +20,11 @@ const kUsage = `./dev bench gpu-swarm --package DIR [options]
   --package DIR        package to load and to ask (default: the embedded model)
   --workers 1,2        how many headless workers share it, one cell each
   --adapters 0,1       worker i takes adapter i of these, or the first again (default: 0)
-  --parts LIST         of line, load, engine, swarm, beside, prompts (default: all these) and tabs;
-                       beside: every worker holds the whole model, and answers conversations of its
-                       own; tabs: the workers are tabs of one Chromium ($CHROMIUM), on one GPU
+  --parts LIST         of line, load, engine, swarm, beside, prompts (default: all these), tabs and
+                       newcomers; beside: every worker holds the whole model, and answers
+                       conversations of its own; tabs: the workers are tabs of one Chromium
+                       ($CHROMIUM), on one GPU; newcomers: the first token of a new conversation
+                       beside so many others, on one worker
   --tokens 160         tokens of an answer
   --rounds 3           medians of so many
   --conversations 1,4,16,32   how many at once
@@ -70,7 +72,7 @@ const prompts = values.prompts.split(",").map(Number);
 // For the longest prompt, with what the chat template adds.
 const kContext = parts.includes("prompts") ? Math.max(1024, ...prompts) + 256 : 1024;
 const conversations = values.conversations.split(",").map(Number);
-const kSessions = Math.max(8, ...conversations);
+const kSessions = Math.max(8, ...conversations) + (parts.includes("newcomers") ? 1 : 0);
 const kUpMs = 90_000;
 
 const manifest = JSON.parse(readFileSync(join(values.package, "weft.json"), "utf8"));
@@ -336,6 +338,43 @@ async function measureSwarm(count, cache, more = []) {
   });
 }
 
+// Conversations that begin one after the other while `others` decode: medians.
+async function measureNewcomer(origin, others) {
+  let isOver = false;
+  const long = Array.from({ length: others }, async (_, i) => {
+    const answer = await ask(origin, `talk ${i} of ${others}`, 900);
+    isOver = true;
+    return answer;
+  });
+  await sleep(600); // until all of them decode
+  const firsts = [];
+  for (let i = 0; i < 12 && !isOver; ++i) {
+    await sleep(100 + ((37 * i) % 90));
+    firsts.push((await ask(origin, `newcomer ${i} beside ${others}`, 4)).firstMs);
+  }
+  const answers = await Promise.all(long);
+  return {
+    first_token_ms: round(median(firsts), 1),
+    tokens_per_s_of_others: round(median(answers.map(
+      ({ count, decodeMs }) => ((count - 1) * 1000) / decodeMs))),
+  };
+}
+
+async function measureNewcomers(cache) {
+  return await withServer(async (origin) => {
+    const worker = startWorker(origin, 0, 1, cache);
+    try {
+      await waitFor(origin, [worker], (swarm) => swarm.state === "up");
+      await planSettles(origin);
+      const cells = {};
+      for (const count of conversations) cells[count] = await measureNewcomer(origin, count);
+      return cells;
+    } finally {
+      await stop([worker]);
+    }
+  });
+}
+
 // The workers are tabs of one browser.
 async function measureTabs(count) {
   const { buildHarness, harness, launchWithFolder, Tab } =
@@ -511,6 +550,9 @@ try {
     for (const count of values.workers.split(",").map(Number)) {
       print({ figure: "side by side", workers: count, ...(await measureBeside(count, cache)) });
     }
+  }
+  if (parts.includes("newcomers")) {
+    print({ figure: "newcomers", beside: await measureNewcomers(cache) });
   }
   if (parts.includes("tabs")) {
     for (const count of values.workers.split(",").map(Number)) {

@@ -11,8 +11,9 @@
 namespace weft::swarm {
 namespace {
 
-// A Tokens frame holds what is made in about this time: shorter than people notice.
-constexpr double kBurstUs = 100'000;
+// A Tokens frame holds what is made in about this time: shorter than people notice. A device works
+// two of them ahead, and a new conversation waits for both.
+constexpr double kBurstUs = 40'000;
 constexpr uint32_t kFirstInterval = 4, kMaxInterval = 16;
 // So many intervals are asked for at once where a device's speed is not known yet, or a session is
 // alone on one that takes turns.
