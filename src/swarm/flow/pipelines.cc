@@ -10,12 +10,9 @@ namespace {
 
 // Where an answer may be longer, it is expected to be so many tokens.
 constexpr uint32_t kExpectedTokens = 128;
-// A conversation changes its plan for an answer that comes in so much less time. What would be
-// computed again is counted already, and batches are flat: where 22 conversations take 7.3 ms a
-// token and 10 take 5.9, a fifth would leave them so, and the whole waits for the 22.
-constexpr double kWorthMoving = 0.95;
-// Plans that take about as long are alike, and the one with fewer conversations is taken: measured
-// times waver by a tenth, and batches are so flat that a tenth is three conversations of sixteen.
+// Plans that take about as long are alike: measured times waver by a tenth, and batches are so flat
+// that a tenth is three conversations of sixteen. A fifth is too much: where 22 conversations take
+// 7.3 ms a token and 10 take 5.9, the whole waits for the 22.
 constexpr double kAlike = 1.15;
 // A plan that nobody has seen answer is tried where it is guessed to take up to so many times as
 // long as another one that others use: it may be far quicker, as devices that choose tokens by
@@ -100,8 +97,7 @@ void Pipelines::PlaceAmong(Session& session, const std::vector<const Pipeline*>&
                   plan->plan() == session.plan && session.completed > 0};
     const bool is_tried =
         least.plan != nullptr && least.others > 0 && choice.others == 0 && !plan->IsMeasured();
-    const double factor = is_tried ? 1 / kWorthTrying : choice.is_home ? kWorthMoving : 1;
-    choice.us = plan->ExpectedUs(session, tokens) * factor;
+    choice.us = plan->ExpectedUs(session, tokens) * (is_tried ? 1 / kWorthTrying : 1);
     if (least.plan == nullptr || choice.us < least.us) least = choice;
     choices.push_back(choice);
   }
