@@ -29,18 +29,10 @@ export async function bundleTimedWorker(outDir) {
   const require = createRequire(join(web, "package.json"));
   const { build } = await import(pathToFileURL(require.resolve("vite")).href);
   await build({
-    root: join(web, "packages/headless"),
-    configFile: false,
+    configFile: join(web, "packages/headless/vite.config.ts"),
     logLevel: "error",
     plugins: [timedEngine],
-    ssr: { noExternal: true },
-    build: {
-      ssr: join(web, "packages/headless/src/main.ts"),
-      outDir,
-      emptyOutDir: false,
-      target: "node20",
-      rollupOptions: { output: { entryFileNames: "worker.mjs", codeSplitting: false } },
-    },
+    build: { outDir },
   });
   const modules = join(outDir, "node_modules");
   mkdirSync(modules, { recursive: true });
