@@ -39,7 +39,8 @@ const promptRows = Number(options.rows);
 const engine = await import(pathToFileURL(enginePath).href);
 const { create } = createRequire(import.meta.url)(dawnPath);
 // Dawn's instance must not go while its devices are used.
-globalThis.instance = create(["backend=vulkan"]);
+const kToggles = "enable-dawn-features=allow_unsafe_apis"; // matrix units are an experiment
+globalThis.instance = create(["backend=vulkan", kToggles]);
 const gpu = await engine.openGpu(globalThis.instance);
 const readGBps = await readBandwidth(gpu.device);
 console.log(`${gpu.description}: a plain kernel reads ${readGBps} GB/s`);

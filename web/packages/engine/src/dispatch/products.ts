@@ -8,8 +8,8 @@ import { productParams } from "../kernels/product/ops.ts";
 import type { HeadParams, ProductParams, Segment } from "../kernels/product/ops.ts";
 import {
   groupsOfMatVec,
-  kMatMulGroups,
-  kMatMulRows,
+  matMulTiles,
+  preparesOwn,
   productKernels,
   tileRowsOf,
 } from "../kernels/product/variants.ts";
@@ -117,12 +117,12 @@ export function slabDrafts(of: SlabVariant, slabs: readonly BoundSlab[]): Draft[
   const isSerial = of.arithmetic.lanes === "serial";
   if (isSerial && !hasSuperblocks(of)) return slabs.map((slab) => serialDraft(of, slab));
   if (!hasIntegerInputs(of)) {
-    return slabs.flatMap((slab) => [rowDraft(of, slab), tileDraft(of, slab, Infinity)]);
+    return slabs.flatMap((slab) => [rowDraft(of, slab), ...tileDrafts(of, slab, Infinity)]);
   }
   const drafts = slabs.flatMap((slab) =>
     isSerial
       ? [serialDraft(of, slab)]
-      : [rowDraft(of, slab), tileDraft(of, slab, kMatMulFrom), matMulDraft(of, slab)]);
+      : [rowDraft(of, slab), ...tileDrafts(of, slab, kMatMulFrom), ...matMulDrafts(of, slab)]);
   const { params, bound, heads } = slabs[0]!;
   const inputs = heads && heads.inStep > 0 ? heads.count : 1; // of a row
   const quantise: Draft = {
@@ -130,7 +130,7 @@ export function slabDrafts(of: SlabVariant, slabs: readonly BoundSlab[]): Draft[
     params,
     bound,
     grid: ({ rows }) => [rows, inputs, 1],
-    when: ({ rows }) => rows > 1 || hasSuperblocks(of),
+    when: ({ rows }) => rows > 1 || (hasSuperblocks(of) && !preparesOwn({ ...of, tileRows: 1 })),
   };
   return [quantise, ...drafts];
 }
@@ -152,27 +152,36 @@ function rowDraft(of: SlabVariant, slab: BoundSlab): Draft {
   return matVecDraft({ ...of, tileRows: 1 }, slab, (groups) => [groups, 1], isOne);
 }
 
-// The kernel for 2 rows and more, but less than `end`.
-function tileDraft(of: SlabVariant, slab: BoundSlab, end: number): Draft {
-  const tileRows = tileRowsOf(of);
-  return matVecDraft(
-    { ...of, tileRows },
-    slab,
-    (groups, rows) => [Math.ceil(rows / tileRows), groups],
-    ({ rows }) => rows > 1 && rows < end,
-  );
+// The kernels for 2 rows and more, but less than `end`: as many rows as fill no tile have the next
+// larger one.
+function tileDrafts(of: SlabVariant, slab: BoundSlab, end: number): Draft[] {
+  const sizes = tileRowsOf(of);
+  return sizes.map((tileRows, index) => {
+    const begin = index === 0 ? 2 : sizes[index - 1]! + 1;
+    const last = index + 1 < sizes.length ? tileRows : end - 1;
+    return matVecDraft(
+      { ...of, tileRows },
+      slab,
+      (groups, rows) => [Math.ceil(rows / tileRows), groups],
+      ({ rows }) => rows >= begin && rows <= last,
+    );
+  });
 }
 
-function matMulDraft(of: SlabVariant, slab: BoundSlab): Draft {
+function matMulDrafts(of: SlabVariant, slab: BoundSlab): Draft[] {
   const { groupCount, params, bound, heads } = slab;
-  const groups = workgroupsOf(groupCount, kMatMulGroups);
-  return {
-    variant: productKernels.matmul(of),
-    params,
-    bound,
-    grid: ({ rows }) => [Math.ceil(rows / kMatMulRows), groups, heads?.count ?? 1],
-    when: ({ rows }) => rows >= kMatMulFrom,
-  };
+  const tiles = matMulTiles(of, kMatMulFrom);
+  return tiles.map((tile, index) => {
+    const end = tiles[index + 1]?.from ?? Infinity;
+    const groups = workgroupsOf(groupCount, tile.groups);
+    return {
+      variant: productKernels.matmul({ ...of, tile }),
+      params,
+      bound,
+      grid: ({ rows }) => [Math.ceil(rows / tile.rows), groups, heads?.count ?? 1],
+      when: ({ rows }) => rows >= tile.from && rows < end,
+    };
+  });
 }
 
 // One kernel for one row and for many.

@@ -18,6 +18,7 @@ export interface Gpu {
   readonly hasSubgroups: boolean; // of at least 32 lanes, always
   readonly hasIntegerDots: boolean; // dot4I8Packed and dot4U8Packed
   readonly hasF16: boolean; // shader-f16
+  readonly hasMatrixUnits: boolean; // that multiply bytes, as matmul_units.wgsl wants them
   readonly hasTimestamps: boolean;
   readonly description: string; // "nvidia hopper"
   readonly identity: string; // all that the adapter says of itself and its driver
@@ -46,9 +47,37 @@ function hasWideSubgroups(adapter: GPUAdapter): boolean {
   return adapter.features.has("subgroups") && (infoOf(adapter).subgroupMinSize ?? 0) >= 32;
 }
 
+// Still an experiment of Dawn's, which neither types nor stable browsers have.
+const kUnits = "chromium-experimental-subgroup-matrix" as GPUFeatureName;
+
+const kUnitsBytes = 43_008; // of workgroup memory, that matmul_units.wgsl takes
+
+interface UnitsInfo extends Partial<GPUAdapterInfo> {
+  readonly subgroupMatrixConfigs?: Iterable<{
+    readonly componentType: string;
+    readonly resultComponentType: string;
+    readonly M: number;
+    readonly N: number;
+    readonly K: number;
+  }>;
+}
+
+// Whether 16 x 32 signed bytes times 32 x 16 make 16 x 16 whole numbers, by 32 lanes.
+function hasMatrixUnits(adapter: GPUAdapter): boolean {
+  const info = infoOf(adapter) as UnitsInfo;
+  const is32 = info.subgroupMinSize === 32 && info.subgroupMaxSize === 32;
+  const isThere = adapter.features.has(kUnits) &&
+    adapter.limits.maxComputeWorkgroupStorageSize >= kUnitsBytes;
+  return is32 && isThere && [...(info.subgroupMatrixConfigs ?? [])].some(
+    ({ componentType, resultComponentType, M, N, K }) =>
+      componentType === "i8" && resultComponentType === "i32" && M === 16 && N === 16 && K === 32,
+  );
+}
+
 function usedFeatures(adapter: GPUAdapter): GPUFeatureName[] {
   const wanted: GPUFeatureName[] = ["shader-f16", "timestamp-query"];
   const there = wanted.filter((feature) => adapter.features.has(feature));
+  if (hasMatrixUnits(adapter)) there.push(kUnits);
   return hasWideSubgroups(adapter) ? ["subgroups", ...there] : there;
 }
 
@@ -66,7 +95,8 @@ function identityOf(adapter: GPUAdapter): string {
 export async function openGpu(gpu: GPU | undefined): Promise<Gpu> {
   const adapter = await findGpuAdapter(gpu);
   if (!adapter) throw new EngineError("unavailable", "There is no WebGPU adapter here.");
-  const { maxBufferSize, maxStorageBufferBindingSize } = adapter.limits;
+  const { maxBufferSize, maxStorageBufferBindingSize, maxComputeWorkgroupStorageSize } =
+    adapter.limits;
   const info = infoOf(adapter);
   // Offsets inside of a binding are 32-bit numbers of words at most.
   const bindingBytes = Math.min(maxStorageBufferBindingSize, maxBufferSize, 2 ** 32 - 4);
@@ -75,7 +105,11 @@ export async function openGpu(gpu: GPU | undefined): Promise<Gpu> {
     const device = await adapter.requestDevice({
       label: "weft",
       requiredFeatures: features,
-      requiredLimits: { maxBufferSize, maxStorageBufferBindingSize },
+      requiredLimits: {
+        maxBufferSize,
+        maxStorageBufferBindingSize,
+        ...(features.includes(kUnits) ? { maxComputeWorkgroupStorageSize } : {}),
+      },
     });
     return {
       device,
@@ -83,6 +117,7 @@ export async function openGpu(gpu: GPU | undefined): Promise<Gpu> {
       hasSubgroups: features.includes("subgroups"),
       hasIntegerDots: hasIntegerDots(gpu),
       hasF16: features.includes("shader-f16"),
+      hasMatrixUnits: features.includes(kUnits),
       hasTimestamps: features.includes("timestamp-query"),
       description: [info.vendor, info.architecture].filter(Boolean).join(" "),
       identity: identityOf(adapter),

@@ -6,7 +6,7 @@ import type { Variant } from "../kernels/common/variant.ts";
 import { expertKernels } from "../kernels/experts/experts.ts";
 import { interleaveKernel, repackKernel } from "../kernels/load/load.ts";
 import type { Arithmetic, LaneKind, ProductKind } from "../kernels/product/arithmetic.ts";
-import { productKernels, tileRowsOf } from "../kernels/product/variants.ts";
+import { matMulTiles, productKernels, tileRowsOf } from "../kernels/product/variants.ts";
 import { recurrentKernels } from "../kernels/recurrent/recurrent.ts";
 import { rowKernels } from "../kernels/rows/rows.ts";
 import { sampleKernel } from "../kernels/sample/sample.ts";
@@ -33,8 +33,8 @@ function arithmetics(): Arithmetic[] {
 
 function productsWith(arithmetic: Arithmetic, dtype: number): Variant[] {
   const base = { dtype, arithmetic, parts: 4 };
-  const tile = tileRowsOf(base);
-  const dense = [1, tile].flatMap((tileRows) =>
+  const tiles = [1, ...tileRowsOf(base)];
+  const dense = tiles.flatMap((tileRows) =>
     kBools.flatMap((withNorm) =>
       kBools.map((paired) => {
         const shape = { tileRows, withNorm, paired, experts: false, biased: paired };
@@ -47,20 +47,21 @@ function productsWith(arithmetic: Arithmetic, dtype: number): Variant[] {
   const experts = { tileRows: 1, withNorm: false, paired: true, experts: true, biased: true };
   const made = [
     ...dense,
-    ...[1, tile].map((tileRows) =>
-      productKernels.matvec({ ...base, ...byHead, tileRows })),
+    ...tiles.map((tileRows) => productKernels.matvec({ ...base, ...byHead, tileRows })),
     productKernels.matvec({ ...base, ...experts }),
     expertKernels.moeDown({ ...base, biased: true }),
   ];
   const isSerial = arithmetic.lanes === "serial" && !isSuperblockFormat(dtype);
   if (!isBlockFormat(dtype) || arithmetic.products !== "int16" || isSerial) return made;
+  const [tile] = matMulTiles(base, 33);
+  const many = { ...base, tile: tile! };
   return [
     ...made,
     productKernels.quantise({ ...base, withNorm: true }),
-    productKernels.matmul({ ...base, withNorm: true, paired: true, biased: true }),
-    productKernels.matmul({ ...base, ...plain }),
+    productKernels.matmul({ ...many, withNorm: true, paired: true, biased: true }),
+    productKernels.matmul({ ...many, ...plain }),
     productKernels.quantise({ ...base, ...byHead }),
-    productKernels.matmul({ ...base, ...byHead }),
+    productKernels.matmul({ ...many, ...byHead }),
   ];
 }
 
@@ -83,6 +84,21 @@ function attention(): Variant[] {
     attentionKernels.attentionRows(kvIsF32, 576, true),
     ...kBools.map((isSplit) => attentionKernels.attention(kvIsF32, isSplit, true, true)),
   ]);
+}
+
+// Those that no browser compiles without a flag.
+export function unitsKernels(): Variant[] {
+  const tuning = { lanes: "subgroups", outputs: 32, tileRows: 4, units: true } as const;
+  const arithmetic = { products: "int16", ...tuning } as const;
+  const base = { dtype: DType.q4s, arithmetic, parts: 4 };
+  return matMulTiles(base, 33).flatMap((tile) =>
+    kBools.flatMap((paired) =>
+      kBools.map((byHead) => {
+        const kinds = { withNorm: !byHead, paired, biased: paired, byHead };
+        return productKernels.matmul({ ...base, ...kinds, tile });
+      }),
+    ),
+  );
 }
 
 // All but products.

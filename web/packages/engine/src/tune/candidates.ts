@@ -45,9 +45,10 @@ export function defaultArithmetic(gpu: Gpu, wish: Wish): Arithmetic {
 export function isCandidate(
   gpu: Gpu,
   wish: Wish,
-  { products, lanes, outputs, tileRows }: Arithmetic,
+  { products, lanes, outputs, tileRows, units = false }: Arithmetic,
 ): boolean {
   return (
+    (!units || gpu.hasMatrixUnits) &&
     productKinds(gpu, wish).includes(products) &&
     laneKinds(gpu).includes(lanes) &&
     kOutputs.some((count) => count === outputs) &&
@@ -61,19 +62,26 @@ export function isCandidate(
 export interface Stage {
   readonly name: string;
   readonly rows: number;
+  readonly form: RigForm;
   readonly from: (best: Arithmetic) => Arithmetic[]; // without itself
 }
 
+// Weights that a product is timed with: those of the model's usual form, or superblocks.
+export type RigForm = "usual" | "superblocks";
+
 const kPromptRows = 16; // a few tiles: many rows have a kernel of their own in int16
+const kManyRows = 256;
 
 export function stagesOf(gpu: Gpu, wish: Wish): Stage[] {
   const stage = (
     name: string,
     rows: number,
     from: (best: Arithmetic) => Arithmetic[],
+    form: RigForm = "usual",
   ): Stage => ({
     name,
     rows,
+    form,
     from: (best) =>
       from(best).filter(
         (other) =>
@@ -93,5 +101,6 @@ export function stagesOf(gpu: Gpu, wish: Wish): Stage[] {
         ? laneKinds(gpu).map((lanes) => ({ ...best, lanes }))
         : kTiles.map((tileRows) => ({ ...best, tileRows })),
     ),
+    stage("units", kManyRows, (best) => [{ ...best, units: true }], "superblocks"),
   ];
 }

@@ -1,7 +1,7 @@
-// What tuning times: products of a matrix of random q4 (or f32) weights in several slabs, which
-// together are larger than caches where memory allows. A sample is a run of dispatches over one
-// slab after another, timed by the device where it can, else by the clock.
-import { Buffers, Usage } from "../gpu/buffers.ts";
+// What tuning times: products of a matrix of random q4 (or f32, or q4s) weights in several slabs,
+// which together are larger than caches where memory allows. A sample is a run of dispatches over
+// one slab after another, timed by the device where it can, else by the clock.
+import { Buffers, kMapRead, Usage } from "../gpu/buffers.ts";
 import type { Gpu } from "../gpu/open.ts";
 import { Pipelines } from "../gpu/pipelines.ts";
 import type { Arithmetic } from "../kernels/product/arithmetic.ts";
@@ -15,19 +15,47 @@ import { partsOf, slabDrafts } from "../dispatch/products.ts";
 import type { BoundSlab } from "../dispatch/products.ts";
 import { DType } from "../program/ir.ts";
 import { pieceWordsOf } from "../weights/matrix.ts";
+import type { RigForm } from "./candidates.ts";
 import type { Sample } from "./compare.ts";
 import { GpuTimer } from "./gpuTimer.ts";
 import type { Rig } from "./tune.ts";
 
 const kColumns = 4096;
 const kBlocks = kColumns / 32;
-const kGroups = { [DType.q4]: 512, [DType.f32]: 128 }; // of 8 rows; 8 and 16 MiB
-const kMaxBytes = 80 << 20;
 const kRandomBytes = 1 << 20;
-const kMaxRows = 64;
+const kMaxRows = 256;
 const kMaxDispatches = 1024;
 const kMinDispatches = 2; // of several rows one quantises, one multiplies
 const kUsage = Usage.storage | Usage.copyFrom | Usage.copyTo;
+
+// A matrix of a form. What is bound by memory wants more bytes than caches hold.
+interface RigMatrix {
+  readonly dtype: number;
+  readonly groups: number; // of 8 rows
+  readonly scaleBytes: number;
+  readonly zeroBase: number;
+  readonly mostBytes: number; // of all slabs
+}
+
+const kScaleBytes = 512 * kBlocks * 16; // of two bytes a block's row
+const kMatrices = {
+  q4: {
+    dtype: DType.q4,
+    groups: 512,
+    scaleBytes: kScaleBytes,
+    zeroBase: kNone,
+    mostBytes: 80 << 20,
+  },
+  f32: { dtype: DType.f32, groups: 128, scaleBytes: 0, zeroBase: kNone, mostBytes: 80 << 20 },
+  // Multipliers, then scales of superblocks, which are an eighth as many.
+  q4s: {
+    dtype: DType.q4s,
+    groups: 512,
+    scaleBytes: kScaleBytes + kScaleBytes / 8,
+    zeroBase: kScaleBytes / 4,
+    mostBytes: 24 << 20,
+  },
+} as const satisfies Record<string, RigMatrix>;
 
 interface Slab {
   readonly data: GPUBuffer;
@@ -39,114 +67,176 @@ export class ProductRig implements Rig {
   readonly #buffers: Buffers;
   readonly #pipelines: Pipelines;
   readonly #timer: GpuTimer;
-  readonly #dtype: typeof DType.q4 | typeof DType.f32;
+  readonly #isExact: boolean;
+  readonly #limitBytes: number;
   readonly #shared: Shared;
   readonly #vectors: GPUBuffer;
-  readonly #slabs: readonly Slab[];
+  readonly #random: GPUBuffer;
+  readonly #slabs = new Map<RigForm, readonly Slab[]>();
   #dispatches = new Map<string, Promise<readonly Dispatch[] | null>>();
 
-  get #groups(): number {
-    return kGroups[this.#dtype];
-  }
-
-  // The rig may take `limitBytes`; it takes less where that is enough.
+  // The rig may take `limitBytes` for the weights of a form; it takes less where that is enough.
   constructor(gpu: Gpu, isExact: boolean, limitBytes: number) {
     this.#gpu = gpu;
     this.#buffers = new Buffers(gpu, 0, () => 0);
     this.#pipelines = Pipelines.of(gpu.device);
     this.#timer = new GpuTimer(gpu);
-    this.#dtype = isExact ? DType.f32 : DType.q4;
-    const make = (label: string, bytes: number): GPUBuffer =>
-      this.#buffers.make(label, "scratch", bytes, kUsage);
+    this.#isExact = isExact;
+    this.#limitBytes = limitBytes;
     this.#shared = {
-      step: make("tuning: rows", 64),
-      act: make("tuning: activations", 4 * kMaxRows * 2 * padded(kColumns)),
-      aux: make("tuning: integers", 16 * kMaxRows * (5 * kBlocks + 1)),
-      unusedRead: make("tuning: unused", 16),
-      unusedWrite: make("tuning: unused", 16),
+      step: this.#make("tuning: rows", 64),
+      act: this.#make("tuning: activations", 4 * kMaxRows * 2 * padded(kColumns)),
+      aux: this.#make("tuning: integers", 16 * kMaxRows * (5 * kBlocks + 1)),
+      unusedRead: this.#make("tuning: unused", 16),
+      unusedWrite: this.#make("tuning: unused", 16),
     };
-    this.#vectors = make("tuning: norm", 4 * kColumns);
-    this.#slabs = this.#makeSlabs(limitBytes, make);
+    this.#vectors = this.#make("tuning: norm", 4 * kColumns);
+    this.#random = this.#make("tuning: random", kRandomBytes);
+    gpu.device.queue.writeBuffer(this.#random, 0, randomBytes());
+    this.#fill([this.#vectors, this.#shared.act]);
   }
 
-  #makeSlabs(limitBytes: number, make: (label: string, bytes: number) => GPUBuffer): Slab[] {
-    const dataBytes = 8 * this.#groups * kBlocks * 4 * pieceWordsOf(this.#dtype) * 4;
-    const scaleBytes = this.#dtype === DType.q4 ? this.#groups * kBlocks * 16 : 0;
-    const most = Math.floor(Math.min(limitBytes, kMaxBytes) / (dataBytes + scaleBytes));
-    const { device } = this.#gpu;
-    const random = make("tuning: random", kRandomBytes);
-    device.queue.writeBuffer(random, 0, randomBytes());
-    const encoder = device.createCommandEncoder();
-    const slabs = Array.from({ length: Math.max(1, most) }, () => {
-      const slab = {
-        data: make("tuning: weights", dataBytes),
-        scale: scaleBytes > 0 ? make("tuning: scales", scaleBytes) : null,
-      };
-      for (const buffer of [slab.data, slab.scale]) {
-        for (let at = 0; buffer && at < buffer.size; at += kRandomBytes) {
-          const size = Math.min(kRandomBytes, buffer.size - at);
-          encoder.copyBufferToBuffer(random, 0, buffer, at, size);
-        }
+  #make(label: string, bytes: number): GPUBuffer {
+    return this.#buffers.make(label, "scratch", bytes, kUsage);
+  }
+
+  #fill(buffers: readonly GPUBuffer[]): void {
+    const encoder = this.#gpu.device.createCommandEncoder();
+    for (const buffer of buffers) {
+      for (let at = 0; at < buffer.size; at += kRandomBytes) {
+        const size = Math.min(kRandomBytes, buffer.size - at);
+        encoder.copyBufferToBuffer(this.#random, 0, buffer, at, size);
       }
-      return slab;
-    });
-    device.queue.submit([encoder.finish()]);
+    }
+    this.#gpu.device.queue.submit([encoder.finish()]);
+  }
+
+  #matrixOf(form: RigForm): RigMatrix {
+    if (form === "superblocks") return kMatrices.q4s;
+    return this.#isExact ? kMatrices.f32 : kMatrices.q4;
+  }
+
+  #slabsOf(form: RigForm): readonly Slab[] {
+    const known = this.#slabs.get(form);
+    if (known) return known;
+    const { dtype, groups, scaleBytes, mostBytes } = this.#matrixOf(form);
+    const dataBytes = 8 * groups * kBlocks * 4 * pieceWordsOf(dtype) * 4;
+    const most = Math.floor(Math.min(this.#limitBytes, mostBytes) / (dataBytes + scaleBytes));
+    const slabs = Array.from({ length: Math.max(1, most) }, () => ({
+      data: this.#make("tuning: weights", dataBytes),
+      scale: scaleBytes > 0 ? this.#make("tuning: scales", scaleBytes) : null,
+    }));
+    this.#fill(slabs.flatMap(({ data, scale }) => (scale ? [data, scale] : [data])));
+    this.#slabs.set(form, slabs);
     return slabs;
   }
 
   async warmUp(first: Arithmetic, ms: number): Promise<void> {
-    const sample = await this.sampleOf(first, 1);
+    const sample = await this.sampleOf(first, 1, "usual");
     const end = performance.now() + ms;
     while (sample && performance.now() < end) await sample();
   }
 
-  async sampleOf(arithmetic: Arithmetic, rows: number): Promise<Sample | null> {
-    const key = JSON.stringify(arithmetic);
-    const made = this.#dispatches.get(key) ?? this.#make(key, arithmetic).catch(() => null);
-    this.#dispatches.set(key, made);
-    const dispatches = await made;
+  async sampleOf(arithmetic: Arithmetic, rows: number, form: RigForm): Promise<Sample | null> {
+    const dispatches = await this.#dispatchesOf(arithmetic, form);
     if (!dispatches) return null;
-    const { queue } = this.#gpu.device;
+    if (arithmetic.units && !(await this.#givesSameBits(arithmetic, rows, form))) return null;
     const chosen = dispatches.filter(({ when }) => when({ rows, chunks: 1, runs: 1 }));
     const run = async (count: number): Promise<number> => {
-      queue.writeBuffer(this.#shared.step, 4 * RowsAt.body, Uint32Array.of(rows));
+      this.#tellRows(rows);
       return (await this.#timer.time((pass) => encode(pass, chosen, count, rows))) / count;
     };
     const count = await countFor(run, this.#timer.sampleMs, chosen.length);
     return () => run(count);
   }
 
-  async #make(label: string, arithmetic: Arithmetic): Promise<readonly Dispatch[]> {
-    const parts = partsOf({ dtype: this.#dtype, arithmetic }, kColumns, this.#groups);
+  #tellRows(rows: number): void {
+    const words = Uint32Array.of(rows);
+    this.#gpu.device.queue.writeBuffer(this.#shared.step, 4 * RowsAt.body, words);
+  }
+
+  // Matrix units are believed on a device that has shown their bits to be those of its products
+  // without them.
+  async #givesSameBits(arithmetic: Arithmetic, rows: number, form: RigForm): Promise<boolean> {
+    const plain = await this.#outputsOf({ ...arithmetic, units: false }, rows, form);
+    const own = await this.#outputsOf(arithmetic, rows, form);
+    return plain !== null && own !== null && plain.every((word, i) => word === own[i]);
+  }
+
+  // The bits of the products of the first slab.
+  async #outputsOf(
+    arithmetic: Arithmetic,
+    rows: number,
+    form: RigForm,
+  ): Promise<Uint32Array<ArrayBuffer> | null> {
+    const dispatches = await this.#dispatchesOf(arithmetic, form);
+    if (!dispatches) return null;
+    const { device } = this.#gpu;
+    const begin = 4 * kMaxRows * kColumns;
+    const size = 4 * rows * 8 * this.#matrixOf(form).groups;
+    const usage = Usage.mapRead | Usage.copyTo;
+    const result = device.createBuffer({ label: "tuning: outputs", size, usage });
+    const encoder = device.createCommandEncoder();
+    encoder.clearBuffer(this.#shared.act, begin, size);
+    const pass = encoder.beginComputePass();
+    const isAsked = ({ when }: Dispatch): boolean => when({ rows, chunks: 1, runs: 1 });
+    const first = dispatches.filter(isAsked).slice(0, 2); // one quantises
+    encode(pass, first, first.length, rows);
+    pass.end();
+    encoder.copyBufferToBuffer(this.#shared.act, begin, result, 0, size);
+    this.#tellRows(rows);
+    device.queue.submit([encoder.finish()]);
+    await result.mapAsync(kMapRead);
+    const words = new Uint32Array(result.getMappedRange().slice(0));
+    result.destroy();
+    return words;
+  }
+
+  #dispatchesOf(arithmetic: Arithmetic, form: RigForm): Promise<readonly Dispatch[] | null> {
+    const key = `${form} ${JSON.stringify(arithmetic)}`;
+    const compiled = (): Promise<readonly Dispatch[] | null> =>
+      this.#compile(key, arithmetic, form).catch(() => null);
+    const made = this.#dispatches.get(key) ?? compiled();
+    this.#dispatches.set(key, made);
+    return made;
+  }
+
+  async #compile(
+    label: string,
+    arithmetic: Arithmetic,
+    form: RigForm,
+  ): Promise<readonly Dispatch[]> {
+    const { dtype, groups, zeroBase } = this.#matrixOf(form);
+    const parts = partsOf({ dtype, arithmetic }, kColumns, groups);
     const input = { base: 0, stride: kColumns };
-    const out = { base: kMaxRows * kColumns, stride: 8 * this.#groups };
+    const out = { base: kMaxRows * kColumns, stride: 8 * groups };
     const params = productParams({
       rowsAt: RowsAt.body,
       in: input,
       columns: kColumns,
       blocks: kBlocks,
-      groupCount: this.#groups,
+      groupCount: groups,
       rowFirst: 0,
-      zeroBase: kNone,
+      zeroBase,
       normBase: 0,
       epsilon: 1e-6,
       activation: 0,
       residual: null,
       residual2: null,
       roundKind: 0,
-      segments: [{ first: 0, end: 8 * this.#groups, out, bias: kNone, biasUp: kNone }],
+      segments: [{ first: 0, end: 8 * groups, out, bias: kNone, biasUp: kNone }],
       experts: null,
       planesBase: 0,
     });
-    const slabs = this.#slabs.map(
+    const slabs = this.#slabsOf(form).map(
       ({ data, scale }): BoundSlab => ({
-        groupCount: this.#groups,
+        groupCount: groups,
         params,
         bound: { vectors: this.#vectors, data, ...(scale ? { scale } : {}) },
       }),
     );
     const flags = { withNorm: true, paired: false, experts: false, biased: false };
-    const drafts = slabDrafts({ dtype: this.#dtype, arithmetic, parts, ...flags }, slabs);
+    const drafts = slabDrafts({ dtype, arithmetic, parts, ...flags }, slabs);
     const made = await makeDispatches(this.#buffers, this.#pipelines, this.#shared, label, drafts);
     return made.dispatches;
   }

@@ -39,8 +39,9 @@ export function readChoice(
 ): Arithmetic | null {
   if (text === null) return null;
   try {
-    const { products, lanes, outputs, tileRows } = JSON.parse(text) as Arithmetic;
-    const choice = { products, lanes, outputs, tileRows };
+    const { products, lanes, outputs, tileRows, units } = JSON.parse(text) as Arithmetic;
+    const shape = { products, lanes, outputs, tileRows };
+    const choice = units === true ? { ...shape, units } : shape;
     return allowed(choice) ? choice : null;
   } catch {
     return null;

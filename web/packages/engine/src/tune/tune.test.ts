@@ -167,6 +167,22 @@ describe("tuning", () => {
     expect((await tune(gpu, kAny, "auto", quick.parts)).arithmetic.lanes).toBe("serial");
   });
 
+  it("takes matrix units where a device has them, and they are right and faster", async () => {
+    const withUnits = { ...gpu, hasMatrixUnits: true };
+    const quick = new Fake(({ units = false }) => (units ? 1 : 3));
+    const first = await tune(withUnits, kAny, "auto", quick.parts);
+    expect(first.arithmetic).toEqual({ ...usual, units: true });
+    expect(tunedText(first)).toContain(", matrix units; measured in");
+    expect((await tune(withUnits, kAny, "auto", quick.parts)).how).toBe("stored");
+    // Another device with the same key would not take that choice.
+    expect((await tune(gpu, kAny, "auto", quick.parts)).arithmetic).toEqual(usual);
+    const slow = new Fake(({ units = false }) => (units ? 3 : 1));
+    expect((await tune(withUnits, kAny, "auto", slow.parts)).arithmetic).toEqual(usual);
+    // The rig refuses them where their bits differ.
+    const wrong = new Fake(({ units = false }) => (units ? -1 : 3));
+    expect((await tune(withUnits, kAny, "auto", wrong.parts)).arithmetic).toEqual(usual);
+  });
+
   it("measures anew for another key", async () => {
     const fake = new Fake(() => 1);
     await tune(gpu, kAny, "auto", fake.parts);

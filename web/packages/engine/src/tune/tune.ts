@@ -1,9 +1,10 @@
 // How a device's products are computed: forced, known from the last time, or measured here within
-// two seconds. Software adapters are not measured; what goes wrong leaves the default.
+// two seconds, or three where matrix units are tried. Software adapters are not measured; what goes
+// wrong leaves the default.
 import type { Arithmetic } from "../kernels/product/arithmetic.ts";
 import type { Gpu } from "../gpu/open.ts";
 import { defaultArithmetic, isCandidate, stagesOf } from "./candidates.ts";
-import type { Wish } from "./candidates.ts";
+import type { RigForm, Stage, Wish } from "./candidates.ts";
 import { compare } from "./compare.ts";
 import type { Sample } from "./compare.ts";
 import { readChoice, writeChoice } from "./store.ts";
@@ -22,8 +23,9 @@ export interface Tuned {
 export interface Rig {
   // Keeps the device busy, so that its clock is up.
   warmUp(arithmetic: Arithmetic, ms: number): Promise<void>;
-  // Times a step of `rows` rows; null where the device refuses the kernel.
-  sampleOf(arithmetic: Arithmetic, rows: number): Promise<Sample | null>;
+  // Times a step of `rows` rows; null where the device refuses the kernel, or where matrix units
+  // give other bits than products without them.
+  sampleOf(arithmetic: Arithmetic, rows: number, form: RigForm): Promise<Sample | null>;
   free(): void;
 }
 
@@ -36,6 +38,7 @@ export interface TuneParts {
 }
 
 const kBudgetMs = 2000;
+const kUnitsBudgetMs = 3000; // where matrix units are tried, whose kernels take long to compile
 const kReserveMs = 100; // of the budget, for what runs when the time is up
 const kWarmUpMs = 300; // what an idle discrete GPU takes to raise its clock
 
@@ -53,8 +56,9 @@ export async function tune(
   const text = await parts.store.get(parts.key).catch(() => null);
   const known = readChoice(text, (choice) => isCandidate(gpu, wish, choice));
   if (known) return { arithmetic: known, how: "stored", ms: parts.now() - begin };
-  const search = new Search(gpu, wish, usual, parts, begin + kBudgetMs - kReserveMs);
-  const late = parts.sleep(kBudgetMs).then(() => "late" as const);
+  const budgetMs = gpu.hasMatrixUnits ? kUnitsBudgetMs : kBudgetMs;
+  const search = new Search(gpu, wish, usual, parts, begin + budgetMs - kReserveMs);
+  const late = parts.sleep(budgetMs).then(() => "late" as const);
   const ended = search.run().catch(() => "failed" as const);
   // Where compilers are slow, the time is up in the middle of a stage: what was found by then comes
   // too late for this engine, and is known to the next one.
@@ -89,10 +93,10 @@ class Search {
     try {
       await rig.warmUp(this.best, kWarmUpMs);
       const stages = stagesOf(this.#gpu, this.#wish);
-      for (const [index, { rows, from }] of stages.entries()) {
+      for (const [index, stage] of stages.entries()) {
         const share = (this.#deadline - this.#parts.now()) / (stages.length - index);
         if (share <= 0) break;
-        await this.#decide(rig, from(this.best), rows, this.#parts.now() + share);
+        await this.#decide(rig, stage, this.#parts.now() + share);
       }
     } finally {
       rig.free();
@@ -102,14 +106,14 @@ class Search {
 
   async #decide(
     rig: Rig,
-    others: readonly Arithmetic[],
-    rows: number,
+    { rows, form, from }: Stage,
     deadline: number,
   ): Promise<void> {
+    const others = from(this.best);
     if (others.length === 0) return;
-    const base = await rig.sampleOf(this.best, rows);
+    const base = await rig.sampleOf(this.best, rows, form);
     if (!base) return;
-    const samples = await Promise.all(others.map((other) => rig.sampleOf(other, rows)));
+    const samples = await Promise.all(others.map((other) => rig.sampleOf(other, rows, form)));
     const there = others
       .map((arithmetic, index) => ({ arithmetic, sample: samples[index] ?? null }))
       .filter((entry): entry is { arithmetic: Arithmetic; sample: Sample } => !!entry.sample);
@@ -121,11 +125,12 @@ class Search {
 
 // "int16, lanes by subgroups, 16 outputs, tiles of 4; measured in 812 ms": for people.
 export function tunedText({ arithmetic, how, ms }: Tuned): string {
-  const { products, lanes, outputs, tileRows } = arithmetic;
-  const what =
+  const { products, lanes, outputs, tileRows, units = false } = arithmetic;
+  const shape =
     lanes === "serial"
       ? `${products}, lanes one after another`
       : `${products}, lanes by ${kLaneText[lanes]}, ${outputs} outputs, tiles of ${tileRows}`;
+  const what = units ? `${shape}, matrix units` : shape;
   return how === "measured" ? `${what}; measured in ${Math.round(ms)} ms` : `${what}; ${how}`;
 }
 

@@ -10,11 +10,10 @@ import type { Arithmetic } from "../product/arithmetic.ts";
 import {
   hasIntegerInputs,
   hasSuperblocks,
-  laneRows,
   orderOf,
   productVariant,
   superblockRule,
-  walkSuperblocks,
+  superblockWalk,
 } from "../product/fragments.ts";
 import type { ProductVariant } from "../product/variants.ts";
 import common from "../common/fragments/common.wgsl?raw";
@@ -56,14 +55,15 @@ export const expertKernels = {
   moeDown(of: ProductVariant): Variant {
     if (hasSuperblocks(of)) {
       const flags = { kWithNorm: false, kBiased: of.biased, kByHead: false };
+      const tile = { kTileRows: 1, kGroups: 2, kEachRow: 4, kThreads: 128 };
       const { parts, constants } = superblockRule(of.dtype);
       return productVariant(of, {
         name: "moe_down superblocks",
-        constants: { ...constants, kTileRows: 1, kGroups: 2, ...flags },
+        constants: { ...constants, ...tile, ...flags },
         hasVectors: of.biased,
-        hasLanes: false,
+        lanesOf: (lanes) => superblockWalk(lanes === "serial" ? "shared" : lanes, false),
         unused: [Binding.step],
-        kernel: [...parts, laneRows, walkSuperblocks, moeDownSuperblocks],
+        kernel: [...parts, moeDownSuperblocks],
       });
     }
     const isSerial = of.arithmetic.lanes === "serial";

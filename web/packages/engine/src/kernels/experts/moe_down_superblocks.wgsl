@@ -1,6 +1,6 @@
 // The same as moe_down.wgsl with matrices of superblocks (walk_superblocks.wgsl): one row and two
 // groups a workgroup. quantise_superblocks.wgsl has made integers of what experts put out.
-@compute @workgroup_size(128)
+@compute @workgroup_size(kThreads)
 fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_index) t: u32) {
   let row = workgroup.y;
   let route = op.route_base + row * op.route_stride;

@@ -13,4 +13,5 @@ export interface Arithmetic {
   readonly lanes: LaneKind;
   readonly outputs: number; // rows of the matrix that a workgroup makes: 8, 16 or 32
   readonly tileRows: number; // rows of a prompt that share what is read of the weights
+  readonly units?: boolean; // whether matrix units multiply superblocks with many rows
 }

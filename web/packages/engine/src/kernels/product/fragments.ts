@@ -32,6 +32,9 @@ import matmulOutputs from "./fragments/matmul_outputs.wgsl?raw";
 import inputsRows from "./fragments/inputs_rows.wgsl?raw";
 import prepareInt16 from "./fragments/prepare_int16.wgsl?raw";
 import planesPlace from "./fragments/planes_place.wgsl?raw";
+import ownShared from "./fragments/own_shared.wgsl?raw";
+import ownSubgroups from "./fragments/own_subgroups.wgsl?raw";
+import ownSuperblocks from "./fragments/own_superblocks.wgsl?raw";
 import planesSuperblocks from "./fragments/planes_superblocks.wgsl?raw";
 import readSuperblocks from "./fragments/read_superblocks.wgsl?raw";
 import ruleKQuants from "./fragments/rule_kquants.wgsl?raw";
@@ -48,8 +51,11 @@ import scalesBlocks from "./fragments/scales_blocks.wgsl?raw";
 import scalesNone from "./fragments/scales_none.wgsl?raw";
 import serial from "./fragments/serial.wgsl?raw";
 import serialSuperblocks from "./fragments/serial_superblocks.wgsl?raw";
+import superblockPlanes from "./fragments/superblock_planes.wgsl?raw";
+import superblockScale from "./fragments/superblock_scale.wgsl?raw";
 import serialBlocks from "./fragments/serial_blocks.wgsl?raw";
 import walkSuperblocks from "./fragments/walk_superblocks.wgsl?raw";
+import walkSubgroups from "./fragments/walk_superblocks_subgroups.wgsl?raw";
 import weightsBf16 from "./fragments/weights_bf16.wgsl?raw";
 import weightsF16 from "./fragments/weights_f16.wgsl?raw";
 import weightsF32 from "./fragments/weights_f32.wgsl?raw";
@@ -71,7 +77,8 @@ export {
   rowsMany,
   rowsOne,
   serialSuperblocks,
-  walkSuperblocks,
+  superblockPlanes,
+  superblockScale,
 };
 
 // What decides how a product is computed, beside its shape.
@@ -91,8 +98,7 @@ export function hasIntegerInputs(of: Products): boolean {
   return kindOf(of) === "int16";
 }
 
-// Whether the rule is that of superblocks (read_superblocks.wgsl): inputs are always prepared by a
-// kernel of their own, and sums have no order.
+// Whether the rule is that of superblocks (read_superblocks.wgsl): sums have no order.
 export function hasSuperblocks({ dtype }: Pick<Products, "dtype">): boolean {
   return isSuperblockFormat(dtype);
 }
@@ -102,6 +108,16 @@ export function superblockRule(dtype: number): { parts: string[]; constants: Con
   const parts = [planesSuperblocks, readSuperblocks];
   if (dtype === DType.q4s) return { parts: [...parts, ruleQ4s], constants: {} };
   return { parts: [...parts, ruleKQuants], constants: { kUpperBits: upperBitsOf(dtype) } };
+}
+
+// Where products of superblocks get their inputs, and how a workgroup walks them. `own`: the one
+// row is prepared on the way.
+export function superblockWalk(lanes: LaneKind, own: boolean): string[] {
+  const isShuffled = lanes === "subgroups";
+  const walk = [laneRows, isShuffled ? walkSubgroups : walkSuperblocks];
+  if (!own) return [superblockPlanes, ...walk];
+  const shared = isShuffled ? ownSubgroups : ownShared;
+  return [inputsBlocks, superblockScale, ownSuperblocks, shared, ...walk];
 }
 
 // What the order of sums depends on: the number of parts of lanes, or of classes of blocks.
@@ -163,17 +179,20 @@ export interface ProductSource {
   readonly constants: Constants;
   readonly hasVectors: boolean; // weights of a norm, or biases
   readonly hasLanes?: false; // nothing is summed over lanes
+  // How lanes share the work; else as `laneFragments` has it.
+  readonly lanesOf?: (lanes: LaneKind) => readonly string[];
   readonly unused: readonly number[];
   readonly kernel: readonly string[];
 }
 
 export function productVariant(of: Products, source: ProductSource): Variant {
-  const { name, constants, hasVectors, hasLanes = true, unused, kernel } = source;
+  const { name, constants, hasVectors, hasLanes = true, lanesOf, unused, kernel } = source;
   const { lanes } = of.arithmetic;
   const kind = kindOf(of);
   const read = hasVectors ? vectors : vectorsNone;
   const weights = weightFragments(of.dtype, kind);
-  const inOrder = hasLanes ? laneFragments(kind, lanes) : [];
+  const fragmentsOf = lanesOf ?? ((of: LaneKind) => laneFragments(kind, of));
+  const inOrder = hasLanes ? fragmentsOf(lanes) : [];
   const shared = [common, actVec4, read, dotEight, ...weights, activation, gate, product];
   const made = variant({
     name: `${name} dtype ${of.dtype} ${kind}${hasLanes ? ` ${lanes}` : ""}`,
@@ -200,7 +219,9 @@ export function fragmentTexts(): string[] {
   const dots = [dotQ4F16, dotQ4F32, dotQ4Int16, dotF16F32, weightsQ4, weightsF32];
   const lanes = [sumOfParts, lanesShared, lanesSubgroups, blocksShared, blocksSubgroups];
   const rules = [planesSuperblocks, readSuperblocks, ruleQ4s, ruleKQuants];
-  const superblocks = [...rules, walkSuperblocks, serialSuperblocks];
+  const own = [superblockScale, ownSuperblocks, ownShared, ownSubgroups];
+  const walks = [superblockPlanes, walkSuperblocks, walkSubgroups, serialSuperblocks];
+  const superblocks = [...rules, ...own, ...walks];
   const planes = [laneRows, matmulOutputs, planesPlace, blocksPlanes, ...superblocks];
   return [...inputs, ...dots, ...lanes, product, serial, serialBlocks, ...planes];
 }

@@ -3,7 +3,7 @@
 // many rows. Constants as in matvec.wgsl.
 var<workgroup> totals: array<f32, kOutputs * kTileRows>;
 
-@compute @workgroup_size(128)
+@compute @workgroup_size(kThreads)
 fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_index) t: u32) {
   // Tiles side by side: neighbouring workgroups read the same weights.
   let first_row = select(workgroup.y, workgroup.x, kTileRows > 1u) * kTileRows;
@@ -19,7 +19,7 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
   }
   var rows: array<u32, kTileRows>;
   for (var m = 0u; m < kTileRows; m++) {
-    rows[m] = planes_of_row(input_row(first_row + m));
+    rows[m] = place_of_row(input_row(first_row + m));
   }
   let total = output_total(expert * op.expert_groups, first_group, op.group_count - 1u, t, rows);
   if (t < kOutputs * kTileRows) {

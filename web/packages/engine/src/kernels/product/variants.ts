@@ -21,12 +21,15 @@ import {
   rowsMany,
   rowsOne,
   serialSuperblocks,
+  superblockPlanes,
   superblockRule,
-  walkSuperblocks,
+  superblockScale,
+  superblockWalk,
 } from "./fragments.ts";
 import type { Products } from "./fragments.ts";
 import matmul from "./matmul.wgsl?raw";
 import matmulSuperblocks from "./matmul_superblocks.wgsl?raw";
+import matmulUnits from "./matmul_units.wgsl?raw";
 import matvec from "./matvec.wgsl?raw";
 import matvecBlocks from "./matvec_blocks.wgsl?raw";
 import matvecSerial from "./matvec_serial.wgsl?raw";
@@ -47,7 +50,9 @@ export interface MatVecVariant extends ProductVariant {
   readonly byHead?: boolean; // each head has rows, and perhaps an input, of its own
 }
 
-export type MatMulVariant = Omit<MatVecVariant, "tileRows" | "experts">;
+export interface MatMulVariant extends Omit<MatVecVariant, "tileRows" | "experts"> {
+  readonly tile: Pick<MatMulTile, "parts">;
+}
 
 export interface QuantiseVariant extends Omit<ProductVariant, "biased"> {
   readonly withNorm: boolean;
@@ -56,20 +61,69 @@ export interface QuantiseVariant extends Omit<ProductVariant, "biased"> {
 
 const kSerialThreads = 16; // of a workgroup of matvec_serial.wgsl and moe_down_serial.wgsl
 const kTileGroups = 2;
-// Of a tile: walk_superblocks.wgsl has workgroup memory for them. Sums of k-quants have two parts.
+// Of a tile: walk_superblocks.wgsl has workgroup memory for them, and with shuffles a lane has
+// registers for twice as many. Sums of k-quants have two parts.
 const kMostSuperblockRows = 4;
 const kMostKQuantRows = 2;
 const kMatMulTile = { kThreadRows: 4, kThreadOutputs: 4 }; // what a thread makes
 
-// Rows and groups that a workgroup of `matmul` makes.
-export const kMatMulRows = 32;
-export const kMatMulGroups = 8;
+// What a workgroup of `matmul` makes of how many rows of a step.
+export interface MatMulTile {
+  readonly rows: number;
+  readonly groups: number;
+  readonly parts: UnitsParts | null; // with matrix units
+  readonly from: number; // rows of a step, from here on
+}
 
-// Rows of a tile of a few.
-export function tileRowsOf(of: Pick<MatVecVariant, "dtype" | "arithmetic">): number {
-  const { tileRows } = of.arithmetic;
-  if (!hasSuperblocks(of)) return tileRows;
-  return Math.min(tileRows, of.dtype === DType.q4s ? kMostSuperblockRows : kMostKQuantRows);
+// Subgroups of a workgroup along rows and outputs, and pairs of fragments of each along outputs:
+// half as many pairs as there are subgroups along rows.
+interface UnitsParts {
+  readonly kRowParts: number;
+  readonly kColumnParts: number;
+  readonly kPairs: number;
+}
+
+const kDotsTile: Omit<MatMulTile, "from"> = { rows: 32, groups: 8, parts: null };
+const kManyFrom = 128;
+
+function unitsTile(parts: UnitsParts, from: number): MatMulTile {
+  const { kRowParts, kColumnParts, kPairs } = parts;
+  return { rows: 32 * kRowParts, groups: 4 * kColumnParts * kPairs, parts, from };
+}
+
+// What matmul_units.wgsl is told of its tile. A lane gets eight rows of a fragment.
+function unitsConstants(parts: UnitsParts): Record<string, number> {
+  const { kColumnParts } = parts;
+  return {
+    ...parts,
+    kTwo: 2,
+    kLaneRows: 8,
+    kInputsEach: 32 / kColumnParts, // words of rows' bytes that a thread brings
+  };
+}
+
+// Whether matrix units multiply many rows: m * (q - 8) is a byte, levels of k-quants times their
+// scales are none.
+function hasUnits({ dtype, arithmetic }: Products): boolean {
+  return dtype === DType.q4s && arithmetic.units === true;
+}
+
+// The tiles of `matmul` for steps of `from` rows and more.
+export function matMulTiles(of: Products, from: number): MatMulTile[] {
+  if (!hasUnits(of)) return [{ ...kDotsTile, from }];
+  return [
+    unitsTile({ kRowParts: 2, kColumnParts: 4, kPairs: 1 }, from),
+    unitsTile({ kRowParts: 4, kColumnParts: 2, kPairs: 2 }, kManyFrom),
+  ];
+}
+
+// Rows of tiles of a few, the smaller ones first: weights of superblocks that are made bytes for
+// more rows at once cost less.
+export function tileRowsOf(of: Pick<MatVecVariant, "dtype" | "arithmetic">): number[] {
+  const { tileRows, lanes } = of.arithmetic;
+  if (!hasSuperblocks(of)) return [tileRows];
+  const most = of.dtype === DType.q4s ? kMostSuperblockRows : kMostKQuantRows;
+  return lanes === "subgroups" ? [most, 2 * most] : [Math.min(tileRows, most)];
 }
 
 // Groups of 8 rows of the matrix that a workgroup makes.
@@ -90,11 +144,25 @@ export function groupsOfMoeDown(of: Pick<Products, "dtype" | "arithmetic">): num
 // The text of everything that products are made of: another version is to be tuned anew.
 export function productSources(): string {
   const blocks = [matvec, matvecBlocks, matvecSerial, matmul, quantise];
-  const superblocks = [matvecSuperblocks, matmulSuperblocks, quantiseSuperblocks];
+  const superblocks = [matvecSuperblocks, matmulSuperblocks, matmulUnits, quantiseSuperblocks];
   return [...fragmentTexts(), ...blocks, ...superblocks].join("\n");
 }
 
-// Those of matrices of superblocks, with their inputs as `quantise` left them.
+// Whether a kernel of superblocks prepares its input itself, so that `quantise` need not.
+export function preparesOwn(
+  of: Pick<MatVecVariant, "dtype" | "arithmetic" | "tileRows" | "experts">,
+): boolean {
+  const isSideBySide = hasSuperblocks(of) && of.arithmetic.lanes !== "serial";
+  return isSideBySide && of.tileRows === 1 && !of.experts;
+}
+
+// Which subgroup a thread is of is not known to the compiler: that tiles differ by nothing else is.
+const kUnitsHead = `enable subgroups;
+enable chromium_experimental_subgroup_matrix;
+diagnostic(off, chromium.subgroup_matrix_uniformity);
+`;
+
+// Those of matrices of superblocks.
 const superblockKernels = {
   matvec(of: MatVecVariant): Variant {
     const { tileRows, withNorm, paired, experts, biased, byHead = false } = of;
@@ -108,32 +176,39 @@ const superblockKernels = {
         hasVectors: biased,
         hasLanes: false,
         unused: [Binding.step],
-        kernel: [...read, serialSuperblocks, matvecSerial],
+        kernel: [...read, superblockPlanes, serialSuperblocks, matvecSerial],
       });
     }
-    const tile = { kTileRows: tileRows, kGroups: groupsOfMatVec(of) };
+    // Sums of superblocks have no order, so a workgroup may have as many threads as a matrix wants.
+    const kThreads = of.arithmetic.lanes === "subgroups" ? 32 * of.parts : 128;
+    const kGroups = groupsOfMatVec(of);
+    const tile = { kTileRows: tileRows, kGroups, kEachRow: 2 * kGroups, kThreads };
+    const isOwn = preparesOwn(of);
     return productVariant(of, {
       name: "matvec superblocks",
       constants: { ...constants, ...tile, kWithNorm: withNorm, ...kinds, kBiased: biased },
-      hasVectors: biased,
-      hasLanes: false,
+      hasVectors: biased || (isOwn && withNorm),
+      lanesOf: (lanes) => superblockWalk(lanes, isOwn),
       unused: isMany ? [] : [Binding.step],
-      kernel: [...read, laneRows, walkSuperblocks, isMany ? rowsMany : rowsOne, matvecSuperblocks],
+      kernel: [...read, isMany ? rowsMany : rowsOne, matvecSuperblocks],
     });
   },
 
-  matmul({ byHead = false, ...of }: MatMulVariant): Variant {
+  matmul({ byHead = false, tile: { parts: units }, ...of }: MatMulVariant): Variant {
     const { withNorm, paired, biased } = of;
     const kinds = { kPaired: paired, kExperts: false, kByHead: byHead };
     const { parts, constants } = superblockRule(of.dtype);
-    return productVariant(of, {
-      name: "matmul superblocks",
-      constants: { ...constants, ...kMatMulTile, kWithNorm: withNorm, ...kinds, kBiased: biased },
+    const tile = units ? unitsConstants(units) : kMatMulTile;
+    const many = [...parts, superblockPlanes, rowsMany, matmulOutputs];
+    const made = productVariant(of, {
+      name: units ? "matmul units" : "matmul superblocks",
+      constants: { ...constants, ...tile, kWithNorm: withNorm, ...kinds, kBiased: biased },
       hasVectors: biased,
       hasLanes: false,
       unused: [],
-      kernel: [...parts, rowsMany, matmulOutputs, matmulSuperblocks],
+      kernel: [...many, units ? matmulUnits : matmulSuperblocks],
     });
+    return units ? { ...made, code: `${kUnitsHead}${made.code}` } : made;
   },
 
   quantise({ byHead = false, ...of }: QuantiseVariant): Variant {
@@ -143,7 +218,7 @@ const superblockKernels = {
       hasVectors: of.withNorm,
       hasLanes: false,
       unused: [Binding.step, Binding.data, Binding.scale],
-      kernel: [planesSuperblocks, inputsBlocks, quantiseSuperblocks],
+      kernel: [planesSuperblocks, inputsBlocks, superblockScale, quantiseSuperblocks],
     });
   },
 } as const;

@@ -1,7 +1,16 @@
-// What products of superblocks read beside weights, whatever their form. The rule of a form is
+// What products of superblocks read of weights, whatever their form. The rule of a form is
 // rule_q4s.wgsl or rule_kquants.wgsl: what a block of 32 columns adds to the sum of a superblock
-// (`Sum`), a whole number of one or two parts, and what a superblock adds to an output.
-@group(0) @binding(7) var<storage, read_write> planes: array<vec4<u32>>;
+// (`Sum`), a whole number of one or two parts, and what a superblock adds to an output (`Term`).
+
+// A block of 32 columns of an input: two planes of bytes, columns 0 to 15 apart from 16 to 31, and
+// the sums of these halves.
+struct BlockInputs {
+  low_a: vec4<u32>,
+  low_b: vec4<u32>,
+  high_a: vec4<u32>,
+  high_b: vec4<u32>,
+  halves: vec2<i32>,
+}
 
 // Two bytes of a block's row, signed.
 fn multipliers_of(pair: u32) -> vec2<i32> {
@@ -13,25 +22,12 @@ fn pairs_of(group: u32, block: u32) -> vec4<u32> {
   return wscale[(group * op.blocks + block) * kBlockWords];
 }
 
-// The sums of a block's halves.
-fn half_sums(first: u32, block: u32) -> vec2<i32> {
-  let both = planes[sums_at(first) + (block >> 1u)];
-  return bitcast<vec2<i32>>(select(both.xy, both.zw, (block & 1u) == 1u));
-}
-
-fn input_scale(first: u32, superblock: u32) -> f32 {
-  let both = planes[scales_at(first) + (superblock >> 1u)];
-  return bitcast<f32>(select(both.x, both.z, (superblock & 1u) == 1u));
-}
-
 // A whole number as f32, rounded once: WGSL leaves open how an i32 above 2^24 is.
 fn rounded(total: i32) -> f32 {
   return f32(total >> 8u) * 256.0 + f32(total & 255);
 }
 
-fn planes_inverse_rms(first: u32) -> f32 {
-  if (!kWithNorm) {
-    return 1.0;
-  }
-  return bitcast<f32>(planes[inverse_at(first)].x);
+// y behind a superblock of row n of a group of the matrix.
+fn add_superblock(y: f32, sum: Sum, group: u32, superblock: u32, n: u32, first: u32) -> f32 {
+  return add_term(y, term_of(sum, group, superblock, n, first));
 }

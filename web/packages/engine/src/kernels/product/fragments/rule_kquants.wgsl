@@ -54,9 +54,8 @@ fn tile_sum(w: Block, pair: u32, low_a: vec4<u32>, low_b: vec4<u32>, high_a: vec
   return by.x * (a + b);
 }
 
-fn block_sum(w: Block, pair: u32, first: u32, block: u32, low_a: vec4<u32>, low_b: vec4<u32>,
-             high_a: vec4<u32>, high_b: vec4<u32>) -> Sum {
-  return tile_sum(w, pair, low_a, low_b, high_a, high_b);
+fn block_sum(w: Block, pair: u32, x: BlockInputs) -> Sum {
+  return tile_sum(w, pair, x.low_a, x.low_b, x.high_a, x.high_b);
 }
 
 // What many rows share.
@@ -81,14 +80,31 @@ fn minima_of(group: u32, superblock: u32, n: u32, first: u32) -> i32 {
   return total;
 }
 
-// y behind a superblock of row n of a group. `first`: where the row of inputs stands.
-fn add_superblock(y: f32, sum: Sum, group: u32, superblock: u32, n: u32, first: u32) -> f32 {
-  let factors = weight_factors(group, superblock, n);
-  let scale = input_scale(first, superblock);
-  let both = factors.x * scale;
-  let whole = fma(rounded(sum.y), both, fma(rounded(sum.x), 256.0 * both, y));
+// What a superblock of row n of a group adds to an output: f32 of H, L and -B, d * s and e * s.
+// `first`: where the row of inputs stands.
+struct Term {
+  high: f32,
+  low: f32,
+  least: f32,
+  scale: f32,
+  least_scale: f32,
+}
+const kMostTerms = 512u;  // in workgroup memory
+const kMostSlots = 16u;  // superblocks of an input there
+
+fn term_of(sum: Sum, group: u32, superblock: u32, n: u32, first: u32) -> Term {
+  let factors = weight_factors(group, superblock, n) * input_scale(first, superblock);
+  var least = 0.0;
+  if (kUpperBits != 2u) {
+    least = -rounded(minima_of(group, superblock, n, first));
+  }
+  return Term(rounded(sum.x), rounded(sum.y), least, factors.x, factors.y);
+}
+
+fn add_term(y: f32, term: Term) -> f32 {
+  let whole = fma(term.low, term.scale, fma(term.high, 256.0 * term.scale, y));
   if (kUpperBits == 2u) {
     return whole;
   }
-  return fma(-rounded(minima_of(group, superblock, n, first)), factors.y * scale, whole);
+  return fma(term.least, term.least_scale, whole);
 }

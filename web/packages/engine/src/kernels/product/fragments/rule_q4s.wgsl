@@ -13,12 +13,11 @@ fn levels_of(words: Words, group: u32, block: u32, n: u32) -> Block {
 }
 
 // The block's part of T: -8 times the sums of x takes the 8 off.
-fn block_sum(w: Block, pair: u32, first: u32, block: u32, low_a: vec4<u32>, low_b: vec4<u32>,
-             high_a: vec4<u32>, high_b: vec4<u32>) -> Sum {
+fn block_sum(w: Block, pair: u32, x: BlockInputs) -> Sum {
   let by = multipliers_of(pair);
-  let zeros = -8 * half_sums(first, block);
-  let a = (dot_of_four(w.a, high_a) << 8u) + dot_of_four(w.a, low_a) + zeros.x;
-  let c = (dot_of_four(w.b, high_b) << 8u) + dot_of_four(w.b, low_b) + zeros.y;
+  let zeros = -8 * x.halves;
+  let a = (dot_of_four(w.a, x.high_a) << 8u) + dot_of_four(w.a, x.low_a) + zeros.x;
+  let c = (dot_of_four(w.b, x.high_b) << 8u) + dot_of_four(w.b, x.low_b) + zeros.y;
   return by.x * a + by.y * c;
 }
 
@@ -51,8 +50,16 @@ fn weight_scale(group: u32, superblock: u32, n: u32) -> f32 {
   return select(pair.x, pair.y, (n & 1u) == 1u);
 }
 
-// y behind a superblock of row n of a group. `first`: where the row of inputs stands.
-fn add_superblock(y: f32, sum: Sum, group: u32, superblock: u32, n: u32, first: u32) -> f32 {
-  let scale = weight_scale(group, superblock, n) * input_scale(first, superblock);
-  return fma(rounded(sum), scale, y);
+// What a superblock of row n of a group adds to an output: f32(T), and S * s. `first`: where the
+// row of inputs stands.
+alias Term = vec2<f32>;
+const kMostTerms = 1024u;  // in workgroup memory
+const kMostSlots = 32u;  // superblocks of an input there
+
+fn term_of(sum: Sum, group: u32, superblock: u32, n: u32, first: u32) -> Term {
+  return vec2(rounded(sum), weight_scale(group, superblock, n) * input_scale(first, superblock));
+}
+
+fn add_term(y: f32, term: Term) -> f32 {
+  return fma(term.x, term.y, y);
 }

@@ -7,16 +7,11 @@ fn group_sum(group: u32, input_row: u32) -> Eight {
     var sums = array<Sum, 8>();  // said so: one compiler clears a `var` in a loop once alone
     let end = min(8u * superblock + 8u, op.blocks);
     for (var b = 8u * superblock; b < end; b++) {
-      let at = row + 4u * b;
-      let low_a = planes[at];
-      let low_b = planes[at + 1u];
-      let high_a = planes[at + 2u];
-      let high_b = planes[at + 3u];
+      let x = block_inputs(row, b, 0u);
       let pairs = pairs_of(group, b);
       for (var r = 0u; r < 8u; r++) {
         let w = levels_of(load_block(8u * group + r, b), group, b, r);
-        let pair = pairs[r >> 1u] >> (16u * (r & 1u));
-        sums[r] += block_sum(w, pair, row, b, low_a, low_b, high_a, high_b);
+        sums[r] += block_sum(w, pairs[r >> 1u] >> (16u * (r & 1u)), x);
       }
     }
     for (var r = 0u; r < 8u; r++) {

@@ -7,6 +7,7 @@
 // block 5 of outputs 8 to 11. Thread 9 then adds up blocks 0 to 7, 8 to 15, 16 to 23 and 24 to 31
 // of output 9.
 const kBlocks = 32u;  // at a time
+const kSlots = kBlocks / 8u;  // superblocks of an input that are known at once
 const kSumStride = kBlocks + 1u;  // so that lanes hit different banks
 
 var<workgroup> block_sums: array<Sum, kOutputs * kTileRows * kSumStride>;
@@ -25,14 +26,9 @@ fn multiply_block(group: u32, b: u32, t: u32, rows: array<u32, kTileRows>) {
   }
   var tile = rows;
   for (var m = 0u; m < kTileRows; m++) {
-    let at = tile[m] + 4u * block;
-    let low_a = planes[at];
-    let low_b = planes[at + 1u];
-    let high_a = planes[at + 2u];
-    let high_b = planes[at + 3u];
+    let x = block_inputs(tile[m], b, t);
     for (var r = 0u; r < kLaneRows; r++) {
-      let pair = pairs[r >> 1u] >> (16u * (r & 1u));
-      let sum = block_sum(weights[r], pair, tile[m], block, low_a, low_b, high_a, high_b);
+      let sum = block_sum(weights[r], pairs[r >> 1u] >> (16u * (r & 1u)), x);
       block_sums[(kOutputs * m + first_local + r) * kSumStride + (t >> 2u)] =
         select(Sum(), sum, b == block);
     }
@@ -62,6 +58,7 @@ fn output_total(base: u32, first_group: u32, last_group: u32, t: u32,
           sum += block_sums[first + i];
         }
         total = add_superblock(total, sum, local_group, superblock, local & 7u, row);
+        add_superblock_squares(superblock);
       }
     }
     workgroupBarrier();
