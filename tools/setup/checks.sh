@@ -6,9 +6,17 @@ cxx_files() {
     grep -E '\.(h|cc|proto)$' | while read -r path; do [ -e "$path" ] && echo "$path"; done
 }
 
+# Documents; models/ has what scripts write, and card.md is what they fill in.
+markdown_files() {
+  git ls-files --cached --others --exclude-standard -- '*.md' ':!models/*' ':!*/card.md' |
+    while read -r path; do [ -e "$path" ] && echo "$path"; done
+}
+
 command_fmt() {
   apt_ready clang-format
+  node_ready
   cxx_files | xargs -r clang-format -i
+  markdown_files | xargs -r node tools/tidy/format_markdown.mjs
 }
 
 # .cc files that differ from where this work began: the merge base with main on a branch, the last
