@@ -76,7 +76,14 @@ ready_browser() {
   ready_web
 }
 
+# Git runs the hooks of the repository, in a clone that has git's folder.
+ready_hooks() {
+  [ "$(git config core.hooksPath 2> /dev/null || true)" = .githooks ] && return 0
+  git config core.hooksPath .githooks 2> /dev/null || true
+}
+
 command_setup() {
+  ready_hooks
   apt_ready "${native_packages[@]}" "${clang_packages[@]}" "${end_to_end_packages[@]}"
   ready_browser
   local lock
