@@ -20,16 +20,16 @@ const kVerbs = (
   "compare compile compute concern connect contain continue convert copy cost count cover " +
   "create cut decide decode define demand depend describe differ divide download draw drop " +
   "enable encode end ensure enter evict exceed exist expect explain fail fall fetch fill find " +
-  "finish fit follow forget format free gain get give go grow guarantee happen hash help hide " +
-  "hold ignore imply include install interrupt join keep know lack last lead learn leave lend " +
-  "lie list listen live load look lose lower make mark match matter mean measure meet merge " +
-  "mind move multiply name need note notice obey offer open overwrite own parse pass pay permit " +
-  "pick print press prefer prove pull put quantise reach read receive refuse remain remember " +
-  "remove render repeat replace report require resolve respond rest return round run save say " +
-  "search see seem select send serve set share show sign skip speak split stand start state " +
-  "stay stop store subtract suit support switch take talk teach tell test touch train translate " +
-  "travel treat try turn type understand unload update use validate vary verify wait want watch " +
-  "work write yield").split(" ");
+  "finish fit follow forget format free gain get give go grow guarantee hand happen hash hear " +
+  "help hide hold ignore imply include install interrupt join keep know lack last lead learn " +
+  "leave lend lie list listen live load look lose lower make mark match matter mean measure " +
+  "meet merge mind move multiply name need note notice obey offer open overwrite own parse pass " +
+  "pay permit pick post print press prefer prove pull put quantise reach read receive refuse " +
+  "remain remember remove render repeat replace report require resolve respond rest return " +
+  "round run save say search see seem select send serve set share show sign skip speak split " +
+  "stand start state stay stop store subtract suit support switch take talk teach tell test " +
+  "touch train translate travel treat try turn type understand unload update use validate vary " +
+  "verify wait want watch work write yield").split(" ");
 
 const kPast = (
   "used answered took made gave found came went kept held ran ended began fell got knew left " +
