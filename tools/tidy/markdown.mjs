@@ -7,7 +7,8 @@ const kItem = /^(\s*)([-*+]|\d+[.)])(\s+)(?=\S)/;
 const kVerbatim = /^\s*(#{1,6}\s|\||>|<|\[[^\]]+\]:\s|(?:-{3,}|\*{3,}|_{3,})\s*$)/;
 const kHardBreak = /(?: {2}|\\)$/;
 
-// A code span, with the punctuation that touches it, is one word: a command is not broken.
+// A code span, with the punctuation that touches it, is one word: a command is not broken unless it
+// is longer than a line.
 const kWord = /(?:`+[^`]+`+|[^\s`]|`)+/g;
 
 // What would begin a list, a heading or a quote if a line began with it.
@@ -71,7 +72,7 @@ export function formatMarkdown(text, columns = 100) {
 function fill({ first, rest, lines }, columns) {
   const filled = [];
   let line = "";
-  for (const word of wordsOf(lines.join(" "))) {
+  for (const word of wordsOf(lines.join(" "), columns - first.length)) {
     const prefix = filled.length === 0 ? first : rest;
     const longer = line === "" ? word : `${line} ${word}`;
     if (line !== "" && [...prefix + longer].length > columns) {
@@ -86,9 +87,11 @@ function fill({ first, rest, lines }, columns) {
 }
 
 // Words that may stand at the beginning of a line; a marker stays with the word in front of it.
-function wordsOf(text) {
+function wordsOf(text, columns) {
   const words = [];
-  for (const [word] of text.matchAll(kWord)) {
+  const found = [...text.matchAll(kWord)].flatMap(([word]) =>
+    [...word].length > columns ? word.split(/\s+/) : [word]);
+  for (const word of found) {
     if (words.length > 0 && kMarker.test(word)) words[words.length - 1] += ` ${word}`;
     else words.push(word);
   }

@@ -27,7 +27,8 @@ test("tables, code, headings, quotes and hard breaks stay", () => {
 });
 
 test("a command is not broken, and no line begins as something else", () => {
-  assert.equal(formatMarkdown("see `weft serve --plan`.\n", 10), "see\n`weft serve --plan`.\n");
+  assert.equal(formatMarkdown("see `weft serve --plan`.\n", 20), "see\n`weft serve --plan`.\n");
+  assert.equal(formatMarkdown("`weft serve --plan x`\n", 16), "`weft serve\n--plan x`\n");
   assert.equal(formatMarkdown("one two - three\n", 8), "one\ntwo -\nthree\n");
   assert.equal(formatMarkdown("in the year 2024. A\n", 13), "in the\nyear 2024. A\n");
 });
