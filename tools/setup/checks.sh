@@ -67,10 +67,13 @@ step_tidy() {
 
 step_format() {
   local bad
-  bad=$(cxx_files | xargs -r clang-format --dry-run -Werror 2>&1 |
-    grep -oE '^[^ :]+\.(h|cc|proto):' | sort -u || true)
+  bad=$(
+    cxx_files | xargs -r clang-format --dry-run -Werror 2>&1 |
+      grep -oE '^[^ :]+\.(h|cc|proto):' | sort -u | sed 's/$/ not formatted: run .\/dev fmt/'
+    markdown_files | xargs -r node tools/tidy/format_markdown.mjs --check
+  ) || true
   [ -z "$bad" ] && return 0
-  sed 's/$/ not formatted: run .\/dev fmt/' <<< "$bad"
+  echo "$bad"
   return 1
 }
 

@@ -4,7 +4,7 @@
 # NAME|what it needs built before|what it does
 all_steps='
 tidy||the repository itself: module table, sizes, banned calls
-format||clang-format of all C++ and .proto files
+format||layout of all C++, .proto and Markdown files
 tools||unit tests of the tools and of what benches compute
 types||tsc over pages, workers and tests
 eslint||lint rules of the web workspace
