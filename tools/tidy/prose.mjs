@@ -1,7 +1,7 @@
 // Sentences of Markdown documents and of comments, and what can be counted about them: words,
 // relative clauses, fragments. A sentence ends with a mark and white space before a capital, a
-// figure or code, or with its paragraph. A code span counts as one word; headings, tables, code and
-// pictures are no prose.
+// figure, code or weft's name, or with its paragraph. A code span counts as one word; headings,
+// tables, code and pictures are no prose.
 //
 // A fragment is a sentence in which no word is a verb of the lists below. The lists are short and
 // know no grammar: a noun that is spelt as a verb ("the answer", "a step") hides a fragment, and a
@@ -45,8 +45,8 @@ function formsOf(verb) {
 
 const kRelative = /^(which|that|who|whose|where)$/;
 // Behind these a full stop ends no sentence.
-const kAbbreviation = /(?:\b(?:e\.g|i\.e|vs|cf|approx|No|Fig)|\b[A-Z])\.$/;
-const kSentenceEnd = /[.!?][)"'*_\]]*\s+(?=[("'*_[]*[A-Z0-9`\u0001])/g;
+const kAbbreviation = /(?:\b(?:e\.g|i\.e|vs|cf|approx|No|Fig)|(?:^|\s)[A-Z])\.$/;
+const kSentenceEnd = /[.!?][)"'*_\]]*\s+(?=[("'*_[]*(?:[A-Z0-9`\u0001]|weft\b))/g;
 
 // Texts of the paragraphs and list items of a Markdown document.
 export function paragraphsOfMarkdown(text) {
