@@ -28,7 +28,8 @@ export function layout(file) {
     problems.push({
       line: index + 1,
       what: `line of ${width} columns, the limit is ${kMaxColumns}`,
-      instead: languageOf(file.path) === "cxx" ? "run ./dev fmt" : "break the line",
+      instead: isMarkdown || languageOf(file.path) === "cxx" ? "run ./dev fmt" :
+        "break the line",
     });
   });
   const isData = languageOf(file.path, file.text) === "other";
