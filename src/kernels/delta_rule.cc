@@ -1,6 +1,5 @@
 #include "kernels/delta_rule.h"
 
-#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -43,18 +42,8 @@ void Row(const DeltaRuleArgs& args, size_t row, size_t head, float* state) {
 }  // namespace
 
 void DeltaRuleReference(const DeltaRuleArgs& args, Workspace&) {
-  const size_t head_floats = args.key_columns() * args.value_columns();
-  for (const StateRun& run : args.runs) {
-    for (size_t head = 0; head < args.value_heads; ++head) {
-      float* state = run.after + head * head_floats;
-      if (run.before == nullptr) {
-        std::fill_n(state, head_floats, 0.0f);
-      } else if (run.before != run.after) {
-        std::copy_n(run.before + head * head_floats, head_floats, state);
-      }
-      for (size_t row = 0; row < run.row_count; ++row) Row(args, run.first_row + row, head, state);
-    }
-  }
+  RunStateHeads(args.runs, args.value_heads, args.key_columns() * args.value_columns(),
+                [&](size_t row, size_t head, float* state) { Row(args, row, head, state); });
 }
 
 }  // namespace weft::kernels

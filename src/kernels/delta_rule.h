@@ -8,8 +8,6 @@
 
 namespace weft::kernels {
 
-inline constexpr size_t kMostStateColumns = 256;  // program::kMaxStateColumns
-
 struct DeltaRuleArgs {
   ConstRows q, k;  // [rows, key_heads * key_columns]
   ConstRows v;     // [rows, value_heads * value_columns]

@@ -2,7 +2,6 @@
 // sixteen of a head go through a whole run in the first-level cache.
 #include "kernels/delta_rule.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "kernels/simd_targets.h"
@@ -12,6 +11,7 @@
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 #include "hwy/highway.h"
 #include "kernels/math-inl.h"
+#include "kernels/state_lanes-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace weft::kernels {
@@ -43,14 +43,13 @@ struct Sums {
 void DeltaColumns(const DeltaRuleArgs& args, const StateRun& run, size_t head, size_t first,
                   size_t n) {
   const size_t keys = args.key_columns(), values = args.value_columns();
-  const size_t key_head = args.KeyHead(head), at = head * keys * values + first;
+  const size_t key_head = args.KeyHead(head);
+  const StateColumns columns{
+      .at = head * keys * values + first, .stride = values, .rows = keys, .n = n};
   const double scale = 1 / std::sqrt(static_cast<double>(keys));
   alignas(64) float state[kMostStateColumns * kLanes];
   alignas(64) float q[kMostStateColumns], k[kMostStateColumns];
-  for (size_t i = 0; i < keys; ++i) {
-    StoreLanes(run.before == nullptr ? Splat(0) : LoadSome(run.before + at + i * values, n),
-               state + i * kLanes);
-  }
+  LoadState(run, columns, state);
   for (size_t row = run.first_row; row < run.first_row + run.row_count; ++row) {
     Normed(args.q.Row(row).subspan(key_head * keys, keys), scale, q);
     Normed(args.k.Row(row).subspan(key_head * keys, keys), 1, k);
@@ -72,9 +71,7 @@ void DeltaColumns(const DeltaRuleArgs& args, const StateRun& run, size_t head, s
     }
     StoreSome(out.Total(), args.out.Row(row).data() + head * values + first, n);
   }
-  for (size_t i = 0; i < keys; ++i) {
-    StoreSome(LoadLanes(state + i * kLanes), run.after + at + i * values, n);
-  }
+  KeepState(run, columns, state);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -87,16 +84,11 @@ namespace weft::kernels {
 HWY_EXPORT(DeltaColumns);
 
 void DeltaRuleSimd(const DeltaRuleArgs& args, Workspace& workspace) {
-  constexpr size_t kColumns = 16;
-  const size_t values = args.value_columns();
-  const size_t parts = (values + kColumns - 1) / kColumns;
   CHECK(args.key_columns() <= kMostStateColumns);
-  workspace.threads().Run(args.runs.size() * args.value_heads * parts, [&](size_t task, size_t) {
-    const size_t first = task % parts * kColumns;
-    HWY_DYNAMIC_DISPATCH(DeltaColumns)
-    (args, args.runs[task / parts / args.value_heads], task / parts % args.value_heads, first,
-     std::min(kColumns, values - first));
-  });
+  RunStateColumns(workspace, args.runs, args.value_heads, args.value_columns(),
+                  [&](const StateRun& run, size_t head, size_t first, size_t n) {
+                    HWY_DYNAMIC_DISPATCH(DeltaColumns)(args, run, head, first, n);
+                  });
 }
 
 }  // namespace weft::kernels

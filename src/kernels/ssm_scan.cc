@@ -1,6 +1,5 @@
 #include "kernels/ssm_scan.h"
 
-#include <algorithm>
 #include <cmath>
 
 namespace weft::kernels {
@@ -28,18 +27,8 @@ void Row(const SsmScanArgs& args, size_t row, size_t head, float* state) {
 }  // namespace
 
 void SsmScanReference(const SsmScanArgs& args, Workspace&) {
-  const size_t head_floats = args.head_columns() * args.state_columns();
-  for (const StateRun& run : args.runs) {
-    for (size_t head = 0; head < args.heads; ++head) {
-      float* state = run.after + head * head_floats;
-      if (run.before == nullptr) {
-        std::fill_n(state, head_floats, 0.0f);
-      } else if (run.before != run.after) {
-        std::copy_n(run.before + head * head_floats, head_floats, state);
-      }
-      for (size_t row = 0; row < run.row_count; ++row) Row(args, run.first_row + row, head, state);
-    }
-  }
+  RunStateHeads(args.runs, args.heads, args.head_columns() * args.state_columns(),
+                [&](size_t row, size_t head, float* state) { Row(args, row, head, state); });
 }
 
 }  // namespace weft::kernels

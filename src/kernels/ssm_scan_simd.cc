@@ -2,7 +2,6 @@
 // the first-level cache.
 #include "kernels/ssm_scan.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "kernels/simd_targets.h"
@@ -11,7 +10,8 @@
 #define HWY_TARGET_INCLUDE "kernels/ssm_scan_simd.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 #include "hwy/highway.h"
-#include "kernels/math-inl.h"
+#include "kernels/lanes-inl.h"
+#include "kernels/state_lanes-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace weft::kernels {
@@ -20,14 +20,12 @@ namespace HWY_NAMESPACE {
 // Columns [first, first + n) of head `head` through one run, n <= 16.
 void ScanColumns(const SsmScanArgs& args, const StateRun& run, size_t head, size_t first,
                  size_t n) {
-  constexpr size_t kMostStates = 256;  // program::kMaxStateColumns
   const size_t columns = args.head_columns(), states = args.state_columns();
-  const size_t at = head * columns * states + first, group = args.Group(head) * states;
-  alignas(64) float state[kMostStates * kLanes];
-  for (size_t i = 0; i < states; ++i) {
-    StoreLanes(run.before == nullptr ? Splat(0) : LoadSome(run.before + at + i * columns, n),
-               state + i * kLanes);
-  }
+  const size_t group = args.Group(head) * states;
+  const StateColumns own{
+      .at = head * columns * states + first, .stride = columns, .rows = states, .n = n};
+  alignas(64) float state[kMostStateColumns * kLanes];
+  LoadState(run, own, state);
   for (size_t row = run.first_row; row < run.first_row + run.row_count; ++row) {
     const double step = args.TimeStep(row, head);
     const Lanes kept = Splat(static_cast<float>(std::exp(args.decay[head] * step)));
@@ -44,9 +42,7 @@ void ScanColumns(const SsmScanArgs& args, const StateRun& run, size_t head, size
     }
     StoreSome(Add(even, odd), args.out.Row(row).data() + head * columns + first, n);
   }
-  for (size_t i = 0; i < states; ++i) {
-    StoreSome(LoadLanes(state + i * kLanes), run.after + at + i * columns, n);
-  }
+  KeepState(run, own, state);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -59,16 +55,11 @@ namespace weft::kernels {
 HWY_EXPORT(ScanColumns);
 
 void SsmScanSimd(const SsmScanArgs& args, Workspace& workspace) {
-  constexpr size_t kColumns = 16, kMostStates = 256;
-  const size_t columns = args.head_columns();
-  const size_t parts = (columns + kColumns - 1) / kColumns;
-  CHECK(args.state_columns() <= kMostStates);
-  workspace.threads().Run(args.runs.size() * args.heads * parts, [&](size_t task, size_t) {
-    const size_t first = task % parts * kColumns;
-    HWY_DYNAMIC_DISPATCH(ScanColumns)
-    (args, args.runs[task / parts / args.heads], task / parts % args.heads, first,
-     std::min(kColumns, columns - first));
-  });
+  CHECK(args.state_columns() <= kMostStateColumns);
+  RunStateColumns(workspace, args.runs, args.heads, args.head_columns(),
+                  [&](const StateRun& run, size_t head, size_t first, size_t n) {
+                    HWY_DYNAMIC_DISPATCH(ScanColumns)(args, run, head, first, n);
+                  });
 }
 
 }  // namespace weft::kernels
