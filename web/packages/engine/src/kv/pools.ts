@@ -1,5 +1,5 @@
 // The GPU buffers behind the pages: one pool a layer with attention, all of one capacity. Grows in
-// steps; within its capacity nothing is created. Layout of a page: kv_f16.wgsl.
+// steps; within its capacity nothing is created. Layout of a page: kv_pages.wgsl.
 import { EngineError } from "../base/error.ts";
 import type { Buffers } from "../gpu/buffers.ts";
 import { Usage } from "../gpu/buffers.ts";

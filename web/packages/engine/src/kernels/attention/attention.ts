@@ -20,6 +20,7 @@ import attentionTiles from "./fragments/attention_tiles.wgsl?raw";
 import head from "./fragments/head.wgsl?raw";
 import kvF16 from "./fragments/kv_f16.wgsl?raw";
 import kvF32 from "./fragments/kv_f32.wgsl?raw";
+import kvPages from "./fragments/kv_pages.wgsl?raw";
 import kvTilesF16 from "./fragments/kv_tiles_f16.wgsl?raw";
 import kvTilesF32 from "./fragments/kv_tiles_f32.wgsl?raw";
 
@@ -112,6 +113,10 @@ export function fusedColumns(valuesInKeys: boolean): number {
 // and rounds in which 16 queries, two at a time, are merged.
 const kTile = { kThreadQueries: 4, kUnroll: 4, kMergeRounds: 8 };
 
+function pages(kvIsF32: boolean): string[] {
+  return [kvPages, kvIsF32 ? kvF32 : kvF16];
+}
+
 export const attentionKernels = {
   heads(kvIsF32: boolean): Variant {
     return variant({
@@ -119,7 +124,7 @@ export const attentionKernels = {
       op: headsOp,
       numbers: kNumbers,
       constants: kSpans.one,
-      parts: [common, actF32, activation, kvIsF32 ? kvF32 : kvF16, head, qkNormRope],
+      parts: [common, actF32, activation, ...pages(kvIsF32), head, qkNormRope],
     });
   },
 
@@ -137,7 +142,7 @@ export const attentionKernels = {
       op: attentionOp,
       numbers: kNumbers,
       constants: { kSplit: isSplit, kFused: isFused, ...span, kBatch: 16 },
-      parts: [...shared, kvIsF32 ? kvF32 : kvF16, attention],
+      parts: [...shared, ...pages(kvIsF32), attention],
     });
   },
 
@@ -163,7 +168,7 @@ export const attentionKernels = {
         kQueries: tileQueriesOf(columns, valuesInKeys),
         kMaxPairs: Math.ceil(columns / 2),
       },
-      parts: [...shared, kvIsF32 ? kvF32 : kvF16, attentionRows],
+      parts: [...shared, ...pages(kvIsF32), attentionRows],
     });
   },
 

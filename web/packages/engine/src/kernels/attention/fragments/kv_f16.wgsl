@@ -1,43 +1,14 @@
-// Pages of keys and values in f16, two columns a word. A page holds 32 positions:
-// keys [kv head][pair of columns][32], values [kv head][32][pair of columns].
-@group(0) @binding(6) var<storage, read_write> kv: array<u32>;
-
-fn kv_pairs() -> u32 {
-  return (op.head_columns + 1u) >> 1u;
-}
-// 1 where values lie in keys, as their last pairs, else 2.
-fn kinds() -> u32 {
-  return select(1u, 2u, op.value_columns == 0u);
-}
-fn value_pairs() -> u32 {
-  return select((op.value_columns + 1u) >> 1u, kv_pairs(), op.value_columns == 0u);
-}
+// Pairs of keys and values in f16, two columns a word, for kv_pages.wgsl.
 fn page_words() -> u32 {
-  return 32u * kinds() * op.kv_heads * kv_pairs();
+  return plane_words();
 }
-fn key_at(page: u32, head: u32, pair: u32, slot: u32) -> u32 {
-  return page * page_words() + (head * kv_pairs() + pair) * 32u + slot;
+fn store_pair(at: u32, value: vec2<f32>) {
+  kv[at] = to_half(value.x) | (to_half(value.y) << 16u);
 }
-fn value_at(page: u32, head: u32, slot: u32, pair: u32) -> u32 {
-  if (op.value_columns > 0u) {
-    return key_at(page, head, kv_pairs() - value_pairs() + pair, slot);
-  }
-  return page * page_words() + 32u * op.kv_heads * kv_pairs() +
-    (head * 32u + slot) * kv_pairs() + pair;
+fn load_pair(at: u32) -> vec2<f32> {
+  return unpack2x16float(kv[at]);
 }
-fn store_key(page: u32, head: u32, pair: u32, slot: u32, value: vec2<f32>) {
-  kv[key_at(page, head, pair, slot)] = to_half(value.x) | (to_half(value.y) << 16u);
-}
-fn store_value(page: u32, head: u32, pair: u32, slot: u32, value: vec2<f32>) {
-  kv[value_at(page, head, slot, pair)] = to_half(value.x) | (to_half(value.y) << 16u);
-}
-fn load_key(page: u32, head: u32, pair: u32, slot: u32) -> vec2<f32> {
-  return unpack2x16float(kv[key_at(page, head, pair, slot)]);
-}
-fn load_value(page: u32, head: u32, pair: u32, slot: u32) -> vec2<f32> {
-  return unpack2x16float(kv[value_at(page, head, slot, pair)]);
-}
-// What remains of a value that was stored.
+// The part of a value that is left once it was stored.
 fn kept(value: vec2<f32>) -> vec2<f32> {
   return unpack2x16float(to_half(value.x) | (to_half(value.y) << 16u));
 }
