@@ -83,35 +83,13 @@ fn scale_of(logits: u32, t: u32) -> Scale {
   return Scale(largest, all);
 }
 
-// Of group g: the best of its experts, or its two best.
-fn worth_of(logits: u32, g: u32, scale: Scale) -> f32 {
-  let members = op.experts / op.groups;
-  var first = -3.4e38;
-  var second = -3.4e38;
-  for (var e = g * members; e < (g + 1u) * members; e++) {
-    let value = choice(logits, e, scale);
-    if (value > first) {
-      second = first;
-      first = value;
-    } else {
-      second = max(second, value);
-    }
-  }
-  return select(first + second, first, op.group_best == 1u);
-}
-
 fn keep_best_groups(logits: u32, t: u32, scale: Scale) {
   for (var g = t; g < op.groups; g += 64u) {
     worth[g] = worth_of(logits, g, scale);
   }
   workgroupBarrier();
   for (var g = t; g < op.groups; g += 64u) {
-    var better = 0u;
-    for (var other = 0u; other < op.groups; other++) {
-      let is_before = worth[other] == worth[g] && other < g;
-      better = better + select(0u, 1u, worth[other] > worth[g] || is_before);
-    }
-    kept[g] = select(0u, 1u, better < op.top_groups);
+    kept[g] = select(0u, 1u, is_among_best(g));
   }
   workgroupBarrier();
 }

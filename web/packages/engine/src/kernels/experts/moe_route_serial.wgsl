@@ -19,31 +19,14 @@ fn scale_of(logits: u32) -> Scale {
 
 // Bit g: experts of group g keep their choice.
 var<private> kept: array<u32, (kMaxGroups + 31) / 32>;
+var<private> worth: array<f32, kMaxGroups>;
 
 fn keep_best_groups(logits: u32, scale: Scale) {
-  let members = op.experts / op.groups;
-  var worth: array<f32, kMaxGroups>;
   for (var g = 0u; g < op.groups; g++) {
-    var first = -3.4e38;
-    var second = -3.4e38;
-    for (var e = g * members; e < (g + 1u) * members; e++) {
-      let value = choice(logits, e, scale);
-      if (value > first) {
-        second = first;
-        first = value;
-      } else {
-        second = max(second, value);
-      }
-    }
-    worth[g] = select(first + second, first, op.group_best == 1u);
+    worth[g] = worth_of(logits, g, scale);
   }
   for (var g = 0u; g < op.groups; g++) {
-    var better = 0u;
-    for (var other = 0u; other < op.groups; other++) {
-      let is_before = worth[other] == worth[g] && other < g;
-      better = better + select(0u, 1u, worth[other] > worth[g] || is_before);
-    }
-    if (better < op.top_groups) {
+    if (is_among_best(g)) {
       kept[g / 32u] = kept[g / 32u] | (1u << (g % 32u));
     }
   }

@@ -1,6 +1,6 @@
-// What an expert of a row is chosen by, and the weights of those that were: MoeRoute of ir.h. The
-// kernels tell which groups' experts may be chosen (is_kept) and how the scores are scaled. A
-// not-a-number ranks below everything.
+// The choice of an expert of a row, and the weights of the chosen ones: MoeRoute of ir.h. The
+// kernels keep what their groups are worth (`worth`) and which of them stay (is_kept), and tell how
+// the scores are scaled. A not-a-number ranks below everything.
 fn rank(value: f32) -> f32 {
   let bits = bitcast<u32>(value);
   return select(max(value, -3.0e38), -3.4e38, (bits & 0x7fffffffu) > 0x7f800000u);
@@ -36,7 +36,35 @@ fn choice(logits: u32, expert: u32, scale: Scale) -> f32 {
   return rank(value);
 }
 
-// The same of an expert whose group may have been left out.
+// Of group g: the best of its experts, or its two best.
+fn worth_of(logits: u32, g: u32, scale: Scale) -> f32 {
+  let members = op.experts / op.groups;
+  var first = -3.4e38;
+  var second = -3.4e38;
+  for (var e = g * members; e < (g + 1u) * members; e++) {
+    let value = choice(logits, e, scale);
+    if (value > first) {
+      second = first;
+      first = value;
+    } else {
+      second = max(second, value);
+    }
+  }
+  return select(first + second, first, op.group_best == 1u);
+}
+
+// Whether group g, by its `worth` in the kernel's array, is among the groups that stay. Of equal
+// ones the lower index is better.
+fn is_among_best(g: u32) -> bool {
+  var better = 0u;
+  for (var other = 0u; other < op.groups; other++) {
+    let is_before = worth[other] == worth[g] && other < g;
+    better = better + select(0u, 1u, worth[other] > worth[g] || is_before);
+  }
+  return better < op.top_groups;
+}
+
+// The choice of an expert whose group may have been left out.
 fn choice_in_groups(logits: u32, expert: u32, scale: Scale) -> f32 {
   if (op.groups > 1u) {
     let group = expert / (op.experts / op.groups);
