@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "apps/commands.h"
-#include "apps/progress_line.h"
+#include "apps/converting.h"
 #include "base/bytes.h"
 #include "convert/convert.h"
 #include "convert/model/parse_config.h"
@@ -30,12 +30,8 @@ struct Arguments {
 };
 
 void PrintReport(const convert::ConvertReport& report, const Arguments& arguments, double seconds) {
-  for (const std::string& warning : report.warnings) {
-    std::fprintf(stderr, "weft convert: note: %s\n", warning.c_str());
-  }
-  if (report.kept_bytes > 0) {
-    std::fprintf(stderr, "weft convert: note: %s of %s were kept from an interrupted conversion.\n",
-                 HumanBytes(report.kept_bytes).c_str(), HumanBytes(report.source_bytes).c_str());
+  for (const std::string& note : NotesOf(report)) {
+    std::fprintf(stderr, "weft convert: note: %s\n", note.c_str());
   }
   if (arguments.json) {
     const boost::json::object object{{"package", arguments.package},
@@ -65,10 +61,7 @@ void PrintReport(const convert::ConvertReport& report, const Arguments& argument
                 report.pooling == "mean" ? "the mean of all" : "the last",
                 report.pooling == "mean" ? "s" : "");
   }
-  if (!report.lowered) {
-    std::printf("It can only be served by browsers with onnxruntime-web: %s\n",
-                report.why_not_lowered.c_str());
-  }
+  if (!report.lowered) std::printf("%s\n", WhyOnlyBrowsers(report).c_str());
 }
 
 int Run(const Arguments& arguments) {
@@ -88,18 +81,13 @@ int Run(const Arguments& arguments) {
   options.force = arguments.force;
   options.without_tokenizer = arguments.without_tokenizer;
 
-  ProgressLine line("Converting");
-  const auto report =
-      convert::ConvertCheckpoint(options, [&](const convert::ConvertProgress& progress) {
-        line.Show(progress.done_bytes, progress.total_bytes,
-                  progress.done_bytes - progress.kept_bytes);
-      });
-  line.Finish();
+  double seconds = 0;
+  const auto report = ConvertWithProgress(options, &seconds);
   if (!report.ok()) {
     std::fprintf(stderr, "weft convert: %s\n", report.error().ToString().c_str());
     return 1;
   }
-  PrintReport(*report, arguments, line.seconds());
+  PrintReport(*report, arguments, seconds);
   return 0;
 }
 

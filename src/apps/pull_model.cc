@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <memory>
 
+#include "apps/converting.h"
 #include "apps/progress_line.h"
 #include "base/bytes.h"
 #include "convert/convert.h"
@@ -114,28 +115,16 @@ Status Convert(const hub::ModelReference& reference, const hub::PulledModel& pul
   if (pulled.quantisation != "keep") options.quantisation = DTypeFromName(pulled.quantisation);
   options.name = reference.ToText();
   options.force = true;  // a package of another commit is replaced when the new one is whole
-  ProgressLine line("Converting");
-  const auto report =
-      convert::ConvertCheckpoint(options, [&](const convert::ConvertProgress& progress) {
-        line.Show(progress.done_bytes, progress.total_bytes,
-                  progress.done_bytes - progress.kept_bytes);
-      });
-  line.Finish();
+  const auto report = ConvertWithProgress(options);
   if (!report.ok()) {
     return Error(report.error())
         .Context("While converting '" + pulled.source.string() + "', which stays there");
   }
-  for (const std::string& warning : report->warnings) Say("weft pull: note: " + warning);
-  if (report->kept_bytes > 0) {
-    Say("weft pull: note: " + HumanBytes(report->kept_bytes) + " of " +
-        HumanBytes(report->source_bytes) + " were kept from an interrupted conversion.");
-  }
+  for (const std::string& note : NotesOf(*report)) Say("weft pull: note: " + note);
   Say("Converted to " + package.string() + ": " + report->architecture + ", " +
       std::to_string(report->transformer_layers) + " layers, weights " + report->quantisation +
       ", " + HumanBytes(report->package_bytes) + ".");
-  if (!report->lowered) {
-    Say("It can only be served by browsers with onnxruntime-web: " + report->why_not_lowered);
-  }
+  if (!report->lowered) Say(WhyOnlyBrowsers(*report));
   return OkStatus();
 }
 
