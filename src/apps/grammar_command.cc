@@ -18,14 +18,7 @@ std::shared_ptr<const grammar::TokenTrie> ByteTrie() {
 
 Status RunGrammar(const std::string& source) {
   if (source.empty()) return RunGrammarLines(ByteTrie(), std::cin, std::cout);
-  ASSIGN_OR_RETURN(const auto texts, ReadModelTexts(source, "tokenizer.json"));
-  const auto file = texts.find("tokenizer.json");
-  if (file == texts.end()) {
-    return Error(ErrorCode::kNotFound, "'" + source + "' has no tokenizer.json.");
-  }
-  ASSIGN_OR_RETURN(const Tokenizer tokenizer,
-                   Tokenizer::FromJson(AsBytes(file->second))
-                       .Context("While reading the tokenizer of '" + source + "'"));
+  ASSIGN_OR_RETURN(const Tokenizer tokenizer, ReadModelTokenizer(source));
   return RunGrammarLines(api::VocabularyTrie(tokenizer, {}), std::cin, std::cout);
 }
 

@@ -9,14 +9,7 @@ namespace weft::apps {
 namespace {
 
 Status Tokenize(const std::string& source, const TokenizeOptions& options) {
-  ASSIGN_OR_RETURN(const auto texts, ReadModelTexts(source, "tokenizer.json"));
-  const auto file = texts.find("tokenizer.json");
-  if (file == texts.end()) {
-    return Error(ErrorCode::kNotFound, "'" + source + "' has no tokenizer.json.");
-  }
-  ASSIGN_OR_RETURN(const Tokenizer tokenizer,
-                   Tokenizer::FromJson(AsBytes(file->second))
-                       .Context("While reading the tokenizer of '" + source + "'"));
+  ASSIGN_OR_RETURN(const Tokenizer tokenizer, ReadModelTokenizer(source));
   return TokenizeLines(tokenizer, options, std::cin, std::cout);
 }
 

@@ -92,6 +92,16 @@ Result<Texts> ReadModelTexts(const std::string& source, const std::string& file_
   return ReadPackageTexts(folder);
 }
 
+Result<Tokenizer> ReadModelTokenizer(const std::string& source) {
+  ASSIGN_OR_RETURN(const auto texts, ReadModelTexts(source, "tokenizer.json"));
+  const auto file = texts.find("tokenizer.json");
+  if (file == texts.end()) {
+    return Error(ErrorCode::kNotFound, "'" + source + "' has no tokenizer.json.");
+  }
+  return Tokenizer::FromJson(AsBytes(file->second))
+      .Context("While reading the tokenizer of '" + source + "'");
+}
+
 Status TokenizeLines(const Tokenizer& tokenizer, const TokenizeOptions& options, std::istream& in,
                      std::ostream& out) {
   std::string line;

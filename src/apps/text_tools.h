@@ -18,6 +18,9 @@ namespace weft::apps {
 Result<std::map<std::string, std::string>> ReadModelTexts(const std::string& source,
                                                           const std::string& file_kind);
 
+// The tokenizer of such a source. Errors: kNotFound when it has none.
+Result<Tokenizer> ReadModelTokenizer(const std::string& source);
+
 struct TokenizeOptions {
   bool add_special = false;   // what the tokenizer puts around a text, such as <s>
   bool parse_special = true;  // texts of special tokens become these tokens
