@@ -13,7 +13,8 @@ import type { FileHandle } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 
-import type { BlobStore, BlobWriter } from "@weft/worker/download/blobStore.ts";
+import type { BlobWriter } from "@weft/worker/download/blobStore.ts";
+import { FileStore } from "@weft/worker/download/fileStore.ts";
 import { isDigest, kChunkBytes } from "@weft/worker/download/manifest.ts";
 
 import { isProcessAlive } from "./processes.ts";
@@ -21,15 +22,15 @@ import { isProcessAlive } from "./processes.ts";
 const kMostOpenFiles = 64;
 const writeAsync = promisify(write);
 
-export class DiskStore implements BlobStore {
+export class DiskStore extends FileStore {
   readonly #folder: string;
   readonly #say: (sentence: string) => void;
-  readonly #held = new Map<string, number>(); // whole blobs, and parts
   readonly #parts = new Map<string, string>(); // digest -> name of the part that nobody writes
   readonly #readers = new Map<string, Promise<FileHandle>>(); // in the order of their last use
   #wasFull = false;
 
   private constructor(folder: string, say: (sentence: string) => void) {
+    super();
     this.#folder = folder;
     this.#say = say;
   }
@@ -49,27 +50,13 @@ export class DiskStore implements BlobStore {
     if (name !== digest && !isPart) return;
     const { size } = await stat(join(this.#folder, name));
     if (name === digest) {
-      this.#held.set(digest, size);
+      this.held.set(digest, size);
       return;
     }
     const whole = size - (size % kChunkBytes);
     if (whole <= this.heldBytes(digest)) return;
-    this.#held.set(digest, whole);
+    this.held.set(digest, whole);
     this.#parts.set(digest, name);
-  }
-
-  get cachedBytes(): number {
-    let bytes = 0;
-    for (const held of this.#held.values()) bytes += held;
-    return bytes;
-  }
-
-  get memoryBytes(): number {
-    return 0;
-  }
-
-  heldBytes(digest: string): number {
-    return this.#held.get(digest) ?? 0;
   }
 
   #path(digest: string): string {
@@ -80,7 +67,7 @@ export class DiskStore implements BlobStore {
     // Another process may have finished it meanwhile.
     const there = await stat(this.#path(digest)).then(({ size }) => size, () => null);
     if (there === byteCount) {
-      this.#held.set(digest, byteCount);
+      this.held.set(digest, byteCount);
       return wholeBlob(byteCount);
     }
     try {
@@ -103,31 +90,23 @@ export class DiskStore implements BlobStore {
     const { size } = fstatSync(file);
     const offset = size >= byteCount ? 0 : size - (size % kChunkBytes);
     ftruncateSync(file, offset);
-    this.#held.set(digest, offset);
-    let end = offset;
-    let isOpen = true;
-    const close = (): void => {
-      if (!isOpen) return;
-      isOpen = false;
-      closeSync(file);
-      if (end === byteCount) renameSync(path, this.#path(digest));
-    };
-    return {
-      offset,
-      append: async (bytes) => {
-        try {
-          await writeAll(file, bytes, end);
-        } catch (error) {
-          ftruncateSync(file, end); // a piece of a chunk is of no use
-          close();
-          this.#sayFull(error);
-          throw error;
-        }
-        end += bytes.length;
-        this.#held.set(digest, end);
+    const writer = this.writerOf(digest, offset, {
+      write: (bytes, at) => writeAll(file, bytes, at),
+      truncate: (size) => ftruncateSync(file, size),
+      close: (end) => {
+        closeSync(file);
+        if (end === byteCount) renameSync(path, this.#path(digest));
       },
-      close,
+    });
+    const append = async (bytes: Uint8Array<ArrayBuffer>): Promise<void> => {
+      try {
+        await writer.append(bytes);
+      } catch (error) {
+        this.#sayFull(error);
+        throw error;
+      }
     };
+    return { ...writer, append };
   }
 
   #sayFull(error: unknown): void {
@@ -176,13 +155,9 @@ export class DiskStore implements BlobStore {
   }
 
   async remove(digest: string): Promise<void> {
-    this.#held.delete(digest);
+    this.held.delete(digest);
     await this.#closeReader(digest);
     await unlink(this.#path(digest)).catch(() => undefined); // it is gone
-  }
-
-  async clear(): Promise<void> {
-    for (const digest of [...this.#held.keys()]) await this.remove(digest);
   }
 }
 

@@ -4,7 +4,8 @@
 // A file's length says how much is held: only verified chunks are appended, and a writer first cuts
 // the file to whole chunks. What a crash tore is found by the reader, who verifies.
 import { isDigest, kChunkBytes } from "./manifest.ts";
-import type { BlobStore, BlobWriter } from "./blobStore.ts";
+import type { BlobWriter } from "./blobStore.ts";
+import { FileStore } from "./fileStore.ts";
 import { LateError, within } from "./within.ts";
 
 const kFolder = "weft-blobs";
@@ -27,12 +28,12 @@ interface WorkersHandle {
   createSyncAccessHandle(): Promise<SyncAccess>;
 }
 
-export class OpfsStore implements BlobStore {
+export class OpfsStore extends FileStore {
   readonly #folder: FileSystemDirectoryHandle;
-  readonly #held = new Map<string, number>();
   #opening: Promise<unknown> = Promise.resolve();
 
   private constructor(folder: FileSystemDirectoryHandle) {
+    super();
     this.#folder = folder;
   }
 
@@ -59,7 +60,7 @@ export class OpfsStore implements BlobStore {
   async #list(): Promise<void> {
     for await (const [name, handle] of this.#folder.entries()) {
       if (handle.kind !== "file" || !isDigest(name)) continue;
-      this.#held.set(name, (await handle.getFile()).size);
+      this.held.set(name, (await handle.getFile()).size);
     }
   }
 
@@ -76,22 +77,8 @@ export class OpfsStore implements BlobStore {
     }
   }
 
-  get cachedBytes(): number {
-    let bytes = 0;
-    for (const held of this.#held.values()) bytes += held;
-    return bytes;
-  }
-
-  get memoryBytes(): number {
-    return 0;
-  }
-
-  heldBytes(digest: string): number {
-    return this.#held.get(digest) ?? 0;
-  }
-
   noteHeld(digest: string, byteCount: number): void {
-    this.#held.set(digest, byteCount);
+    this.held.set(digest, byteCount);
   }
 
   async openWriter(digest: string, byteCount: number): Promise<BlobWriter> {
@@ -103,30 +90,16 @@ export class OpfsStore implements BlobStore {
     if (offset > byteCount) offset = 0;
     if (offset < byteCount) offset -= offset % kChunkBytes;
     access.truncate(offset);
-    this.#held.set(digest, offset);
-    let end = offset;
-    let isOpen = true;
-    const close = (): void => {
-      if (!isOpen) return;
-      isOpen = false;
-      access.close(); // also writes out what is buffered
-    };
-    return {
-      offset,
-      append: (bytes) => {
-        const written = access.write(bytes, { at: end });
-        if (written !== bytes.length) {
-          access.truncate(end); // a part of a chunk is of no use
-          close();
-          const why = `only ${written} of ${bytes.length} bytes were written`;
-          return Promise.reject(new Error(why));
-        }
-        end += written;
-        this.#held.set(digest, end);
-        return Promise.resolve();
+    return this.writerOf(digest, offset, {
+      write: (bytes, at) => {
+        const written = access.write(bytes, { at });
+        if (written === bytes.length) return Promise.resolve();
+        const why = `only ${written} of ${bytes.length} bytes were written`;
+        return Promise.reject(new Error(why));
       },
-      close,
-    };
+      truncate: (size) => access.truncate(size),
+      close: () => access.close(), // also writes out what is buffered
+    });
   }
 
   async #openPatiently(digest: string): Promise<SyncAccess> {
@@ -156,11 +129,7 @@ export class OpfsStore implements BlobStore {
   }
 
   async remove(digest: string): Promise<void> {
-    this.#held.delete(digest);
+    this.held.delete(digest);
     await this.#folder.removeEntry(digest).catch(() => undefined); // another tab has it open
-  }
-
-  async clear(): Promise<void> {
-    for (const digest of [...this.#held.keys()]) await this.remove(digest);
   }
 }
