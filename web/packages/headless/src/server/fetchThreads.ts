@@ -13,6 +13,7 @@
 //   cancel 7                    ->                       after an abort, or when enough was read
 import type { MessagePort, Worker } from "node:worker_threads";
 
+import { HandingOver } from "@weft/worker/download/handingOver.ts";
 import { kChunkBytes } from "@weft/worker/download/manifest.ts";
 import type { AnswerReader } from "@weft/worker/download/body.ts";
 import type { Answer, Fetch } from "@weft/worker/download/serverHttp.ts";
@@ -58,9 +59,7 @@ function roomForChunk(): Uint8Array<ArrayBuffer> {
 class Serving {
   readonly #port: MessagePort;
   readonly #id: number;
-  readonly #life = new AbortController();
-  #ahead = 0; // pieces that were given and not taken
-  #wake: () => void = () => undefined;
+  readonly #handing = new HandingOver(kPiecesAhead);
 
   constructor(port: MessagePort, id: number) {
     this.#port = port;
@@ -68,20 +67,18 @@ class Serving {
   }
 
   onTaken(): void {
-    --this.#ahead;
-    this.#wake();
+    this.#handing.onTaken();
   }
 
   cancel(): void {
-    this.#life.abort();
-    this.#wake();
+    this.#handing.cancel();
   }
 
   async run(fetch: Fetch, url: string, headers: Record<string, string>): Promise<void> {
     let reader: AnswerReader | null = null;
     try {
       const { status, statusText, body } =
-        await fetch(url, { headers, signal: this.#life.signal });
+        await fetch(url, { headers, signal: this.#handing.signal });
       reader = body!.getReader();
       this.#tell({ kind: "head", id: this.#id, status, statusText });
       await this.#giveBody(reader);
@@ -98,7 +95,8 @@ class Serving {
     let filled = 0;
     let begunAt = 0;
     const give = async (): Promise<void> => {
-      await this.#mayGive();
+      await this.#handing.mayGive();
+      this.#handing.signal.throwIfAborted();
       // What is short is copied: its receiver would hold a whole chunk for it.
       const bytes = filled < kChunkBytes / 2 ? chunk.slice(0, filled) : chunk.subarray(0, filled);
       this.#tell({ kind: "piece", id: this.#id, bytes }, [bytes.buffer]);
@@ -119,14 +117,6 @@ class Serving {
       if (filled > 0 && performance.now() - begunAt >= kGatherMs) await give();
     }
     if (filled > 0) await give();
-  }
-
-  async #mayGive(): Promise<void> {
-    while (this.#ahead >= kPiecesAhead && !this.#life.signal.aborted) {
-      await new Promise<void>((resolve) => (this.#wake = resolve));
-    }
-    this.#life.signal.throwIfAborted();
-    ++this.#ahead;
   }
 
   #tell(told: Told, transfer: ArrayBuffer[] = []): void {

@@ -15,6 +15,7 @@ import type { EngineErrorCode } from "@weft/engine";
 import { fetchWhileOpening, StoreFailed } from "./blobFetch.ts";
 import type { NamedBlob } from "./blobFetch.ts";
 import type { BlobStore, BlobWriter } from "./blobStore.ts";
+import { HandingOver } from "./handingOver.ts";
 import { kChunkBytes } from "./manifest.ts";
 import { ServerHttp } from "./serverHttp.ts";
 import type { Fetch, ServerAddress } from "./serverHttp.ts";
@@ -82,9 +83,7 @@ class Serving {
   readonly #asked: Extract<Asked, { kind: "fetch" }>;
   readonly #http: ServerHttp;
   readonly #store: Promise<BlobStore> | null;
-  readonly #life = new AbortController();
-  #ahead = 0; // chunks that were given and not taken
-  #wake: () => void = () => undefined;
+  readonly #handing = new HandingOver(kChunksAhead);
 
   constructor(
     port: Port,
@@ -100,13 +99,11 @@ class Serving {
   }
 
   onTaken(): void {
-    --this.#ahead;
-    this.#wake();
+    this.#handing.onTaken();
   }
 
   cancel(): void {
-    this.#life.abort();
-    this.#wake();
+    this.#handing.cancel();
   }
 
   async run(): Promise<void> {
@@ -118,7 +115,7 @@ class Serving {
     });
     let fault: unknown = null;
     try {
-      await fetchWhileOpening(this.#http, blob, offset, giving, this.#life.signal);
+      await fetchWhileOpening(this.#http, blob, offset, giving, this.#handing.signal);
     } catch (error) {
       fault = error;
     }
@@ -146,7 +143,7 @@ class Serving {
       offset: writer.offset,
       append: async (chunk) => {
         await writer.append(chunk);
-        await this.#mayGive();
+        await this.#handing.mayGive();
         // Of a larger buffer others have the rest.
         const isWhole = chunk.byteLength === chunk.buffer.byteLength;
         const bytes = isWhole ? chunk : chunk.slice();
@@ -154,13 +151,6 @@ class Serving {
       },
       close: () => undefined,
     };
-  }
-
-  async #mayGive(): Promise<void> {
-    while (this.#ahead >= kChunksAhead && !this.#life.signal.aborted) {
-      await new Promise<void>((resolve) => (this.#wake = resolve));
-    }
-    ++this.#ahead;
   }
 
   #tell(told: Told, transfer: Transferable[] = []): void {
