@@ -1,6 +1,7 @@
-// Sends the rows of a layer to whoever holds its experts, and collects one row for every slot: a
-// state machine without I/O, clock or threads. Events go in with the time, actions come out; the
-// simulator runs it as production does (moex-expert-disaggregation 3.4 algorithm 1, 4.1, 4.3).
+// The dispatcher sends the rows of a layer to the holders of its experts, and collects one row for
+// every slot. It is a state machine without I/O, clock or threads. Events go in with the time,
+// actions come out; the simulator runs it as production does (moex-expert-disaggregation 3.4
+// algorithm 1, 4.1, 4.3).
 //
 //   Begin -> one message a holder, all experts and tokens of the layer in it, all holders at once
 //     | result: the first valid one of an expert wins, CANCEL to who else computes it
@@ -13,17 +14,17 @@
 // A batch has one layer under way (the barrier that keeps queues short); two batches may be under
 // way. The hub's own experts are a holder like any other, with the hub's own number.
 //
-// Where a layer wants sums (neuron groups), everybody who can be asked has a share of the experts
-// and answers with one row, the sum of its share. An expert counts once: of a sum with one in it
-// that is there already nothing is taken, and the others in it are asked again. Nothing is copied
-// ahead of a timeout, as shares, unlike experts, are as many as there are holders.
+// A layer may want sums (neuron groups). Everybody who can be asked then has a share of the
+// experts, and answers with one row, the sum of its share. An expert counts once. If a sum holds
+// one that is there already, nothing is taken of the sum, and its others are asked again. Nothing
+// is copied ahead of a timeout, as shares, unlike experts, are as many as there are holders.
 //
-// Where such a layer may lose groups (LayerWork::may_lose), holders with a line for datagrams are
-// asked for their sums in fragments (wire/group_sums.h), and nobody waits for a fragment that is
-// lost (dispatcher_lossy.cc).
+// Such a layer may lose groups (LayerWork::may_lose). Holders with a line for datagrams are then
+// asked for their sums in fragments (wire/group_sums.h), and nobody waits for a lost fragment
+// (dispatcher_lossy.cc).
 //
-// Slot rows are unweighted: the hub sums them in the route's order, so that the bits of a layer do
-// not depend on who computed what, or on how many copies were sent.
+// Slot rows are unweighted, and the hub sums them in the route's order. So the bits of a layer
+// depend neither on who computed what, nor on how many copies were sent.
 #pragma once
 
 #include <array>
@@ -160,8 +161,9 @@ class Dispatcher {
   void FixCopies(uint32_t copies);
   // All who can be asked now. An epoch that is not newer than the last one's changes nothing.
   Actions SetHolders(Instant now, uint32_t epoch, std::vector<Holder> holders);
-  // A decoded result frame. What does not answer a dispatch exactly, is not finite or cannot be the
-  // sum of so many experts is refused and counted against the holder.
+  // A decoded result frame. An answer counts against the holder and is refused in three cases: it
+  // does not answer a dispatch exactly, it is not finite, or it cannot be the sum of so many
+  // experts.
   Actions OnResult(Instant now, uint32_t holder, const wire::ExpertFrame& frame);
   // A message of this holder that is no shard message, for the same count.
   Actions OnMalformed(Instant now, uint32_t holder, const std::string& sentence);

@@ -1,6 +1,7 @@
-// How long a layer will take that waits for experts of several holders, and what a further copy
-// would change. A layer ends with its last expert, an expert with the first of its copies; the
-// share of layers that take longer than t from now is
+// A layer waits for experts of several holders: this says how long it will take, and what a further
+// copy would change. A layer ends with its last expert, and an expert with the first of its copies.
+// The share of layers that take longer than t from now is A layer ends with its last expert, an
+// expert with the first of its copies; the share of layers that take longer than t from now is
 //
 //   L(t) = 1 - product over experts of (1 - product over its copies c of S_c(w_c + t) / S_c(w_c))
 //
@@ -8,12 +9,12 @@
 //
 //   (integral of 8 t^7 L(t) dt)^(1/8)
 //
-// One layer of a hundred that waits for a stall weighs more than all the others together there,
-// where the mean would accept it for the line that copies take.
+// One layer of a hundred that waits for a stall weighs more there than all the others together. The
+// mean would accept it for the line that copies take.
 //
 // S_c(x) is the share of the last round trips of c's holder that took longer than x, and w_c how
-// long c has been waited for. An example: seven experts that take 8 ms and one that takes 40; a
-// copy of the eighth to a holder of 8 ms makes the layer 32 ms shorter, a copy of one of the seven
+// long c has been waited for. An example has seven experts that take 8 ms and one that takes 40. A
+// copy of the eighth to a holder of 8 ms makes the layer 32 ms shorter. A copy of one of the seven
 // makes it no shorter at all, however late that one is.
 #pragma once
 

@@ -1,6 +1,6 @@
-// A holder's end of a channel for sums (wire/tensor_channel.h): finds the hub's address, and sends
-// what its groups add up to as datagrams, no faster than the hub allows. A state machine without
-// sockets, clock or threads.
+// This is a holder's end of a channel for sums (wire/tensor_channel.h). It finds the hub's address,
+// and sends the sums of its groups as datagrams, no faster than the hub allows. A state machine
+// without sockets, clock or threads.
 //
 //   CHANNEL -> PROBE to every address, again every 100 ms
 //           -> a CHALLENGE with this channel's key: PROOF, and sums go there from now on
