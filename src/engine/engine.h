@@ -3,23 +3,23 @@
 // calls them on its compute thread and they block. Not thread-safe: one caller at a time. Only Read
 // may be called beside any other verb, so that reading weights never holds up a step.
 //
-// Sessions. Every layer has a generation and a length for each session that it knows, so that
-// layers which a worker gains can be filled while the others go on. A run of rows names (session,
-// generation, first_position); the layers that it passes decide. An unknown session must begin at
-// position 0. In the known generation the run must begin exactly at the layer's length. A higher
-// generation truncates the layer to first_position, which must not lie beyond its length, and then
-// appends. Anything else is refused with kInvalidArgument and changes nothing: wrong KV must be
-// impossible, not unlikely.
+// Sessions. Every layer has a generation and a length for each session that it knows. So a worker's
+// new layers can be filled while the others go on. A run of rows names (session, generation,
+// first_position); the layers that it passes decide. An unknown session must begin at position 0.
+// In the known generation the run must begin exactly at the layer's length. A higher generation
+// truncates the layer to first_position, which must not lie beyond its length, and then appends.
+// Anything else is refused with kInvalidArgument and changes nothing: wrong KV must be impossible,
+// not unlikely.
 //
 // A layer with recurrent operations also holds a state of fixed size, which knows one position
-// only: that behind the last row. Such a layer is truncated to 0, to its length or to a mark, a
-// position behind a run that asked for one; anything else is refused, too. Which marks a session
+// only: that behind the last row. Such a layer is truncated to 0, to its length or to a mark: a
+// position behind a run that asked for one. Anything else is refused, too. Which marks a session
 // holds when there are too many: base/marks.h.
 //
-// Batch invariance: the bits of a row's result depend on its session's rows alone, never on its
-// neighbours in the batch nor on how a prompt was cut into steps. Cut invariance: with a
-// residual_dtype that is also the wire's, they do not depend on how the layers were cut into stages
-// either.
+// Batch invariance: the bits of a row's result depend on its session's rows alone. They depend
+// neither on its neighbours in the batch nor on how a prompt was cut into steps. Cut invariance:
+// with a residual_dtype that is also the wire's, they do not depend on how the layers were cut into
+// stages either.
 #pragma once
 
 #include <cstdint>
@@ -81,7 +81,7 @@ struct Run {
   uint8_t marks = 0;
 };
 
-// What a step wants where it stopped at a SlotExchange: one row of `columns` values for every slot,
+// A step that stopped at a SlotExchange wants one row of `columns` values for every slot,
 // [row_count * top_k, columns], row by row in the order of their routes. A long step stops several
 // times at a layer, for some of its rows each time.
 struct SlotRequest {
@@ -180,8 +180,7 @@ class StageEngine {
   virtual bool IsLoaded(LayerRange range) const = 0;
 
   // All rows or none: an error, whichever row or layer it comes from, leaves every session of the
-  // step with the positions, generation and KV that it had, so that the step can be given again
-  // from there.
+  // step with its positions, generation and KV. So the step can be given again from there.
   virtual Result<StepOutput> Step(const StepInput& input) = 0;
 
   // The same for layers with SlotExchange: nothing waits here for what others compute. What the
@@ -248,9 +247,9 @@ struct NativeEngineOptions {
   std::shared_ptr<MemoryLimit> memory;
   // What keys and values are kept in: kF16, or kF32 for models that are to be exact to f32.
   DType kv_dtype = DType::kF16;
-  // What rows are rounded to after the embedding and after each transformer layer: the type that
-  // they cross the wire in, so that results do not depend on where a plan cuts the model. kF32
-  // rounds nothing; kF16 fails a step whose rows exceed 65504; kBF16.
+  // Rows are rounded to this after the embedding and after each transformer layer: the type in
+  // which they cross the wire. So results do not depend on where a plan cuts the model. kF32 rounds
+  // nothing; kF16 fails a step whose rows exceed 65504; kBF16.
   DType residual_dtype = DType::kF32;
 };
 

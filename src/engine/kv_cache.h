@@ -1,18 +1,17 @@
 // The paged KV and the recurrent state of all sessions in all loaded layers, and the rules of who
 // may append where (engine.h, "Sessions").
 //
-// Every layer of a session has its own length and generation, so that a new plan can replay a
-// session through layers that a worker gained while the others stay as they are. Layers with
-// neither attention nor recurrent state hold nothing; their entries only remember how far they ran,
-// and a session that they do not know may begin anywhere, since nothing can be wrong with what is
-// not there.
+// Every layer of a session has its own length and generation. So a new plan can replay a session
+// through a worker's new layers while the others stay as they are. Layers with neither attention
+// nor recurrent state hold nothing. Their entries only remember how far they ran. A session that
+// they do not know may begin anywhere, since nothing can be wrong with what is not there.
 //
 // Recurrent state is one immutable page for a position. A run reads the page at its first position
-// and writes a new one; the old one goes with its last owner: the session, a mark, a fork, or a
+// and writes a new one. The old one goes with its last owner: the session, a mark, a fork, or a
 // step that may still fail.
 //
-// Pages are reference-counted and copied when a shared one is written: a fork costs nothing until
-// the two part, and a step that fails after truncating gives the old pages back.
+// Pages are reference-counted and copied when a shared one is written. So a fork costs nothing
+// until the two part, and a step that fails after truncating gives the old pages back.
 #pragma once
 
 #include <map>

@@ -77,9 +77,9 @@ class LayerRunner {
   // Runs the program from `input` [rows, input_columns] (null for the embedding) to `output` [rows,
   // output_columns], both without gaps; the result is in `input` when the program's input and
   // output are one buffer. `resume`: null at the beginning. kInvalidData for slots that are not
-  // finite, or rows that name an expert that a shard does not have; kInvalidArgument for other
-  // than the slots that were wanted. REQUIRES: Reserve for these needs, here and of `scratch`; a
-  // program that goes on finds rows, buffers and scratch as it left them.
+  // finite, or rows with an expert that a shard lacks. kInvalidArgument for other than the wanted
+  // slots. REQUIRES: Reserve for these needs, here and of `scratch`; a program that goes on finds
+  // rows, buffers and scratch as it left them.
   Result<LayerEnd> Run(const LoadedLayer& layer, const RowBatch& rows, StepScratch& scratch,
                        float* input, float* output, const LayerResume* resume = nullptr);
   // Rounds `values` in place to what `dtype` holds (kernels/round.h).

@@ -1,6 +1,6 @@
-// A program's weight in memory, ready for kernels: the source's bytes in place where they lie in
-// one piece and are aligned (a mapped file is never copied then), a copy otherwise. Matrices of q4s
-// that are multiplied become panels, and what was read is let go.
+// A program's weight lies in memory, ready for kernels. If the source's bytes lie in one piece and
+// are aligned, they are used in place: a mapped file is never copied then. Otherwise the weight is
+// a copy. Matrices of q4s that are multiplied become panels, and what was read is let go.
 #pragma once
 
 #include <optional>

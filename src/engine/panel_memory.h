@@ -1,5 +1,5 @@
-// Memory for panels of weights: in large pages where the system has them, which a stream of
-// weights is read from a tenth to a quarter faster.
+// Panels of weights get memory in large pages where the system has them. A stream of weights is
+// read from those a tenth to a quarter faster.
 #pragma once
 
 #include <cstddef>

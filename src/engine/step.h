@@ -1,7 +1,7 @@
-// One step of an engine: checks what is asked, cuts the rows into passes that fit the scratch
-// memory, runs every layer over each pass and collects what the runs ask for. The cut does not
-// change a row's bits. A step stops at each SlotExchange that a pass reaches; all that it needs to
-// go on is its own, so that another step can run meanwhile.
+// One step of an engine checks its request, and cuts the rows into passes that fit the scratch
+// memory. It runs every layer over each pass and collects the results that the runs ask for. The
+// cut does not change a row's bits. A step stops at each SlotExchange that a pass reaches. All its
+// state is its own, so another step can run meanwhile.
 #pragma once
 
 #include <map>
@@ -20,7 +20,7 @@ using LayerMap = std::map<uint32_t, LoadedLayer>;
 // Returns the row count.
 Result<size_t> CheckStep(const LayerMap& layers, const StepInput& input);
 
-// Values that a step gives back, all at once: its caller keeps them, but while it runs they are the
+// A step gives these values back all at once. Its caller keeps them, but while it runs they are the
 // engine's and count against its limit.
 struct ResultSize {
   size_t hidden = 0;     // of StepOutput::hidden
