@@ -4,8 +4,8 @@
 // Query head h reads kv head h / (heads / kv_heads). Row at position p sees positions (p - window,
 // p], or [0, p] without a window. score = softcap(q . k * scale); weights = softmax(scores and,
 // when given, the head's sink logit, whose weight is dropped); out = sum of weights * v. Keys and
-// values are always read back from their page, the new ones too, so that a position gives the same
-// bits in a prompt and in decoding.
+// values are always read back from their page, the new ones too. So a position gives the same bits
+// in a prompt and in decoding.
 #pragma once
 
 #include "kernels/kv_page.h"

@@ -8,11 +8,11 @@
 //         q4s            y = fma(f32(H) * 256 + f32(L), S * s, y)
 //         q4k, q5k, q6k  y = fma(f32(H), 256 * (d * s), y), then y = fma(f32(L), d * s, y), and in
 //                        q4k and q5k y = fma(-f32(B), e * s, y)
-// with x = 256 * high + low, both signed bytes, H and L the sums over the columns of w * high and
-// w * low, w = m * (q - 8) in q4s and the record's scale times the level in the others, and B the
-// sum of the record's m times x. They are exact, so a kernel may add them up in any order; q4s's
-// 256 H + L is below 2^31, and rounding it to f32 once gives the same. H of q6k reaches 134
-// million: it is rounded to f32, ties to even, before anything else.
+// with x = 256 * high + low, both signed bytes, H and L the sums over the columns of w * high and w
+// * low, w = m * (q - 8) in q4s and the record's scale times the level in the others, and B the sum
+// of the record's m times x. They are exact, so a kernel may add them up in any order. q4s's 256 H
+// + L is below 2^31, and rounding it to f32 once gives the same. H of q6k reaches 134 million: it
+// is rounded to f32, ties to even, before anything else.
 //
 // Superblocks count from the first column of the view that is multiplied. For instance the row (1,
 // -0.5) has e = 127, x = (16320, -8160) = (256 * 64 - 64, 256 * -32 + 32), s = 2^-14 * 1.003952.

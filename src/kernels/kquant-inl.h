@@ -10,9 +10,9 @@
 //   Fma(a, b, c) = a * b + c, FmaNegative(a, b, c) = c - a * b
 //   Dot(sum, q, x)      adds four products of unsigned q with the signed bytes at x, a lane
 //
-// Four levels of an output are a lane. After 32 columns (q6k: 16) that share a scale, the sums of
-// q * high and of q * low are multiplied by it. Levels are made once for several rows. Minima times
-// sums of x are dots of bytes, too: eight m of an output are two words of the record once unpacked,
+// Four levels of an output are a lane. After 32 columns (q6k: 16) that share a scale, the sums of q
+// * high and of q * low are multiplied by it. Levels are made once for several rows. Minima times
+// sums of x are dots of bytes, too. Eight m of an output are two words of the record once unpacked,
 // and the eight sums of a row lie in three planes of bytes.
 
 constexpr size_t kParts = kPanelOutputs / kLanes;

@@ -37,8 +37,8 @@ struct KvShape {
   size_t element_bytes() const { return dtype == DType::kF32 ? sizeof(float) : sizeof(uint16_t); }
   size_t page_bytes() const { return page_elements() * element_bytes(); }
 
-  // Where key column d of head h at slot s (position % 32) lies, in elements; slots are 1 apart,
-  // columns 32, or columns 1 and slots head_columns where values lie in keys.
+  // The place of key column d of head h at slot s (position % 32), in elements. Slots are 1 apart
+  // and columns 32, or columns 1 and slots head_columns where values lie in keys.
   size_t KeyIndex(size_t h, size_t d, size_t s) const {
     if (values_in_keys()) return (h * kPagePositions + s) * head_columns + d;
     return (h * head_columns + d) * kPagePositions + s;

@@ -1,5 +1,5 @@
 // Sixteen f32 lanes, whatever the width of the machine's registers: one on AVX-512, two on AVX2,
-// four on SSE4 and NEON. Sums are kept in sixteen lanes and folded in one fixed order, so machines
+// four on SSE4 and NEON. Sums are kept in sixteen lanes and folded in one fixed order. So machines
 // with fused multiply-add (AVX2, AVX-512, NEON) compute the same bits, and a session may move
 // between them. Included once per target by the *_simd.cc files, inside Highway's dispatch.
 #if defined(WEFT_KERNELS_LANES_INL_H_) == defined(HWY_TARGET_TOGGLE)

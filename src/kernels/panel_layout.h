@@ -1,7 +1,7 @@
-// Weights as the integer kernels read them: panels of 16 outputs, all columns of a panel before the
-// next panel, made once from what is stored and as large as that. What a superblock of a panel
-// looks like is a matter of its form: q4s_panels.h, kquant_panels.h. A weight's panels begin at a
-// multiple of 64 bytes. Outputs that the weight has not are all 0.
+// The integer kernels read weights in panels of 16 outputs, all columns of a panel before the next
+// panel. The panels are made once from the stored weights and are as large as these. What a
+// superblock of a panel looks like is a matter of its form: q4s_panels.h, kquant_panels.h. A
+// weight's panels begin at a multiple of 64 bytes. Outputs that the weight has not are all 0.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
-// Kernels of panels for processors of the x86 family, in files of their own: their functions are
-// compiled for instructions that the processor may not have, so that nothing else is in them.
-// Internal to src/kernels: panel_matmul.h has the table.
+// Kernels of panels for processors of the x86 family are in files of their own. Their functions are
+// compiled for instructions that the processor may not have, so nothing else is in them. Internal
+// to src/kernels: panel_matmul.h has the table.
 #pragma once
 
 #if defined(__x86_64__)

@@ -7,11 +7,11 @@
 //   kPanelsOfOneRow, kPanelsOfFewRows, kTilePanels, kTileRows, kManyRows: what was measured
 //
 // Few rows read a weight once and are bound by memory. Levels q = 0..15 are multiplied as they are
-// stored; after 16 columns H and L fit 16 bits, lie side by side in a lane, and one instruction
+// stored. After 16 columns H and L fit 16 bits and lie side by side in a lane, and one instruction
 // adds 256 m * H + m * L.
 //
-// More rows share bytes m * (q - 8) + 128, made once for all of them: an instruction for four
-// products a lane then, and nothing beside it. 128 times the sum of a row's x is taken off at the
+// More rows share bytes m * (q - 8) + 128, made once for all of them. Four products a lane then
+// take one instruction, and nothing beside it. 128 times the sum of a row's x is taken off at the
 // end.
 //
 // A group is what a register has of a panel: 16 outputs or 8.

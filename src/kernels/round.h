@@ -1,5 +1,6 @@
-// values = the nearest values that `dtype` can hold, still as f32 (ties to even, too large ones
-// become infinite, not-a-number stays one): what a trip over the wire in that type leaves of them.
+// values = the nearest values of `dtype`, still as f32. Ties go to even, too large ones become
+// infinite, and not-a-number stays one. This is what a trip over the wire in that type leaves of
+// them.
 #pragma once
 
 #include "kernels/view.h"

@@ -9,13 +9,13 @@
 //    0.1%  longer         a large vocabulary to choose from, a network in between, a busy machine,
 //                         or nobody asks anything
 //
-// The first are always worth the wait, the third never: one wakes later by the time of a wake-up,
-// but a spin that ends without work was for nothing, and on a machine whose cores others want it
-// takes a core from whoever makes the next step's input (spins of up to 400 us made two threads on
-// two busy cores three times slower, and nothing faster on a quiet machine). The second are as long
-// as the way to the orchestrator, which the pool cannot know, so it looks at what the gaps were:
-// while most of those between steps fit into kLongest, threads spin for twice what they usually
-// last. A thread without work spins for kLongest at most, once, and sleeps until work comes.
+// The first are always worth the wait, the third never. A thread then wakes later by the time of a
+// wake-up, but a spin that ends without work was for nothing. If others want the machine's cores, a
+// spin takes one from the thread that makes the next step's input. (Spins of up to 400 us made two
+// threads on two busy cores three times slower, and nothing faster on a quiet machine.) The second
+// are as long as the way to the orchestrator. The pool cannot know that time, so it looks at the
+// gaps so far. While most gaps between steps fit into kLongest, threads spin for twice their usual
+// length. A thread without work spins for kLongest at most, once, and sleeps until work comes.
 #pragma once
 
 #include <algorithm>

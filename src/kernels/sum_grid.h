@@ -1,4 +1,4 @@
-// A grid of fixed-point numbers on which sums do not depend on the order of their terms:
+// On a grid of fixed-point numbers sums do not depend on the order of their terms:
 //   x -> step * max(-limit, min(limit, x / step rounded to the nearest, ties to even)).
 // A sum of n such values is a multiple of step below n * limit * step: exact in f32, like every
 // partial sum, while n * limit <= 2^24.

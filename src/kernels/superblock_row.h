@@ -1,5 +1,5 @@
-// Products of one output after another with a weight in superblocks, by the scalar rules of
-// integer_rows.h: the oracle of the kernels, and what multiplies weights that are not panels.
+// Products with a weight in superblocks, one output after another, by the scalar rules of
+// integer_rows.h. They are the oracle of the kernels, and multiply weights that are not panels.
 #pragma once
 
 #include <cstddef>

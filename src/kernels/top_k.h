@@ -1,5 +1,5 @@
-// The k best tokens of a row of logits, and the logarithm of the sum of all exponentials, so that
-// the caller knows how much probability the tail it does not see has.
+// The k best tokens of a row of logits, and the logarithm of the sum of all exponentials. With it
+// the caller knows how much probability lies in the unseen tail.
 #pragma once
 
 #include "kernels/view.h"

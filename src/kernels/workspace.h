@@ -1,5 +1,5 @@
-// What every kernel needs besides its arguments: the threads, and scratch memory that grows to what
-// the largest call needed and is then reused, so that decoding allocates nothing.
+// Every kernel needs this besides its arguments: the threads, and scratch memory. The memory grows
+// to the largest call's need and is then reused, so decoding allocates nothing.
 #pragma once
 
 #include <cstdint>
