@@ -1,5 +1,5 @@
-// A token chosen from the best few that the last stage gave and the sum over all: exactly the one
-// that draw.h takes from all logits, or the answer that only the stage can tell.
+// A token is chosen from the last stage's best few and the sum over all. It is exactly the one that
+// draw.h takes from all logits, or the answer says that only the stage can tell.
 //
 // An example: three candidates of weights 1, 0.5, 0.25 (the best one's is 1) and scaled_sum 2, so
 // 0.25 of mass lies beyond them. uniform 0.6 points at 1.2: the second candidate, whatever the
@@ -16,9 +16,9 @@
 
 namespace weft::sampling {
 
-// Index of the candidate that `uniform`, in [0, 1), draws; nothing where the draw falls beyond the
-// candidates or as near to a border as scaled_sum is rounded, or where they do not settle what
-// top_k, top_p and min_p keep.
+// The index of the candidate that `uniform`, in [0, 1), draws. Nothing comes back where the draw
+// falls beyond the candidates, or as near to a border as scaled_sum is rounded. The same holds
+// where the candidates do not settle what top_k, top_p and min_p keep.
 //
 // REQUIRES: candidates non-empty, finite, after penalties and biases, the best of `vocabulary`
 // tokens in order; `scaled_sum` = sum over the vocabulary of exp((logit - best) / temperature),

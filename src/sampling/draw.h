@@ -1,11 +1,11 @@
-// One token drawn from a whole row of logits: what the last stage answers when the draw falls
-// beyond the candidates that it gave (docs/protocol.md), and what everything else is compared with.
+// One token is drawn from a whole row of logits. The last stage answers so when the draw falls
+// beyond its candidates (docs/protocol.md), and everything else is compared with it.
 //
 // The tokens stand in line by falling logit, equal logits by rising id, each as long as its
 // probability exp(logit / temperature) / sum; the token at `uniform` of what is kept is the one.
 // What is kept is settled in the order of Hugging Face's transformers: top_k, then top_p of what is
-// left, then min_p. An example with temperature 1, top_p 0.8 and uniform 0.7 over probabilities
-// 0.5, 0.3, 0.2: the first two are kept (0.5 < 0.8 <= 0.8), 0.7 * 0.8 = 0.56 lies in the second.
+// left, then min_p. An example has temperature 1, top_p 0.8 and uniform 0.7 over probabilities 0.5,
+// 0.3, 0.2. The first two are kept (0.5 < 0.8 <= 0.8), and 0.7 * 0.8 = 0.56 lies in the second.
 //
 // Randomness is counter-based (CounterDouble of base/random.h): the same (seed, position) draws the
 // same number on every device, also when a step is replayed. Temperature 0 is greedy.

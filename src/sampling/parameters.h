@@ -58,8 +58,9 @@ inline constexpr size_t kMaxBiases = 1024;
 // and what was expected.
 Status Validate(const Parameters& parameters);
 
-// What a stage takes from an orchestrator: far wider than Validate, since it guards the arithmetic
-// (no value that is not finite, no division by 0) and not the taste. The error is kInvalidData.
+// A stage takes this from an orchestrator. It is far wider than Validate, since it guards the
+// arithmetic (no value that is not finite, no division by 0) and not the taste. The error is
+// kInvalidData.
 Status CheckComputable(const Parameters& parameters);
 
 }  // namespace weft::sampling
