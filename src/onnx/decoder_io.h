@@ -1,6 +1,6 @@
 // Which graph inputs and outputs of a decoder play which part. Layers are counted here, from the
-// caches that go in and come out, because node and weight names cannot be trusted (builders name
-// the final norm "layers.<n>", torch.export names nothing).
+// caches that go in and come out. Node and weight names cannot be trusted: builders name the final
+// norm "layers.<n>", torch.export names nothing.
 #pragma once
 
 #include <map>

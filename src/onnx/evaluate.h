@@ -9,7 +9,7 @@
 
 namespace weft::onnx {
 
-// The node's only output; nullopt when an input is not a small initializer with its bytes here, or
+// The node's only output. nullopt when an input is not a small initializer with its bytes here, or
 // the op, type or shape is not covered.
 std::optional<Tensor> Evaluate(const Node& node, const Graph& graph);
 

@@ -1,8 +1,8 @@
-// Opens the external data files of a model, only below the model's own folder: the kernel refuses
-// "..", absolute paths and symbolic links that lead out (openat2 RESOLVE_BENEATH); a file with
-// further hard links is refused too, since it may be a file of someone else's under a second name.
-// In a snapshot of a Hugging Face cache links may lead anywhere in the folder of its repository,
-// where the cache keeps the bytes.
+// Opens the external data files of a model, only below the model's own folder. The kernel refuses
+// "..", absolute paths and symbolic links that lead out (openat2 RESOLVE_BENEATH). A file with
+// further hard links is refused too: it may be a file of someone else's under a second name. In a
+// snapshot of a Hugging Face cache links may lead anywhere in the folder of its repository, where
+// the cache keeps the bytes.
 #pragma once
 
 #include <filesystem>

@@ -4,9 +4,9 @@
 //   hidden_in   [batch, sequence, hidden]  input of all parts but the first, which takes tokens
 //   hidden_out  [batch, sequence, hidden]  output of all parts but the last, which gives logits
 //
-// A part takes and gives the caches of its own layers under their names in the whole graph, and
-// takes those of the graph's other inputs (attention_mask, position_ids) that it needs. What
-// depends on these alone (masks, rotary tables, lengths) is recomputed in each part.
+// A part takes and gives the caches of its own layers under their names in the whole graph. It also
+// takes the graph's other inputs (attention_mask, position_ids) that it needs. What depends on
+// these alone (masks, rotary tables, lengths) is recomputed in each part.
 #pragma once
 
 #include <memory>

@@ -1,8 +1,8 @@
 // An ONNX model in memory: what load.h reads, extract.h cuts, write.h writes and the modules
-// `lower` and `convert` read or build. Plain data without invariants beyond "initializer names
-// are unique" (they are map keys); load.h validates files, and node order is whatever the owner of
-// the Graph keeps (topological after LoadModel). Weights are never copied: a Tensor's `data` is a
-// Slice of the file it lies in.
+// `lower` and `convert` read or build. Plain data without invariants beyond "initializer names are
+// unique" (they are map keys). load.h validates files, and node order is the owner's choice
+// (topological after LoadModel). Weights are never copied: a Tensor's `data` is a Slice of the file
+// it lies in.
 //
 //   Graph graph;
 //   graph.AddInput("x", ElementType::kFloat, {Dim::Of(1), Dim::Of("rows"), Dim::Of(64)});
@@ -106,7 +106,7 @@ struct Tensor {
   // REQUIRES: dims are those of a valid tensor.
   int64_t element_count() const;
   // Values as 64-bit integers, for the small constants that steer graphs (any integer type or
-  // bool); nullopt for other types and when the bytes are not here.
+  // bool). nullopt for other types, and when the bytes are not here.
   std::optional<std::vector<int64_t>> AsInt64s() const;
   // Values as floats (any float type of 16 bits or more, integers and bool); nullopt as above.
   std::optional<std::vector<float>> AsFloats() const;
@@ -247,8 +247,8 @@ struct Model {
   Graph graph;
 };
 
-// The names a node reads: its inputs and whatever its subgraphs take from the surrounding graph; no
-// empty names, each once, in order of first use.
+// The names a node reads: its inputs, and the names that its subgraphs take from the surrounding
+// graph. No name is empty, and each comes once, in order of first use.
 std::vector<std::string> ReadNames(const Node& node);
 
 // Producers and consumers of every name in a graph. Views into `graph`: made anew after the graph

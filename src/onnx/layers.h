@@ -1,8 +1,9 @@
 // Finds the layers of a decoder graph (dynamic-graph-partitioning 6.2.3) without trusting names. A
-// decoder's residual stream is the chain of values that every path from the embedding to the logits
-// runs through (dominators, ignoring edges that carry only shapes); the caches present.<i> tell
-// which stretch of that chain is which layer. The cut before layer i is the last value of the chain
-// that present.<i> depends on: what leaves the residual stream after it belongs to layer i.
+// decoder's residual stream is the chain of values on every path from the embedding to the logits
+// (dominators, ignoring edges that carry only shapes). The caches present.<i> tell which stretch of
+// that chain is which layer. The cut before layer i is the last value of the chain on which
+// present.<i> depends. Values that leave the residual stream after it belong to layer i. Values
+// that leave the residual stream after it belong to layer i.
 #pragma once
 
 #include <string>

@@ -1,6 +1,6 @@
-// Reads ONNX model files. Everything in a file is hostile until checked: sizes are compared with
-// the file before anything is allocated, external data must lie in the model's own folder (openat2
-// RESOLVE_BENEATH, no hard links from elsewhere; external_files.h), names must be unique and the
+// Reads ONNX model files. Everything in a file is hostile until checked. Sizes are compared with
+// the file before anything is allocated. External data must lie in the model's own folder (openat2
+// RESOLVE_BENEATH, no hard links from elsewhere; external_files.h). Names must be unique and the
 // graph acyclic. Accepted although onnx.checker refuses them: nodes in any order (sorted here),
 // SimplifiedLayerNormalization in the standard domain, initializers listed as inputs. Weights stay
 // where they are: Tensor::data is a slice of the mapped file.

@@ -10,8 +10,8 @@
 namespace weft::onnx {
 
 // Puts the decoder with a past in the place of the choice, and removes the input that chose. A past
-// of no positions makes it a decoder of prompts, too, unless it was written for single tokens: who
-// takes such a graph must know that later tokens are masked. Gives false, and changes nothing,
+// of no positions makes it a decoder of prompts, too, unless it was written for single tokens. A
+// caller of such a graph must know that later tokens are masked. Gives false, and changes nothing,
 // where the graph has no such choice.
 bool TakeDecoderWithPast(Graph* graph);
 

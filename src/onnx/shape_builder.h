@@ -1,7 +1,7 @@
 // Nodes that compute shapes of values that a part does not have. Masks, positions and reshapes take
 // lengths from tensors all over the graph: Shape(input_ids), Shape(the embedding),
-// Shape(past_key_values.0.key). A part that lacks such a tensor recomputes its shape from what it
-// has: the residual stream that comes in, its own caches, the other inputs.
+// Shape(past_key_values.0.key). A part without such a tensor recomputes its shape from others: the
+// incoming residual stream, its own caches, the other inputs.
 #pragma once
 
 #include <map>

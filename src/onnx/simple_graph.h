@@ -1,6 +1,6 @@
-// The minimal graph of dynamic-graph-partitioning 6.1: ordered nodes (by their index in the ONNX
-// graph) with named edges, and the set equation of 6.2.3 that says what crosses a cut. Initializers
-// are not edges here.
+// The minimal graph of dynamic-graph-partitioning 6.1 has ordered nodes (by their index in the ONNX
+// graph) with named edges. The set equation of 6.2.3 says what crosses a cut. Initializers are not
+// edges here.
 #pragma once
 
 #include <cstdint>

@@ -14,8 +14,8 @@ namespace weft::onnx {
 // bytes.
 std::string Quoted(std::string_view name);
 
-// Checks the graph and all its subgraphs: every name is written once, every name read is an input,
-// an initializer, a node's output or known outside; outputs exist. Then sorts the nodes
+// Checks the graph and all its subgraphs. Every name is written once. Every name read is an input,
+// an initializer, a node's output or known outside. Outputs exist. Then sorts the nodes
 // topologically; nodes that are already in order keep their places. kInvalidData names the node; a
 // cycle names one node on it.
 Status ValidateAndSort(Graph& graph);

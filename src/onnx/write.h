@@ -1,6 +1,6 @@
 // Writes a Model as an ONNX file. A tensor with a `location` becomes a reference to it (external
-// data); every other tensor goes inline, streamed from where it lies, so that writing needs no
-// memory in the size of the weights.
+// data). Every other tensor goes inline, streamed from where it lies, so writing needs no memory in
+// the size of the weights.
 #pragma once
 
 #include <filesystem>
