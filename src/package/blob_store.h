@@ -28,9 +28,10 @@ class BlobStore {
   virtual ~BlobStore() = default;
 
   virtual bool Contains(const Digest& digest) const = 0;
-  // The whole blob, mapped. Verified once, chunk by chunk: when it was downloaded through this
-  // store, or the first time that it is handed out, unless its file has not changed since an
-  // earlier process verified it (verified_files.h). A mismatch is kInvalidData naming the chunk.
+  // The whole blob, mapped. A blob is verified once, chunk by chunk: on its download through this
+  // store, or the first time that it is handed out. That is skipped if its file has not changed
+  // since an earlier process verified it (verified_files.h). A mismatch is kInvalidData naming the
+  // chunk.
   virtual Result<Slice> Get(const Digest& digest, const BlobInfo& info) = 0;
   // Forgets what earlier processes verified.
   virtual void Distrust() = 0;

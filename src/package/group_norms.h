@@ -1,5 +1,5 @@
-// group_norms.json of a package whose MLPs are in neuron groups: how large the groups' outputs are
-// usually, which says what matters least where some may be lost (docs/tensor-groups.md).
+// group_norms.json of a package with neuron groups says how large the groups' outputs usually are.
+// The smallest matter least where some may be lost (docs/tensor-groups.md).
 #pragma once
 
 #include <string>

@@ -1,5 +1,6 @@
-// Which neuron groups of an MLP will matter for a row, told before anybody computes them: two small
-// matrices that give the norms of the groups' outputs (halo-lossy-networks III-B2).
+// A predictor tells which neuron groups of an MLP will matter for a row, before anybody computes
+// them. It is two small matrices that give the norms of the groups' outputs (halo-lossy-networks
+// III-B2).
 //
 //   h = max(0, first x + first_bias)           x: the row [columns] that the layer `reads` gave to
 //   norms = max(0, second h + second_bias)        its groups, usually the layer one ahead

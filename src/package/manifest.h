@@ -22,14 +22,14 @@
 namespace weft::package {
 
 // A manifest with a newer format is refused with both numbers. Format 2 has packages that make
-// embeddings, whose rows a weft from before them takes for logits, and weights in superblocks; all
-// others still have the oldest, whose readers are older.
+// embeddings, and weights in superblocks. (A weft from before takes rows of embeddings for logits.)
+// All others still have the oldest format, for older readers.
 inline constexpr uint32_t kPackageFormat = 2;
 inline constexpr uint32_t kOldestPackageFormat = 1;
 inline constexpr uint64_t kChunkBytes = 1 << 20;
 
-// The length of a blob and the SHA-256 of each of its 1 MiB chunks (the last may be shorter), so
-// that ranges and interrupted downloads are verified chunk by chunk.
+// The length of a blob and the SHA-256 of each of its 1 MiB chunks (the last may be shorter). With
+// them ranges and interrupted downloads are verified chunk by chunk.
 struct BlobInfo {
   uint64_t byte_count = 0;
   std::vector<Sha256Digest> chunks;
@@ -70,7 +70,7 @@ struct Manifest {
   std::optional<Embedding> embedding;
   std::vector<LayerInfo> layers;
   // Ranges of two layers or more that run on one device, since more than the residual stream goes
-  // from layer to layer in them; ascending, apart from each other.
+  // from layer to layer in them. They ascend, apart from each other.
   std::vector<LayerRange> keep_together;
   std::map<Digest, BlobInfo> blobs;
   std::map<std::string, Digest> files;  // "model.onnx", "tokenizer.json", ...: SHA-256 of each
@@ -86,8 +86,8 @@ struct Manifest {
 // True for the names that `files` may hold: no separators, no leading dot, not weft.json itself.
 bool IsPackageFileName(std::string_view name);
 
-// What native workers keep keys and values in: f32 where the weights are f32, so that such a
-// package gives the logits of its reference; else f16.
+// The form in which native workers keep keys and values. It is f32 where the weights are f32, so
+// that such a package gives the logits of its reference; else it is f16.
 inline DType KvDType(std::string_view quantisation) {
   return quantisation == "f32" ? DType::kF32 : DType::kF16;
 }
