@@ -18,9 +18,9 @@ inline constexpr double kServedBalance = 0.02;
 // What a stream may take where the plan is evened out (PlanContext::balance, conversations).
 double MostEvenUs(const Plan& plan, const PlanContext& context);
 
-// The same workers in the same order, with boundaries moved one place at a time, each time to what
-// leaves the slowest stage least busy, while the plan's total cost stays within `limit_us`. `price`
-// makes a plan of stages that the model allows.
+// The same workers in the same order, with boundaries moved one place at a time. Each move is the
+// one that leaves the slowest stage least busy, while the plan's total cost stays within
+// `limit_us`. `price` makes a plan of stages that the model allows.
 Plan Balanced(const CostModel& model, std::vector<StageChoice> stages, double limit_us,
               const std::function<Plan(const std::vector<StageChoice>&)>& price);
 

@@ -1,9 +1,9 @@
 // Ways through the layers that use no worker twice, the most promising few per layer, steered by
 // the prices of a PricePath.
 //
-// How much dearer a way so far is than the best relaxed one, its excess, adds up stage by stage,
-// and relaxed bound + excess is a lower bound for every way that begins like it. Where all ways
-// that are below the limit fit the beam, what it finds is proven best.
+// The excess of a way so far says how much dearer it is than the best relaxed one. It adds up stage
+// by stage, and relaxed bound + excess is a lower bound for every way that begins like it. Where
+// all ways that are below the limit fit the beam, what it finds is proven best.
 #pragma once
 
 #include <algorithm>

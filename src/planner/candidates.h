@@ -1,5 +1,5 @@
-// Which workers a search looks at: all that can hold some layer, or the most capable where there
-// are too many, and a sentence about each of the others.
+// A search looks at these workers: all that can hold some layer, or the most capable where there
+// are too many. A sentence tells about each of the others.
 #pragma once
 
 #include <vector>

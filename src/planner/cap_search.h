@@ -4,10 +4,10 @@
 // Let f(K) be the least sum over assignments whose every init is at most K. The optimum is min over
 // K of f(K) + alpha K, attained where K is the init of some stage. f never grows with K, so an
 // interval of caps [K1, K2] holds nothing below f(K2) + alpha K1. Intervals wait in a queue by that
-// bound. The best one is split by a pass at its middle cap: the pass gives f there and an
-// assignment whose own largest init M may lie well below; all caps in [M, middle] are then settled,
-// since f is the same on them and M is the cheapest. When the best bound reaches the best
-// assignment found, nothing better exists.
+// bound. A pass splits the best one at its middle cap. It gives f there and an assignment whose own
+// largest init M may lie well below. All caps in [M, middle] are then settled, since f is the same
+// on them and M is the cheapest. When the best bound reaches the best assignment found, nothing
+// better exists.
 //
 // Example with alpha = 0.8 and caps 10, 20, 30, 40. The first pass, without a cap, finds f(40) =
 // 100 with an assignment whose largest init is 40: 100 + 32 = 132. What is left are caps 10 to 30,

@@ -1,5 +1,5 @@
-// The cost model of dynamic-graph-partitioning 5.2 as prefix sums (costs of one stage in
-// O(1)), and its table over all stages, which is what the searches read. Not a search.
+// The cost model of dynamic-graph-partitioning 5.2 as prefix sums (costs of one stage in O(1)). The
+// searches read its table over all stages. Not a search.
 #pragma once
 
 #include <cstdint>
@@ -35,8 +35,8 @@ std::vector<int> CutsOf(const std::vector<LayerCost>& layers);
 // REQUIRES: LayersProblem and ContextProblem are empty. Keeps references to nothing.
 //
 // Layers that are kept together count as one here and in all that is made of the model: stages are
-// [first, end) by places in `cuts`. With layers 0 to 5 of which 2 to 4 are kept together the cuts
-// are 0 1 2 5 6, and [1, 3) is the layers 1 to 4. Searches so know nothing of such layers.
+// [first, end) by places in `cuts`. If layers 2 to 4 of 0 to 5 are kept together, the cuts are 0 1
+// 2 5 6, and [1, 3) is the layers 1 to 4. Searches so know nothing of such layers.
 class CostModel {
  public:
   CostModel(const std::vector<LayerCost>& layers, const std::vector<WorkerMetrics>& workers,

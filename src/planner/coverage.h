@@ -47,16 +47,17 @@ std::vector<int> PrefixCover(const Reachability& reachability);
 std::vector<int> SuffixCover(const Reachability& reachability);
 
 // Some workers that together hold all layers, in the order in which they do so when each takes as
-// much as it can; empty where no such order was found. Finds one wherever the choices that matter
-// are few (a device that alone can hold some layer, workers of a few kinds); may miss one where
-// many workers fit only just, since the question is as hard as packing bins. `work`: workers and
-// layers looked at, at most; half a second for what is given here.
+// much as it can. Empty if no such order was found. Finds one wherever few choices matter (a device
+// that alone can hold some layer, workers of a few kinds). It may miss one where many workers fit
+// only just, since the question is as hard as packing bins. `work`: workers and layers looked at,
+// at most; half a second for what is given here.
 std::vector<int> FindCover(const Reachability& reachability, uint64_t work = 20'000'000);
 
 void Shuffle(std::vector<int>& order, SeededRandom& random);
 // A fixed number of orders of all workers, for searches that cannot try all: by how much a worker
-// can hold, both ways, and shuffled ones; up to 16 workers also one that covers the deepest prefix
-// any order can, beyond one that begins with FindCover. Always the same for the same table.
+// can hold, both ways, and shuffled ones. Up to 16 workers they include one that covers the deepest
+// prefix any order can. Beyond, they include one that begins with FindCover. Always the same for
+// the same table.
 std::vector<std::vector<int>> SampleOrders(const StageTable& table);
 
 // What the workers can do where they cannot hold all layers.

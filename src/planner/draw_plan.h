@@ -8,8 +8,8 @@
 
 namespace weft::planner {
 
-// One line for each stage, its layers as a bar under a ruler from the first layer to the last, its
-// time per token as another, divided by where the time goes:
+// One line for each stage. Its layers are a bar under a ruler from the first layer to the last. Its
+// time per token is another bar, divided by where the time goes:
 //
 //             embedding, layers 1-24, head  time per token: # compute, o overhead, ~ network
 //   desktop   [============]                ##############o~~~            12.3 ms

@@ -30,11 +30,11 @@ struct ExpertHolderCost {
 // draws k p_i / (1 - (1 - p_i)^k). 0 without holders.
 double ExpectedDispatchUs(std::vector<ExpertHolderCost> holders, uint32_t top_k);
 
-// The time of a layer in neuron groups, all of which are asked for, each of one holder: the least
-// max over i of T_i + n_i * expert_us_i with sum of n_i = `groups` and n_i <= most_i, where only
-// who has some counts. One after the other goes to who would be done with it first, which is exact
-// for equal groups. Example: 12 groups of 1 ms, one holder without a trip and one 4 ms away: 8 and
-// 4, 8 ms. What the holders have no room for does not count.
+// The time of a layer in neuron groups, with each asked of one holder. It is the least max over i
+// of T_i + n_i * expert_us_i with sum of n_i = `groups` and n_i <= most_i. Only holders with some
+// count. One after the other goes to who would be done with it first, which is exact for equal
+// groups. Example: 12 groups of 1 ms, one holder without a trip and one 4 ms away: 8 and 4, 8 ms.
+// What the holders have no room for does not count.
 double SharedDispatchUs(const std::vector<ExpertHolderCost>& holders, uint32_t groups);
 
 }  // namespace weft::planner

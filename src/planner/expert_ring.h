@@ -1,17 +1,17 @@
-// Who holds which experts: consistent hashing of (layer, expert, replica) on a ring on which every
-// holder has as many points as experts that it could hold (moex-expert-disaggregation 3.3). Numbers
-// in, a placement out; nothing of an earlier placement is needed, because a holder that joins or
-// leaves moves little.
+// Consistent hashing of (layer, expert, replica) on a ring says who holds which experts
+// (moex-expert-disaggregation 3.3). Every holder has as many points on it as experts that it could
+// hold. Numbers in, a placement out; nothing of an earlier placement is needed, because a holder
+// that joins or leaves moves little.
 //
 //      .--A1--B1--A2-.      keys fall onto the circle and go clockwise to the first point whose
 //     C1      |       A3    holder has room and no replica of the same expert. When B leaves, its
 //      '--B2-key--C2-'      keys go on to the next points; all others stay where they are.
 //
 // How much moves: a join or leave of one of N equal holders moves r E / N experts to or from it.
-// Where holders are full, keys pass them, and a change moves some of these too. Over the 1,000
-// changes of expert_ring_test.cc, with offers filled up to 19 of 20 bytes, that made 1.09 times as
-// much on average and 1.53 times at worst; the test's bounds are 1.2 and 2. With offers filled to
-// three quarters nothing else moved at all.
+// Where holders are full, keys pass them, and a change moves some of these too. The 1,000 changes
+// of expert_ring_test.cc have offers filled up to 19 of 20 bytes. They made 1.09 times as much on
+// average and 1.53 times at worst; the test's bounds are 1.2 and 2. With offers filled to three
+// quarters nothing else moved at all.
 #pragma once
 
 #include <cstdint>

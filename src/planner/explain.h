@@ -29,9 +29,9 @@ std::vector<std::string> PlanNotes(const CostModel& model,
                                    const std::vector<WorkerMetrics>& workers,
                                    const PlanOutcome& outcome, int candidate_count);
 
-// For people: a drawing, stages with their layers and predicted times, tokens per second, the lower
-// bound, who was left out and why, or what is missing. Ends with a newline. `workers` and `layers`
-// are those given to FindPlan.
+// For people: a drawing, stages with their layers and predicted times, tokens per second and the
+// lower bound. It also says who was left out and why, or what is missing. Ends with a newline.
+// `workers` and `layers` are those given to FindPlan.
 std::string ExplainPlan(const std::vector<LayerCost>& layers,
                         const std::vector<WorkerMetrics>& workers, const PlanOutcome& outcome);
 

@@ -1,5 +1,5 @@
 // Searches over worker orders for swarms too big for the exact search (dynamic-graph-partitioning
-// 5.4 and 5.5): the thesis' dynamic program prices one order, annealing or random sampling picks
+// 5.4 and 5.5). The thesis' dynamic program prices one order; annealing or random sampling picks
 // orders. Seeded and bounded by counts: one input, one result. Results respect every limit of the
 // table but are not optimal in general.
 #pragma once
@@ -50,8 +50,8 @@ std::optional<Assignment> FindAlongOrder(const StageTable& table, const std::vec
 // found.
 std::optional<Assignment> FindAnnealed(const StageTable& table, const SearchOptions& options);
 
-// 5.5.4 with a budget of options.random_work instead of 100 ms: a quarter of it prices shuffled
-// orders, the rest anneals from the best of them, more slowly the cheaper an order is to price.
+// 5.5.4 with a budget of options.random_work instead of 100 ms. A quarter of it prices shuffled
+// orders. The rest anneals from the best of them, more slowly the cheaper an order is to price.
 std::optional<Assignment> FindRandom(const StageTable& table, const SearchOptions& options);
 
 }  // namespace weft::planner

@@ -18,9 +18,9 @@ PlanOutcome FindPlan(const std::vector<LayerCost>& layers,
                      const std::vector<WorkerMetrics>& workers, const PlanContext& context);
 
 // The costs of given stages (only worker and range of each are read) with the metrics of now, e.g.
-// of the active plan before AcceptPlan, or to compare prediction with measurement. nullopt: the
-// stages are not a contiguous cover from layer 0 by distinct, usable workers, cut layers that are
-// kept together, or a stage exceeds its worker's memory.
+// of the active plan before AcceptPlan, or to compare prediction with measurement. nullopt in three
+// cases: the stages are not a contiguous cover from layer 0 by distinct, usable workers, they cut
+// layers that are kept together, or a stage exceeds its worker's memory.
 std::optional<Plan> EvaluatePlan(const std::vector<LayerCost>& layers,
                                  const std::vector<WorkerMetrics>& workers,
                                  const PlanContext& context,
@@ -32,9 +32,9 @@ bool AcceptPlan(const Plan& candidate, double current_exec_us, const PlanContext
 
 // Whether `candidate` is worth its move, the default rule. `current_cost_us`: EvaluatePlan(...) of
 // the plan that serves, its total_cost, or infinity where nothing serves. True if the candidate is
-// better by more than the measurements' noise (1 - tau), and what it wins from when it is ready to
-// the expected next change is more than the price: the pause, the rows that are computed again and
-// the bytes that are moved. No clock is waited for. With PlanRule::kThesis: AcceptPlan.
+// better by more than the measurements' noise (1 - tau), and wins more than its price. It wins from
+// the moment it is ready to the expected next change. The price is the pause, the rows computed
+// again and the moved bytes. No clock is waited for. With PlanRule::kThesis: AcceptPlan.
 bool AcceptMove(const Plan& candidate, double current_cost_us, const MovePrice& price,
                 const PlanContext& context);
 
@@ -51,11 +51,11 @@ std::optional<Plan> EvenedOut(const std::vector<LayerCost>& layers,
 bool AcceptEvenMove(const Plan& candidate, const Plan& current, const MovePrice& price,
                     const PlanContext& context);
 
-// Who fills a hole in the plan soonest: one worker or several together, by what they hold in
-// memory, on disk and of keys and values. Least downtime; among those within 20 ms or a tenth of
-// it, least time per token, expected departures included where the context names a token_us. Exact
-// for up to ten candidates that matter, beyond that for the ten most promising. nullopt: they
-// cannot hold the hole together, or it ends among layers that are kept together.
+// One worker or several together fill a hole in the plan soonest: by their layers in memory and on
+// disk, and by their keys and values. Least downtime; among those within 20 ms or a tenth of it,
+// least time per token, expected departures included where the context names a token_us. Exact for
+// up to ten candidates that matter, beyond that for the ten most promising. nullopt: they cannot
+// hold the hole together, or it ends among layers that are kept together.
 std::optional<Repair> RepairPlan(const std::vector<LayerCost>& layers,
                                  const std::vector<WorkerMetrics>& workers,
                                  const PlanContext& context, const RepairProblem& problem);

@@ -1,6 +1,6 @@
-// The cheapest way through the layers if every worker could be used again and again, at a price
-// for each use (Lagrangian relaxation of "every worker at most once"). With prices p >= 0, an
-// assignment that uses every worker at most once costs at least
+// The cheapest way through the layers if every worker could be used again and again, at a price for
+// each use. (It is the Lagrangian relaxation of "every worker at most once".) With prices p >= 0,
+// an assignment that uses every worker at most once costs at least
 //
 //   min over ways of (sum of costs + prices of the uses) - sum of all prices
 //

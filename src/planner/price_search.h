@@ -1,10 +1,10 @@
 // Search for swarms too big for the exact one, with a lower bound beside what it finds.
 //
-// Prices for the use of each worker (price_path.h) are raised where the relaxed way uses a worker
-// more than once and lowered where it does not, so that the bound rises. The cuts of the relaxed
-// ways, their workers matched anew, are first assignments; a beam steered by the final prices finds
-// better ones, windows of a few stages solved exactly improve those. Bounded by counts of stage
-// costs looked at: one input, one result.
+// Each worker has a price for its use (price_path.h). It is raised where the relaxed way uses the
+// worker more than once and lowered where it does not, so that the bound rises. The cuts of the
+// relaxed ways, with their workers matched anew, are first assignments. A beam steered by the final
+// prices finds better ones, and windows of a few stages solved exactly improve those. Bounded by
+// counts of stage costs looked at: one input, one result.
 #pragma once
 
 #include "planner/search_result.h"

@@ -1,8 +1,8 @@
 // What the planner is given and what it gives back: layers, workers and limits in, a plan out. Only
 // types; planner.h has the functions, docs/planner.md the reasons.
 //
-// Units: bytes, microseconds, and "ops" = bytes read per token at a nominal position (any unit
-// does, as long as LayerCost::compute_cost and WorkerMetrics::compute_speed use the same one).
+// Units are bytes, microseconds, and "ops" = bytes read per token at a nominal position. (Any unit
+// does, as long as LayerCost::compute_cost and WorkerMetrics::compute_speed use the same one.)
 #pragma once
 
 #include <cstdint>
@@ -101,9 +101,9 @@ struct SearchOptions {
 
 // What a plan's loading and its workers' reliability cost, and what a better plan has to win.
 enum class PlanRule {
-  // In time: a plan costs its time per token, what the departures of its workers are expected to
-  // cost per token and, only while nothing serves, the wait until it is ready. AcceptMove weighs
-  // the move against what it wins until the next change.
+  // A plan costs time: its time per token, the expected cost of its workers' departures per token
+  // and, only while nothing serves, the wait until it is ready. AcceptMove weighs the move against
+  // what it wins until the next change.
   kPriced,
   // dynamic-graph-partitioning 5.2: a penalty for loading that fades with time since the last
   // change, kept to compare with. AcceptMove is AcceptPlan.
@@ -124,13 +124,13 @@ struct PlanContext {
   SearchOptions search;
 
   Objective objective = Objective::kLatency;
-  // A latency plan may cost so much more, as a share, where that evens out its stages: what one
-  // conversation hardly feels is what many at once wait for (balance.h).
+  // A latency plan may cost so much more, as a share, to even out its stages. One conversation
+  // hardly feels it, and many at once wait for it (balance.h).
   double balance = 0;
-  // That decode at once. Several take turns on the stages, in as many groups as there are stages:
-  // a round takes one of them max(total, groups * slowest stage), and a plan may cost one stream as
-  // much as that anyway. Example: two stages of 1.8 and 2.9 ms take one stream 4.7 ms, two of them
-  // 5.8. With 2.4 and 2.7 ms it is 5.1 for one, 5.4 for two.
+  // That decode at once. Several take turns on the stages, in as many groups as stages. A round
+  // takes one of them max(total, groups * slowest stage), and a plan may cost one stream as much as
+  // that anyway. Example: two stages of 1.8 and 2.9 ms take one stream 4.7 ms, two of them 5.8.
+  // With 2.4 and 2.7 ms it is 5.1 for one, 5.4 for two.
   uint32_t conversations = 1;
   PlanRule rule = PlanRule::kPriced;
   // The rest is only looked at by the priced rule.
@@ -139,9 +139,9 @@ struct PlanContext {
   double token_us = 0;
   // Expected time until the next change (a device joins or leaves) ends what a move wins. Measured.
   double expected_stable_us = 300e6;
-  // What a stream stands still when a worker of the plan leaves: so long in any case, and as long
-  // as whoever takes over needs for the weights of its layers, at so many bytes per us (0: they are
-  // there already, as where devices stand by). Measured, or from RepairPlan.
+  // A stream stands still for this time when a worker of the plan leaves. One part is a fixed time.
+  // The other is for loading the weights of its layers elsewhere, at so many bytes per us (0: they
+  // are there already, as where devices stand by). Measured, or from RepairPlan.
   double repair_us = 2e6;
   double repair_bytes_per_us = 0;
 };
@@ -163,8 +163,8 @@ struct StageAssignment {
   // stage between others. More layers never make it less.
   double busy_us = 0;
   double init_us = 0;  // time to be ready: sigma + download + disk to memory
-  // C_init: init_us after the power transform and decay (a penalty, not a time); by the priced rule
-  // the share of the wait that a token bears.
+  // C_init: init_us after the power transform and decay (a penalty, not a time). By the priced rule
+  // it is the share of the wait that a token bears.
   double init_cost = 0;
   uint64_t memory_bytes =
       0;  // needed on the worker; never above its offer in a plan that FindPlan returns
@@ -211,15 +211,15 @@ struct PlanOutcome {
   // Without a plan: the deepest prefix of layers that the workers can hold (for downloading ahead),
   // if any.
   std::optional<Plan> partial;
-  // Without a plan: memory that one more device would have to offer (at SearchOptions-independent
-  // weight factor 1) so that all layers fit, the other workers taking as much of the rest as they
+  // Without a plan: the memory that one more device would have to offer so that all layers fit (at
+  // SearchOptions-independent weight factor 1). The other workers take as much of the rest as they
   // can. 0 with a plan.
   uint64_t missing_memory_bytes = 0;
   // Without a plan: layers are not divided over workers, so that these need a larger one.
   std::vector<OversizedLayer> oversized;
   SearchStrategy strategy = SearchStrategy::kNone;
-  // With a plan by PlanChoice::kBest: no plan has a lower total_cost than the bound, and `plan` is
-  // above it by this share (0: nothing is better).
+  // With a plan by PlanChoice::kBest: no plan has a lower total_cost than the bound. `plan`
+  // is above it by this share (0: nothing is better).
   double lower_bound = 0;
   double gap = 0;
   std::string problem;                  // why there is no plan: full sentences; empty with a plan
@@ -242,8 +242,8 @@ struct RepairCandidate {
 
 struct RepairProblem {
   int first_layer = 0, end_layer = 0;  // the hole
-  // A neighbour that goes on with its own stage may be one: it gets a stage of its own for the
-  // hole, beside the one that it runs. Each worker at most once.
+  // A neighbour that goes on with its own stage may be one. It gets a stage of its own for the
+  // hole, beside its other one. Each worker at most once.
   std::vector<RepairCandidate> candidates;
   uint64_t replay_rows = 0;   // of all live sessions, from the history at the hole's first cut
   uint64_t chunk_rows = 128;  // rows that are replayed in one step

@@ -6,10 +6,10 @@
 //
 // since stages load at once, and rows pass them one after the other: a stage that lacks keys and
 // values needs the outputs of every stage before it. Stages behind the last such stage replay
-// nothing. So a choice is built from its end: a label (load, replay, exec) for layers [i, n) held
-// by a set of candidates becomes one for [x, n) by a stage [x, i) of another candidate, which
+// nothing. So a choice is built from its end. A label (load, replay, exec) for layers [i, n) held
+// by a set of candidates becomes one for [x, n) by a stage [x, i) of another candidate. That stage
 // replays if it lacks rows or some stage behind it does. Of two labels for the same layers, set and
-// need of rows, one that is no better in any number can be dropped; what remains is exact.
+// need of rows, one that is no better in any number can be dropped. The rest is exact.
 //
 // The first pass finds the least downtime, the second the least time per token within its limit.
 #pragma once

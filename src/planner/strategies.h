@@ -16,7 +16,7 @@ SearchResult FindMemorySplit(const CostModel& model, const std::vector<int>& wor
                              const StageTable& table);
 
 // dynamic-graph-partitioning 5.5: all orders of fewer than 8 workers (n^2 m < 20,000), annealing
-// (n^2 m < 50,000), or random orders; each order priced by the thesis' dynamic program.
+// (n^2 m < 50,000), or random orders. The thesis' dynamic program prices each order.
 SearchResult FindPermutation(const StageTable& table, const SearchOptions& options);
 
 }  // namespace weft::planner

@@ -1,6 +1,6 @@
-// Improves an assignment piece by piece: a few neighbouring stages are taken out and the layers
-// that they held are assigned anew, by dynamic programming over subsets of their workers and of
-// some that nobody uses. Large steps for little work: 2^9 sets of a few dozen layers.
+// Improves an assignment piece by piece. A few neighbouring stages are taken out, and their layers
+// are assigned anew. Dynamic programming does so over subsets of their workers and of some unused
+// ones. Large steps for little work: 2^9 sets of a few dozen layers.
 #pragma once
 
 #include <vector>
