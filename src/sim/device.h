@@ -39,8 +39,8 @@ struct Device {
   uint64_t memory_bytes = 0;
   double weight_factor = 1;  // true factor
   double claimed_weight_factor = 1;
-  // Room that its engine takes with the first layer and that further ones use: what it reports
-  // after loading says so much more than what weights take, as far as the offer goes.
+  // Its engine takes this room with the first layer, and further ones use it. So its report after
+  // loading says so much more than the weights take, as far as the offer goes.
   uint64_t room_bytes = 0;
   double overhead_us = 200;       // per step
   double bytes_per_us = 1000;     // compute

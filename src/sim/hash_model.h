@@ -1,6 +1,6 @@
-// A "model" whose every layer remembers what it has seen, so that wrong keys and values show as a
-// wrong token: layer l keeps a hash chain over its inputs, and its output at a position depends on
-// the chain up to there.
+// A "model" whose every layer remembers its inputs, so that wrong keys and values show as a wrong
+// token. Layer l keeps a hash chain over its inputs, and its output at a position depends on the
+// chain up to there.
 //
 //   row(0, p)     = Mix(token, p)                     embedding
 //   chain(l, p)   = Mix(chain(l, p - 1), row(l, p))   what a transformer layer keeps

@@ -1,16 +1,17 @@
-// Who survives a loss computes nothing again because of it: what follows at once from a loss sends
-// no stage that serves positions that it was sent already. (Followers may be: where small spares
-// fill a hole together, the first of them gives its rows once more, for the next. And who was fed
-// rows before it served has given nothing for them: where the layers were never cut before, no
-// history holds what its successor needs, and it computes them once more.)
+// A survivor of a loss computes nothing again because of it: right after a loss no serving stage is
+// sent positions that it was sent already. The server's answer to a loss sends no serving stage any
+// positions that it was sent already. (Followers may be: where small spares fill a hole together,
+// the first of them gives its rows once more, for the next. And a stage that was fed rows before it
+// served has given nothing for them. Where the layers were never cut before, no history holds its
+// successor's rows, and it computes them once more.)
 //
 // Rows that the history's budget took are computed again as well: sessions from before count no
 // more then.
 //
-// What else makes a stage go back (a failed step, another end of a conversation, a connection that
-// broke) has nothing to do with losses: what was seen before is forgotten then. So it is of a
-// conversation that another plan's first stage is sent: rows that were under way when it moved are
-// not wanted, and are computed once more where it comes back or follows.
+// Other causes that make a stage go back (a failed step, another end of a conversation, a broken
+// connection) have nothing to do with losses. Everything seen before is forgotten then. The same
+// holds for a conversation that another plan's first stage is sent. Rows under way when it moved
+// are not wanted, and are computed once more where it comes back or follows.
 #pragma once
 
 #include <algorithm>

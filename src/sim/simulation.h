@@ -1,6 +1,6 @@
 // A whole swarm in one thread: the real core, the real workers' side of the protocol on modelled
-// devices, a network with latency and bandwidth, and a seed that decides everything that goes
-// wrong. The same seed replays the same run.
+// devices, and a network with latency and bandwidth. A seed decides everything that goes wrong. The
+// same seed replays the same run.
 //
 // Invariants, checked while it runs and at its end:
 //   every accepted request gets exactly one terminal event;

@@ -87,13 +87,13 @@ class SwarmRun {
   // Requests of before go on behind their tokens, or are asked for again, or by nobody.
   void SubmitAgain();
   void AskAgain(RequestId id, uint64_t start);
-  // The chaos is over and everything is cured. Fresh devices join at once in half of the runs; in
-  // the others only when the old ones cannot serve, so that nothing is repaired by a new plan that
-  // should have repaired itself.
+  // The chaos is over and everything is cured. Fresh devices join at once in half of the runs. In
+  // the others they join only when the old ones cannot serve. So no new plan repairs what should
+  // have repaired itself.
   void Heal();
   void WatchForDown();
-  // Whether the devices that are connected can in truth hold the model, those left out that take
-  // more than they claim: what they could hold nobody can know.
+  // Whether the connected devices can in truth hold the model. Devices that take more than they
+  // claim are left out: nobody can know what they could hold.
   bool CouldServe();
   void AddFreshDevices();
 
