@@ -10,10 +10,10 @@
 namespace weft {
 
 // Quantises one row of `values` to `data` (BlockCount * BlockDataBytes bytes) and `scales`
-// (ScaleWords u16). q8: symmetric, scale = max|x| / 127. q4: symmetric around 8; the scale of each
-// block is the one of a few candidates around the signed maximum / -8 that gives the least squared
-// error. q4s: see q4s_search.h. REQUIRES: IsBlockFormat(format) and not IsKQuant(format), matching
-// sizes, finite values.
+// (ScaleWords u16). q8: symmetric, scale = max|x| / 127. q4: symmetric around 8. The scale of each
+// block is the one of a few candidates around the signed maximum / -8 with the least squared error.
+// q4s: see q4s_search.h. REQUIRES: IsBlockFormat(format) and not IsKQuant(format), matching sizes,
+// finite values.
 void QuantizeRow(DType format, std::span<const float> values, MutableByteSpan data,
                  std::span<uint16_t> scales);
 

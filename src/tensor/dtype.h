@@ -15,9 +15,9 @@
 //   scale  u16 [rows, superblocks, 6], superblocks = ceil(columns / 256): S as f16, the signs of 16
 //              multipliers (bit i: multiplier i is negative), their 16 magnitudes of 4 bits
 // and value = S * m * (q - 8), m = -15..-1 or 1..15. A row's last superblock may have fewer
-// columns: its data ends with its last block of 32, its record has 12 bytes all the same, and
-// multipliers of columns that there are not are 1. So 256 columns take 128 + 12 bytes (4.375 bits
-// a value), 40 columns take 32 + 12.
+// columns. Its data ends with its last block of 32, and its record has 12 bytes all the same.
+// Multipliers of columns beyond the row are 1. So 256 columns take 128 + 12 bytes (4.375 bits a
+// value), 40 columns take 32 + 12.
 //
 // q4k, q5k and q6k hold what llama.cpp's Q4_K, Q5_K and Q6_K hold, without loss. Rows are whole
 // superblocks; levels q have 4, 5 or 6 bits, whose low four are data as in q4:

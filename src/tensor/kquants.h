@@ -6,8 +6,8 @@
 //   q6k  d, 16 i8 s, and 16 words of bits 4 and 5, one for 16 columns: bits 8 k + 2 g and the next
 //        are those of column 4 g + k
 // So four columns that follow each other have their bits at the same place of four bytes. Of s and
-// m the first four lie in the low six bits of bytes 0-3 and 4-7; of the last four, the low nibbles
-// are in bytes 8-11 (s low, m high) and the high two bits on top of bytes 0-7.
+// m the first four lie in the low six bits of bytes 0-3 and 4-7. The low nibbles of the last four
+// are in bytes 8-11 (s low, m high), and their high two bits on top of bytes 0-7.
 #pragma once
 
 #include <array>

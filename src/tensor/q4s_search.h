@@ -1,11 +1,12 @@
-// The search for S, multipliers and levels of a superblock of q4s (dtype.h), with what it does to
-// all 256 values left to `Ops`: vectors, or one value after another. Internal to src/tensor.
+// The search for S, multipliers and levels of a superblock of q4s (dtype.h). `Ops` does
+// everything that concerns all 256 values: with vectors, or one value after another. Internal to
+// src/tensor.
 //
-// The search works on whole numbers, so that every processor finds the same: values become
-// X = 0 .. +-16,383, S becomes `unit`, the step that a multiplier of 1 makes on that scale, and a
-// multiplier m of 16 values makes steps of m * unit. A unit is tried with three multipliers for
-// every 16 values; the best unit and its multipliers are then improved in turns: the unit by least
-// squares, the multipliers by their neighbours.
+// The search works on whole numbers, so that every processor finds the same: values become X = 0 ..
+// +-16,383, S becomes `unit`, the step that a multiplier of 1 makes on that scale, and a multiplier
+// m of 16 values makes steps of m * unit. A unit is tried with three multipliers for every 16
+// values. The best unit and its multipliers are then improved in turns: the unit by least squares,
+// the multipliers by their neighbours.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +22,7 @@ inline constexpr size_t kPairRows = 8;  // pairs of values that share a multipli
 inline constexpr float kLargestX = 16383;
 
 // Value 2 j + p of multiplier g lies at pairs[j][2 g + p], turned so that the greatest magnitude of
-// each multiplier's values is negative: levels reach from -8 to 7.
+// each multiplier's values is negative. Levels reach from -8 to 7.
 struct Q4sValues {
   alignas(64) int16_t pairs[kPairRows][2 * kMultipliers];
   alignas(64) int32_t extreme[kMultipliers];  // the greatest magnitude
