@@ -124,8 +124,9 @@ struct DrawResult {
 void AppendArgmax(const ArgmaxResult& result, std::vector<uint8_t>& out);
 void AppendCandidates(const CandidatesResult& result, std::vector<uint8_t>& out);
 void AppendDraw(const DrawResult& result, std::vector<uint8_t>& out);
-// Errors: wrong length or count, an id outside the vocabulary, a value that is not finite, a
-// negative margin, a sum that lacks the best token, candidates that are not by falling logit.
+// Errors: a wrong length or count, an id outside the vocabulary, a value that is not finite, a
+// negative margin. Further ones are a sum that lacks the best token, and candidates that are not by
+// falling logit.
 Result<ArgmaxResult> DecodeArgmax(ByteSpan payload, uint32_t vocabulary);
 Result<CandidatesResult> DecodeCandidates(ByteSpan payload, uint32_t candidate_count,
                                           uint32_t vocabulary);

@@ -1,5 +1,5 @@
-// Datagrams between a hub and the devices of a tensor group: sealed, each accepted once, and rows
-// sent only to an address that has shown that it listens there. A state machine without sockets
+// Datagrams between a hub and the devices of a tensor group are sealed, and each is accepted once.
+// Rows go only to an address that has shown that it listens there. A state machine without sockets
 // and without a clock. All numbers are little-endian.
 //
 //   0  u8   version of this layout (1)
@@ -126,7 +126,7 @@ class DatagramOpener {
 };
 
 // Whether a device is where its datagrams say that they come from. An authentic datagram may have
-// been caught and sent on from somebody else's address: until a challenge to that address was
+// been caught and sent on from somebody else's address. Until a challenge to that address was
 // answered, at most as many bytes go there as came from there.
 template <typename Address>
 class AddressProof {

@@ -15,8 +15,8 @@
 //                                      26 u8  element type: 5 f32
 //                                      27 u8  flags: 2 same rows, 8 failed, 16 sum, 32 may be lost
 //
-// From a hub the peer is the holder that the frames are for, from a holder it is the hub; whoever
-// forwards a message replaces these four bytes and nothing else.
+// From a hub the peer is the holder of the frames, from a holder it is the hub. A forwarder of a
+// message replaces these four bytes and nothing else.
 //
 // Type and payload:
 //   1 DISPATCH     rows [tokens, hidden]. Flag 2: they are those of the frame before, a DISPATCH

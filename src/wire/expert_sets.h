@@ -24,8 +24,8 @@ using ExpertSets = google::protobuf::RepeatedPtrField<pb::ExpertSet>;
 // REQUIRES: layers and experts rise, experts below kMaxExperts.
 void FillExpertSets(const std::vector<LayerExperts>& layers, ExpertSets& out);
 
-// kInvalidData: a layer that the model does not have, or that does not come after the one before;
-// no experts, more than kMaxExperts, or a last byte of 0.
+// kInvalidData: a layer that the model does not have, or that does not come after the one before.
+// Also no experts, more than kMaxExperts, or a last byte of 0.
 Result<std::vector<LayerExperts>> ReadExpertSets(const ExpertSets& sets, uint32_t layer_count);
 
 }  // namespace weft::wire

@@ -1,6 +1,6 @@
-// Frames of whole-model generation: the orchestrator asks a worker that holds every layer for up to
-// `count` tokens, and the worker gives them some at a time without a round trip for each
-// (docs/protocol.md). Little-endian; a message of their own beside data frames.
+// Frames of whole-model generation (docs/protocol.md). The orchestrator asks a worker with every
+// layer for up to `count` tokens. The worker gives some at a time, without a round trip for each.
+// Little-endian; a message of their own beside data frames.
 //
 //   header, 16 bytes        0 u32 magic "WGEN"  4 u16 protocol version  6 u8 type  7 u8 zero
 //                           8 u32 sequence  12 u32 epoch

@@ -95,8 +95,8 @@ class GroupSums {
   SumsOutcome Add(ByteSpan body, const GroupSet& asked);
 
   bool complete() const { return missing_ == 0; }
-  // Groups that no sum of these columns holds, over all rows and fragments, and what there are of
-  // them: missing() / pairs() of the block's output is lost.
+  // Groups that no sum of these columns holds, over all rows and fragments, and how many there are:
+  // missing() / pairs() of the block's output is lost.
   uint64_t missing() const { return missing_; }
   uint64_t pairs() const { return uint64_t{rows_} * fragments_ * groups_; }
   // Whether these groups are in all columns of all rows.

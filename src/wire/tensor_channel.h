@@ -1,6 +1,6 @@
-// How a hub and a holder of neuron groups agree on datagrams (datagram.h), over the connections
-// that carry their shard messages: the bodies of the expert frames CHANNEL and READY. Whoever has
-// these connections, the server among them, has the keys, and nobody else.
+// A hub and a holder of neuron groups agree on datagrams (datagram.h) over the connections of their
+// shard messages. These are the bodies of the expert frames CHANNEL and READY. Whoever has these
+// connections, the server among them, has the keys, and nobody else.
 //
 //   CHANNEL, from the hub                              READY, from the holder
 //   0   u32 epoch: of this hub and holder, rising      0  u32 epoch of the CHANNEL

@@ -1,5 +1,5 @@
-// What both ends of a connection have to agree about: versions, whose mismatch is answered with
-// both numbers and what to do, limits, and how often a ping comes.
+// Both ends of a connection have to agree about this: versions, limits, and how often a ping comes.
+// A mismatch of versions is answered with both numbers and what to do.
 #pragma once
 
 #include <cstddef>
