@@ -1,5 +1,5 @@
-// The text of an answer as its tokens come: detokenised, cut at a stop string, never half a
-// character and never a part of what may become a stop string.
+// The text of an answer as its tokens come: detokenised and cut at a stop string. It never ends in
+// half a character or in a part of what may become a stop string.
 #pragma once
 
 #include <cstdint>

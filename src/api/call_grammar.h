@@ -1,5 +1,5 @@
-// What an answer has to be that must call, or whose calls must fit their schemas, as a grammar:
-// names and arguments in the texts by which the model spells calls (chat/call_spelling.h).
+// A grammar says what an answer has to be that must call, or whose calls must fit their schemas.
+// Names and arguments stand in the texts by which the model spells calls (chat/call_spelling.h).
 //
 //   "required": <think>...</think> <tool_call>\n{"name": "F", "arguments": {...}}\n</tool_call>
 //   "auto" with strict tools: any text, and the same wherever a call begins

@@ -58,8 +58,9 @@ class ModelText {
   Result<std::vector<int32_t>> EncodeOpening(const ChatRequest& request,
                                              boost::json::array messages) const;
   // Positions of the conversation's `ids`, as EncodeChat gave them, that later requests are likely
-  // to share: behind system prompt and tools, before the last message, before the assistant's turn.
-  // Those that the template does not show are left out. What swarm::Request::marks asks for.
+  // to share. They lie behind system prompt and tools, before the last message, and before the
+  // assistant's turn. Those that the template does not show are left out. What
+  // swarm::Request::marks asks for.
   std::vector<uint32_t> SharedPositions(const ChatRequest& request,
                                         const std::vector<int32_t>& ids) const;
 

@@ -1,5 +1,5 @@
-// Every field that a request may have, and what weft does with each: here those of OpenAI's chats
-// and of the servers that people move from. A field that would change the answer is followed or
+// Every field of a request, and what weft does with each. Here are those of OpenAI's chats, and
+// those of the servers that people move from. A field that would change the answer is followed or
 // refused, never passed over; a document shows the same table, and a test compares them.
 #pragma once
 
