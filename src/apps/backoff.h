@@ -1,8 +1,7 @@
-// Pauses between attempts to connect: none before the first, then doubling from 1 s to 30 s, with
-// jitter, so that a server that restarts is not met by all its workers in one instant. A worker
-// that still holds what it computed with is missed, and asks for a shorter limit: a swarm with too
-// few others stands still for as long as the pause is. The same in
-// TypeScript: web/packages/worker/src/threads/backoff.ts.
+// Pauses between attempts to connect: none before the first, then doubling from 1 s to 30 s. Jitter
+// keeps all workers from meeting a restarted server in one instant. A worker that still holds its
+// sessions is missed, and asks for a shorter limit. A swarm with too few others stands still for as
+// long as the pause is. The same in TypeScript: web/packages/worker/src/threads/backoff.ts.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// How large the outputs of a model's neuron groups are, which decides their grids
-// (program/neuron_groups.h) and which of them matter: measured where a hub gives its rows away.
+// Calibration measures how large the outputs of a model's neuron groups are, where a hub gives its
+// rows away. That decides their grids (program/neuron_groups.h) and which of them matter.
 #pragma once
 
 #include <cstdint>
@@ -32,8 +32,8 @@ Result<std::vector<program::Program>> InGroups(std::span<const program::Program>
 
 class GroupCalibration {
  public:
-  // The rows of a document that a layer gives to its groups, and the norms of what each group makes
-  // of them, [row_count, top_k]; layer by layer.
+  // The rows of a document that a layer gives to its groups, layer by layer. With them come the
+  // norms of each group's outputs, [row_count, top_k].
   using Observer = std::function<void(const engine::SlotRequest&, std::span<const float>)>;
 
   // `grouped`: InGroups, or those of a package in groups. Keeps a reference to the source.

@@ -1,7 +1,7 @@
 // Native workers inside this process, attached to a host as ordinary workers: the built-in worker
-// of `weft serve`, and the whole swarm of `weft generate` and `weft eval`. One that the core closes
-// (it was late too often, or silent while the machine slept) attaches again, as one that comes
-// over a socket connects again, with what it still holds.
+// of `weft serve`, and the whole swarm of `weft generate` and `weft eval`. The core may close one
+// (it was late too often, or silent while the machine slept). It attaches again with what it still
+// holds, as a worker over a socket connects again.
 #pragma once
 
 #include <memory>

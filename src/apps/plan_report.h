@@ -28,8 +28,8 @@ struct PlanCase {
   // With metrics left out the plan was chosen without them; its times are the real ones.
   planner::PlanOutcome outcome;
   std::vector<planner::Loss> losses;
-  // Of devices that the plan leaves out and that hold the model without it, best first: while
-  // several conversations are there, each such plan answers its own.
+  // The plans of left-out devices that hold the model without the plan, best first. While several
+  // conversations are there, each such plan answers its own.
   std::vector<planner::Plan> side_plans;
   // In hub form: experts or neuron groups are apart from their layers. The kind is as --plan calls
   // it, and the comparison says in words how both kinds of plans of a mixture compare.

@@ -1,5 +1,5 @@
 // Trains the predictors of a model's neuron groups (package/group_predictor.h) on rows that
-// GroupCalibration saw, and tells how good they are on rows that they were not trained on.
+// GroupCalibration saw. It tells how good they are on rows held out from the training.
 #pragma once
 
 #include <atomic>

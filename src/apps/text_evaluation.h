@@ -26,8 +26,8 @@ class TextEvaluation {
   uint64_t tokens() const { return tokens_; }
   // exp of the mean negative log-likelihood. REQUIRES: tokens() > 0.
   double Perplexity() const;
-  // Mean over positions of the probability beyond the k best tokens: how far (in total variation)
-  // a draw among k candidates is from a draw from the whole distribution. REQUIRES: tokens() > 0.
+  // Mean over positions of the probability beyond the k best tokens. A draw among k candidates is
+  // so far (in total variation) from a draw from the whole distribution. REQUIRES: tokens() > 0.
   double MeanTail(size_t index) const;
   double HighestTail(size_t index) const { return highest_tail_[index]; }
 

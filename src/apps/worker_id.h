@@ -1,6 +1,6 @@
-// WorkerId: which device a native worker is, for the orchestrator. Kept beside the cache, so that a
-// worker that starts again is the same device; workers that run at the same time on one cache are
-// different ones.
+// WorkerId: which device a native worker is, for the orchestrator. The id is kept beside the cache,
+// so a restarted worker is the same device. Workers at the same time on one cache are different
+// ones.
 #pragma once
 
 #include <filesystem>
