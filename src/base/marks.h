@@ -1,6 +1,6 @@
 // Marks: positions of a session whose recurrent state is kept, so that the session can be cut back
 // to them. The orchestrator asks for marks and works out which of them an engine still holds, so
-// both follow the rule of this header; web/packages/engine/src/stage/marks.ts is its twin.
+// both follow the rule of this header. web/packages/engine/src/stage/marks.ts is its twin.
 #pragma once
 
 #include <cstddef>

@@ -23,9 +23,9 @@ bool IsOneHost(const IpAddress& ip);
 // The same address, or the same first 64 bits of IPv6 ones.
 bool IsSameNetwork(const IpAddress& one, const IpAddress& other);
 
-// What limits by address count: the address itself, or the first 64 bits of an IPv6 address, which
-// is what one household or one machine is given. Each loopback address is one for itself, and an
-// IPv4 address in IPv6's form is that IPv4 address. Other text stays what it is.
+// Limits by address count this: the address itself, or the first 64 bits of an IPv6 address. One
+// household or one machine is given so many. Each loopback address is one for itself, and an IPv4
+// address in IPv6's form is that IPv4 address. Other text stays what it is.
 std::string NetworkOf(const std::string& address);
 
 }  // namespace weft

@@ -1,7 +1,7 @@
 // Randomness of two kinds.
 // CounterRandom: f(seed, position, draw), the same in C++, TypeScript and WGSL (32-bit arithmetic
-// only), so that a
-//   sampled token does not depend on which device draws it or how often a step is replayed.
+// only). So a sampled token depends neither on the device that draws it nor on how often a step is
+// replayed.
 // SecureRandomBytes: from the operating system, for tokens, keys and session ids.
 #pragma once
 

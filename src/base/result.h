@@ -5,8 +5,8 @@
 //   Result<Config> ParseConfig(ByteSpan json);
 //   ASSIGN_OR_RETURN(const Config config, ParseConfig(bytes).Context("While reading " + path));
 //
-// An Error is one of about ten canonical codes, one full sentence that names the value, the limit
-// and what was expected, and a chain of "While ..." context, innermost first.
+// An Error is one of about ten canonical codes and one full sentence with the value, the limit and
+// what was expected. A chain of "While ..." context follows, innermost first.
 #pragma once
 
 #include <string>

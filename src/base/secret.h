@@ -1,6 +1,6 @@
-// Secrets of a process: those that came in its environment or its command line are wiped where they
-// stand, since the system shows both for as long as a process runs, the command line to everybody.
-// And those that others show, which are compared.
+// Secrets of a process that came in its environment or its command line are wiped where they stand.
+// The system shows both for as long as a process runs, the command line to everybody. And those
+// that others show, which are compared.
 #pragma once
 
 #include <span>

@@ -1,6 +1,6 @@
-// TaskQueue: tasks and the threads that run them, for work that must not hold up who asks for it
-// (tokenising, planning and cutting graphs of a server; fetching, reading and computing of a
-// worker). One thread runs them in order; several take them in order.
+// TaskQueue: tasks and the threads that run them, for work that must not hold up its caller. A
+// server tokenises, plans and cuts graphs so; a worker fetches, reads and computes. One thread runs
+// them in order; several take them in order.
 #pragma once
 
 #include <condition_variable>
