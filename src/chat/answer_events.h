@@ -20,9 +20,9 @@ struct Event {
   bool operator==(const Event&) const = default;
 };
 
-// Puts events together. White space between the parts of an answer belongs to none of them: content
-// and thoughts lose what stands around a block of calls and around thoughts. Content that is all of
-// an answer keeps every byte.
+// Puts events together. White space between the parts of an answer belongs to none of them. Content
+// and thoughts lose the white space around a block of calls and around thoughts. Content that is
+// all of an answer keeps every byte.
 class EventSink {
  public:
   // `ends_with_call`: nothing follows the first call.

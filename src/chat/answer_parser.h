@@ -6,9 +6,9 @@
 //
 // The events do not depend on where the text is cut, but that content and thoughts come in more or
 // fewer pieces. A call is told when it is whole; what breaks off before, or reads as no call, is
-// content: nothing that was said is lost. A name that no tool has is told as a call all the same,
-// as the client knows better what to answer, unless the family has no marker for calls: then JSON
-// may be meant as it stands. Work and memory are linear in the text.
+// content: nothing that was said is lost. A call whose name no tool has is told all the same, as
+// the client knows better what to answer. It is not told if the family has no marker for calls:
+// then JSON may be meant as it stands. Work and memory are linear in the text.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// How a model spells calls of tools: the texts between which names and arguments stand, so that an
+// A model spells calls of tools by the texts between which names and arguments stand. With them an
 // answer can be held to be a call (api/call_grammar.h). They are learned from what the model's
 // template makes of calls:
 //

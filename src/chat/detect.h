@@ -1,7 +1,7 @@
 // Which way of writing calls and thoughts a model has: its chat template knows. A conversation with
-// a call is rendered, and what the template makes of the call is looked through for the marks of
-// the families; a template that shows no calls names them in its source, when it tells the model
-// how to call. What no family writes so is taken from the rendered call itself.
+// a call is rendered. The marks of the families are looked for in the template's text of the call.
+// A template that shows no calls names them in its source, when it tells the model how to call.
+// What no family writes so is taken from the rendered call itself.
 #pragma once
 
 #include <string_view>

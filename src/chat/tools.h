@@ -1,5 +1,5 @@
-// The tools that a request offers, and what their JSON schemas say of arguments: forms of calls
-// that write every value as plain text leave to the schema whether 5 is a number.
+// The tools of a request, and what their JSON schemas say of arguments. Some forms of calls write
+// every value as plain text, and leave to the schema whether 5 is a number.
 #pragma once
 
 #include <boost/json/array.hpp>
