@@ -12,7 +12,7 @@
 
 namespace weft::convert {
 
-// Errors name the file, tensor, value and limit; kAlreadyExists when the package exists and `force`
+// Errors name the file, tensor, value and limit. kAlreadyExists when the package exists and `force`
 // is false, kUnsupported for an architecture or feature that weft does not convert. After an error
 // there is no package.
 Result<ConvertReport> ConvertCheckpoint(

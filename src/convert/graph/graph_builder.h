@@ -7,8 +7,8 @@
 //   outputs  logits f32 [1, S, vocabulary, or hidden columns of a model that makes embeddings],
 //            present.<i>.key/.value f32 [1, kv_heads, T, head_columns]
 //
-// Rotation tables are computed from position_ids for the rows of the step (a table for the whole
-// context would be tens of megabytes in every part). Weights are external data: location = blob
+// Rotation tables are computed from position_ids for the rows of the step. (A table for the whole
+// context would be tens of megabytes in every part.) Weights are external data: location = blob
 // digest in hex.
 #pragma once
 

@@ -40,7 +40,7 @@ struct ExpertConfig {
   uint32_t top_groups = 1;
   uint32_t group_best = 1;
   float scale = 1;  // of the weights of the chosen
-  // Beside a dense MLP, from the same row, each with norms of its own (Gemma 4); the choice reads
+  // Beside a dense MLP, from the same row, each with norms of its own (Gemma 4). The choice reads
   // that row divided by its root mean square, and each expert's result has a factor.
   bool beside_mlp = false;
 
@@ -212,8 +212,8 @@ struct ModelConfig {
 
   bool has_gates() const { return activation != Activation::kRelu2; }
   uint32_t layer_count() const { return static_cast<uint32_t>(layers.size()); }
-  // Columns of what leaves a layer of the package for the next one: the residual stream, and with
-  // it the inputs of layers that are still to come.
+  // Columns of the rows from one layer of the package to the next: the residual stream, and with it
+  // the inputs of layers still to come.
   uint32_t BoundaryColumns(uint32_t package_layer) const {
     const bool carries = package_layer < layer_count();
     return hidden_columns + (carries ? layer_count() * layer_inputs.columns : 0);

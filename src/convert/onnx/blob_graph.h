@@ -1,5 +1,5 @@
-// The graph of an imported model when its constants lie in the blobs of a package: in another order
-// than the exporter had them, or experts one by one, with the nodes that put them together again.
+// The graph of an imported model when its constants lie in the blobs of a package. They may be in
+// another order than the exporter had them, or experts one by one; nodes put them together again.
 #pragma once
 
 #include <map>

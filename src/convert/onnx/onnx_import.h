@@ -1,9 +1,9 @@
 // `weft convert` for folders with an ONNX decoder that somebody else exported: model.onnx with its
 // external data, config.json or genai_config.json, tokenizer files. Weights are taken as they are,
-// but for what programs want otherwise (weight_recipes.h); matrices that a graph keeps as [K, N]
-// are stored as [N, K] and the graph gets a Transpose, so that graph and programs share them.
-// Layers are lowered by tracing (lower/trace/trace_layer.h). Where one cannot be lowered the
-// package is for onnxruntime-web workers only, and its report says why.
+// but for the wishes of programs (weight_recipes.h). A graph's matrices [K, N] are stored as [N, K]
+// and the graph gets a Transpose, so graph and programs share them. Layers are lowered by tracing
+// (lower/trace/trace_layer.h). Where one cannot be lowered the package is for onnxruntime-web
+// workers only, and its report says why.
 #pragma once
 
 #include <filesystem>

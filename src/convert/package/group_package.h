@@ -1,6 +1,6 @@
 // A package whose MLPs are in neuron groups (program/neuron_groups.h), made of one in whole layers.
-// Everything that a group has, gate and up rows and its columns of the down projection, is one
-// blob: who holds a group fetches that, and no column is a part of its own.
+// Everything of a group is one blob: gate and up rows and its columns of the down projection. A
+// holder of a group fetches that, and no column is a part of its own.
 #pragma once
 
 #include <filesystem>
@@ -16,8 +16,8 @@
 
 namespace weft::convert {
 
-// Weights are stored first, so that a whole model's groups can be run before their grids are known:
-// a group of the package in whole layers has a part for each row of its down projection, which are
+// Weights are stored first, so a whole model's groups can be run before their grids are known. A
+// group of the package in whole layers has a part for each row of its down projection. Those are
 // more than a program may have.
 class GroupPackage {
  public:

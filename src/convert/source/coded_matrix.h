@@ -23,9 +23,9 @@ class CodedMatrix {
   // Columns [first_column, first_column + values.size()) of row `row`, in f32 arithmetic.
   virtual void Values(uint64_t row, uint64_t first_column, std::span<float> values) const = 0;
 
-  // Stores row `row` in the block format `to` without any change of a value: whole numbers, the f16
-  // scale of each block and, for q4, the zero point of each block where `zeros` is not empty.
-  // REQUIRES: the tensor's RowFormat says that this is exact (IsExact).
+  // Stores row `row` in the block format `to` without any change of a value: whole numbers, and the
+  // f16 scale of each block. For q4 the zero point of each block is stored, too, where `zeros` is
+  // not empty. REQUIRES: the tensor's RowFormat says that this is exact (IsExact).
   virtual void Repack(uint64_t row, DType to, MutableByteSpan data, std::span<uint16_t> scales,
                       MutableByteSpan zeros) const;
 };

@@ -26,7 +26,7 @@ struct ConvertOptions {
   std::filesystem::path package;  // folder to make
   // Dtype of the matrices; nullopt keeps each as the checkpoint has it, or in the nearest dtype
   // that is at least as wide. Norms and biases are f32 always. With q4 the embedding table and the
-  // output head are q8: they are read by row or decide the token, and a q4 table costs more quality
+  // output head are q8. They are read by row or decide the token, and a q4 table costs more quality
   // than the bytes it saves.
   std::optional<DType> quantisation;
   // Where that is nullopt: matrices in Q4_K, Q5_K and Q6_K stay what they are, which onnxruntime

@@ -1,5 +1,5 @@
-// What a checkpoint says of the embeddings that it makes: in the files of sentence-transformers
-// (modules.json and what it names), or in a GGUF file's pooling type.
+// A checkpoint tells of its embeddings in the files of sentence-transformers (modules.json and
+// those that it names), or in a GGUF file's pooling type.
 #pragma once
 
 #include <filesystem>

@@ -1,5 +1,5 @@
-// What the metadata of a GGUF file says about a model, as the config.json that the model has on
-// Hugging Face: a package has one form whatever it was made from.
+// The metadata of a GGUF file, told as the config.json that the model has on Hugging Face. So a
+// package has one form whatever it was made from.
 #pragma once
 
 #include <boost/json.hpp>

@@ -1,6 +1,6 @@
-// How the values of a tensor's row lie in a checkpoint file: plain floats, the block formats of
-// ggml that GGUF files hold, and codes whose scales are other tensors. A row of a block format is
-// whole blocks, each with its own scales; the layouts are in row_format.cc.
+// The values of a tensor's row lie in a checkpoint file in one of these ways: plain floats, the
+// block formats of ggml in GGUF files, and codes whose scales are other tensors. A row of a block
+// format is whole blocks, each with its own scales; the layouts are in row_format.cc.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,6 @@
-// Files of a checkpoint folder that may come from anywhere: plain names only, and symbolic links
-// only where they stay in the folder or lead to the blob store of a Hugging Face cache
-// (models--org--name/snapshots/<revision>/x ->
-// ../../blobs/<hash>).
+// Files of a checkpoint folder that may come from anywhere. Names are plain only. Symbolic links
+// must stay in the folder or lead to the blob store of a Hugging Face cache
+// (models--org--name/snapshots/<revision>/x -> ../../blobs/<hash>).
 #pragma once
 
 #include <filesystem>

@@ -1,8 +1,8 @@
-// Writes the arrays of an imported model into the blobs of a package: the share of one expert in
-// the arrays of a layer's experts together in one blob, other large arrays and those that several
-// layers read in a blob of their own, the rest together in one blob a layer. Bytes come piece by
-// piece, so that peak memory is a few megabytes whatever an array's size. Blobs that an interrupted
-// run finished are taken over (journal.h).
+// Writes the arrays of an imported model into the blobs of a package. The share of one expert in
+// the arrays of a layer's experts goes together in one blob. Other large arrays, and those that
+// several layers read, have a blob of their own. The rest goes together in one blob a layer. Bytes
+// come piece by piece, so that peak memory is a few megabytes whatever an array's size. Blobs that
+// an interrupted run finished are taken over (journal.h).
 #pragma once
 
 #include <filesystem>

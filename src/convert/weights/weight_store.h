@@ -1,5 +1,5 @@
-// Converts weights and stores them in the blobs of a package: large ones in a blob of their own
-// (data, then scales), those that are named so (an expert's) together in one, those under 64 KiB
+// Converts weights and stores them in the blobs of a package. Large ones have a blob of their own
+// (data, then scales). Those named so (an expert's) go together in one, and those under 64 KiB go
 // together in one blob per layer. Peak memory is a few megabytes, whatever the tensor's size.
 #pragma once
 
