@@ -1,9 +1,9 @@
 // Calls of rules that a text is in the middle of: immutable, shared, counted.
 //
-// A frame is one rule called at one place of a text, and its returns say where to go on when the
-// rule has come to its end: in which state of the caller, and in which frame that one is. A rule
-// that several callers call at the same place has one frame with several returns, so that what is
-// ambiguous does not multiply. In `{"a": [1` the frames are
+// A frame is one rule called at one place of a text. Its returns say where to go on when the rule
+// has come to its end: in which state of the caller, and in which frame. A rule that several
+// callers call at the same place has one frame with several returns, so that what is ambiguous does
+// not multiply. In `{"a": [1` the frames are
 //
 //   root <- object, back behind the value of "a" <- array, back behind an element <- number
 //

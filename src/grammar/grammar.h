@@ -1,6 +1,6 @@
 // Grammars from what people write: the whole answer of a model has to be a text of one. Each of
-// these takes time and memory that its limits bound (schema.h, gbnf.h, regex.h, automaton.h), a
-// second or two at worst: not for a thread that others wait for.
+// these takes time and memory within limits (schema.h, gbnf.h, regex.h, automaton.h), a second or
+// two at worst. Do not call them on a thread that others wait for.
 //
 // Errors: kInvalidArgument, kUnsupported and kLimitExceeded, with the place.
 #pragma once

@@ -1,5 +1,5 @@
 // The rules that all JSON texts are made of. White space stands behind "{", "[", ":" and "," and in
-// front of "}" and "]", and is a space, or a line's end and at most 20 spaces or tabs, so that a
+// front of "}" and "]". It is a space, or a line's end and at most 20 spaces or tabs, so that a
 // model cannot go on with it for ever.
 #pragma once
 

@@ -19,8 +19,8 @@ inline constexpr size_t kMaxRegexDepth = 100;  // of groups
 struct RegexOptions {
   // How one character of a set is written; by default as itself.
   std::function<ExprId(const CodePointSet&)> write;
-  // The expression is looked for in a text, as JSON Schema does: whatever stands in front of it and
-  // behind it is part of the text where no "^" and "$" says otherwise.
+  // The expression is looked for in a text, as JSON Schema does. Anything in front of it and behind
+  // it is part of the text where no "^" and "$" says otherwise.
   bool searches = false;
 };
 

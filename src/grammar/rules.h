@@ -24,8 +24,8 @@ using ExprId = uint32_t;
 using RuleId = uint32_t;
 
 inline constexpr uint32_t kUnbounded = std::numeric_limits<uint32_t>::max();
-// What a front end may ask of Repeat, and how many rules and expressions it may make; each refuses
-// what goes beyond in its own words.
+// Limits of a front end: what it may ask of Repeat, and how many rules and expressions it may make.
+// Each front end refuses what goes beyond in its own words.
 inline constexpr uint32_t kMaxRepeat = 16'384;
 inline constexpr size_t kMaxRules = 20'000;
 inline constexpr size_t kMaxExpressions = 400'000;

@@ -1,5 +1,6 @@
-// The automaton of one rule while it is made: first with steps that read nothing, as an expression
-// is put together, then without them, each byte leading to one state where that stays small.
+// The automaton of one rule while it is made. It first has steps that read nothing, as an
+// expression is put together. Then it is without them, and each byte leads to one state where that
+// stays small.
 #pragma once
 
 #include <cstdint>
@@ -26,9 +27,9 @@ struct StateMachine {
 };
 
 // The same texts without silent steps. Every byte and every rule leads from a state to one other,
-// unless that took many more states: then the states are those that were given, and a byte may lead
-// to several. `work` is what may still be spent, about a unit for each state that is looked at, and
-// is lowered by what was; nullopt: it did not do.
+// unless that took many more states. Then the states are the given ones, and a byte may lead to
+// several. `work` is what may still be spent, about a unit for each state that is looked at, and is
+// lowered by what was; nullopt: it did not do.
 std::optional<StateMachine> WithoutSilentSteps(const StateMachine& machine, size_t& work);
 
 }  // namespace weft::grammar

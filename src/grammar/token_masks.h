@@ -4,10 +4,10 @@
 //   if (masks.Allows(matcher, drawn)) ...   // a token: as long as the token is
 //   const TokenMask mask = masks.Mask(matcher);   // all of them: see below
 //
-// A mask is put together from one for each place where the text may be, and those are kept. In
-// the middle of a string of JSON nearly all tokens go on with the string: what these are does not
-// depend on what the string is in, and is found once. The few that end it (`",` and the like) are
-// found by going on behind it, in whatever it is in.
+// A mask is put together from one for each place where the text may be, and those are kept. In the
+// middle of a string of JSON nearly all tokens go on with the string. Which ones do does not depend
+// on the string's place, and is found once. The few that end it (`",` and the like) are found by
+// going on behind it, in whatever it is in.
 //
 // One thread at a time.
 #pragma once

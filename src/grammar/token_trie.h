@@ -1,5 +1,5 @@
-// The tokens of a vocabulary by the bytes that they stand for, as a tree in which tokens that begin
-// alike share their beginning: what a mask is computed over.
+// The tokens of a vocabulary by their bytes, as a tree. Tokens that begin alike share their
+// beginning in it, and a mask is computed over it.
 //
 // Nodes stand in preorder, so that a subtree is a run of them. Tokens "a", "ab" and "b":
 //
