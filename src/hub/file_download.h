@@ -1,5 +1,5 @@
-// One file from the hub into the cache, through broken connections and busy servers: tries again
-// with growing pauses for as long as bytes arrive now and then.
+// One file comes from the hub into the cache, through broken connections and busy servers. The
+// download tries again with growing pauses for as long as bytes arrive now and then.
 #pragma once
 
 #include "hub/download_job.h"

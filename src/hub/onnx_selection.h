@@ -1,6 +1,6 @@
 // Which ONNX model of a repository weft takes. Repositories of exported models hold several forms
-// of one graph: onnx/model.onnx, onnx/model_fp16.onnx, onnx/model_q4.onnx, ..., each with its
-// weights in files beside it (model_q4.onnx_data), or a folder for each form.
+// of one graph: onnx/model.onnx, onnx/model_fp16.onnx, onnx/model_q4.onnx, ... Each has its weights
+// in files beside it (model_q4.onnx_data), or each form has a folder.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// Downloads what weft needs of a model into the standard cache: a few files at once, resumed where
-// an earlier run stopped, each verified against the hash that the hub states.
+// Downloads the needed files of a model into the standard cache. A few files come at once, resumed
+// where an earlier run stopped, and each is verified against the hash that the hub states.
 #pragma once
 
 #include <atomic>
@@ -48,8 +48,8 @@ struct PulledModel {
 };
 
 // When `cancelled` becomes true the pull ends soon with kCancelled; what was downloaded is kept.
-// Errors are sentences that say what to do; kUnavailable when the hub cannot be reached, kNotFound,
-// kPermissionDenied, kInvalidData for what does not match its hash or its length.
+// Errors are sentences that say what to do. kUnavailable when the hub cannot be reached, kNotFound,
+// kPermissionDenied, and kInvalidData for a wrong hash or length.
 Result<PulledModel> Pull(const HubSettings& settings, const ModelReference& reference,
                          const PullCallbacks& callbacks, const std::atomic<bool>& cancelled);
 

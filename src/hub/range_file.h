@@ -1,6 +1,6 @@
-// One large blob while several connections download it at once: its bytes lie in their places in
-// "<etag>.ranges", and "<etag>.ranges.done" says how far each range came, so that a later run goes
-// on in all of them. What the file is worth shows its hash, which is made when it is whole.
+// One large blob while several connections download it at once. Its bytes lie in their places in
+// "<etag>.ranges". "<etag>.ranges.done" says how far each range came, so that a later run goes on
+// in all of them. What the file is worth shows its hash, which is made when it is whole.
 //
 // Tools that know only one connection keep "<etag>.incomplete", the file's beginning; such a
 // beginning is taken over. A blob's lock (BlobLock) is held while this object lives.
