@@ -2,8 +2,8 @@
 // Only appended to (record_format.h), and written anew from its contents at every start and when it
 // has grown. One process at a time has it; not for several threads.
 //
-// What is in it is this user's own: the file is made with 0600, and one that others could have
-// written is not read, because whose secret it names is let in.
+// Its contents are this user's own: the file is made with 0600. A file that others could have
+// written is not read, because a client with one of its secrets is let in.
 #pragma once
 
 #include <filesystem>
