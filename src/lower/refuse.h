@@ -1,5 +1,5 @@
-// The one form in which a graph is refused: the node by name and operator, and what of it is not
-// understood, so that whoever exported the model can find the place.
+// Every refusal of a graph has this one form: the node by name and operator, and the part of it
+// that is not understood. So the model's exporter can find the place.
 #pragma once
 
 #include <string>

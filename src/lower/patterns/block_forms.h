@@ -1,5 +1,5 @@
-// Which form a quantised matrix has, told by the array that lies beside its data: f16 scales of
-// blocks of 32, or records of superblocks as u8, as many bytes as the form has (tensor/dtype.h).
+// The array beside a quantised matrix's data tells its form: f16 scales of blocks of 32, or records
+// of superblocks as u8, as many bytes as the form has (tensor/dtype.h).
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // The state of lowering one layer: which ONNX values have become columns of which buffers, which
-// initializers have become weights. Lowering works backwards from the layer's output: a value asks
-// its node's rule, the rule asks for the node's inputs and appends an operation, so that operations
+// initializers have become weights. Lowering works backwards from the layer's output. A value asks
+// its node's rule, and the rule asks for the node's inputs and appends an operation. So operations
 // come out in order.
 #pragma once
 

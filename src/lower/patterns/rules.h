@@ -1,6 +1,6 @@
 // One rule for each ONNX operator that computes a hidden value. A rule looks at its node's
-// surroundings as far as its pattern reaches, refuses what it does not recognise, and returns the
-// columns that hold the node's first output.
+// surroundings as far as its pattern reaches. It refuses unknown ones, and returns the columns with
+// the node's first output.
 #pragma once
 
 #include "lower/patterns/context.h"

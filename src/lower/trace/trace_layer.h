@@ -1,15 +1,13 @@
-// Lowers a layer of an ONNX graph that somebody else wrote, by running it on small made-up batches:
-// whatever depends on positions and lengths alone is computed, and the rest is followed element by
-// element through reshapes, splits, rotations and copies until it is a known operation again. So
-// what counts is what a graph does, not which of many spellings an exporter chose for it:
-// decomposed norms, rotations by halves or pairs, repeated heads, masks of any make, packed
-// projections.
+// Lowers a layer of somebody else's ONNX graph by running it on small made-up batches. Values that
+// depend on positions and lengths alone are computed. The rest is followed element by element
+// through reshapes, splits, rotations and copies, until it is a known operation again. So a graph's
+// results count, not the exporter's spelling: decomposed norms, rotations by halves or pairs,
+// repeated heads, masks of any make, packed projections.
 //
 // Several batches are run: a prompt, a prompt after a past, single steps, and single steps after as
 // much past as the model was made for. All must give the same program. Masks must be causal or a
-// sliding window in each of them, and rotations must turn by position times one table of
-// frequencies; the table and the window are found from them. Anything else is refused with the
-// node's name.
+// sliding window in each of them. Rotations must turn by position times one table of frequencies.
+// The table and the window are found from them. Anything else is refused with the node's name.
 #pragma once
 
 #include <cstdint>

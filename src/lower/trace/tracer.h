@@ -1,5 +1,5 @@
-// One run of a layer over a made-up batch (trace_layer.h). Holds what each value is known to be and
-// the program that has come out so far; the rules in rules_*.cc say what an operator does to it.
+// One run of a layer over a made-up batch (trace_layer.h). Holds what is known of each value, and
+// the program so far. The rules in rules_*.cc say what an operator does to it.
 #pragma once
 
 #include <map>
