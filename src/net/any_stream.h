@@ -114,8 +114,8 @@ class AnyStream {
     inner_->socket.shutdown(tcp::socket::shutdown_both, ignored);
     inner_->socket.close(ignored);
   }
-  // Like Close, but what the kernel still holds is thrown away: for a peer that takes nothing the
-  // kernel would keep it for minutes after this process has forgotten the connection.
+  // Like Close, but the kernel's bytes are thrown away. For a peer that takes nothing it would keep
+  // them for minutes after this process has forgotten the connection.
   void Abort() {
     boost::system::error_code ignored;
     inner_->socket.set_option(boost::asio::socket_base::linger(true, 0), ignored);

@@ -57,8 +57,8 @@ class HttpClient {
   // (kCancelled) by returning false. `on_head`, when given, sees status and headers before that and
   // may stop the transfer in the same way. Redirections are the caller's (they may lead to another
   // host). Errors: kUnavailable when the server or the proxy cannot be reached, or the proxy does
-  // not let through (the sentence names it), kPermissionDenied when the server's certificate is not
-  // trusted or the proxy wants a password, kIo when it closes in the middle of a reply,
+  // not let through (the sentence names it). kPermissionDenied when the server's certificate is not
+  // trusted or the proxy wants a password. kIo when it closes in the middle of a reply,
   // kInvalidData for a body beyond the limit.
   Result<HttpReply> Call(const HttpCall& call,
                          const std::function<bool(ByteSpan)>& on_data = nullptr,

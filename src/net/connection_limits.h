@@ -1,6 +1,6 @@
-// What all connections of a server hold together: how many there are, in all and by address, how
-// many of them owe an answer, and how many bytes wait to be sent. For src/net only; everything
-// happens on the loop's thread.
+// The sum of all connections of a server: how many there are, in all and by address, how many of
+// them owe an answer, and how many bytes wait to be sent. For src/net only; everything happens on
+// the loop's thread.
 #pragma once
 
 #include <functional>
@@ -108,8 +108,8 @@ class ConnectionPlace {
 };
 
 // Whether `place` may queue `byte_count` more with room for `limit` of its own. When all
-// connections together hold too much, those that lag behind are cut off and those that keep up go
-// on: an empty queue is always let through.
+// connections together hold too much, those that lag behind are cut off, and the others go on. An
+// empty queue is always let through.
 bool MayQueue(const ConnectionPlace& place, size_t byte_count, size_t limit, size_t limit_of_all);
 
 }  // namespace weft::net

@@ -75,7 +75,7 @@ class Responder {
   virtual ~Responder() = default;
   virtual void Send(HttpResponse response) = 0;
   // A chunked response. The client may go away at any time: OnClosed tells. In a stream of
-  // server-sent events (Content-Type text/event-stream) each Write ends a line and an event: the
+  // server-sent events (Content-Type text/event-stream) each Write ends a line and an event. The
   // server puts comments between them to find out whether a client still listens.
   virtual void StartStream(int status, Headers headers) = 0;
   virtual void Write(std::string chunk) = 0;

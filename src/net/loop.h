@@ -1,5 +1,5 @@
 // EventLoop: one thread's queue of work, timers and sockets. The orchestrator's core, its sockets
-// and the API all run on one loop, so none of them needs a lock; long work goes to a TaskQueue
+// and the API all run on one loop, so none of them needs a lock. Long work goes to a TaskQueue
 // (base/task_queue.h) and comes back with Post.
 #pragma once
 

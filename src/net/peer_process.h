@@ -1,6 +1,6 @@
-// Which user's process holds the other end of a TCP connection within this machine, as the kernel
-// tells it: asked for that one socket, or read in its tables (/proc/net/tcp, /proc/net/tcp6) where
-// it does not answer. Linux only; no privilege is needed.
+// The kernel tells which user's process holds the other end of a TCP connection within this
+// machine. It is asked for that one socket. If it does not answer, its tables are read
+// (/proc/net/tcp, /proc/net/tcp6). Linux only; no privilege is needed.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
-// What the head of a request says before anybody answers it: its target in each form of RFC 9112
-// 3.2, how its body is sent, and what can be read of a head that is not whole. For src/net only.
+// The head of a request says this before anybody answers it: its target in each form of RFC 9112
+// 3.2, how its body is sent, and the readable part of a head that is not whole. For src/net only.
 #pragma once
 
 #include <optional>

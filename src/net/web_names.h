@@ -1,5 +1,5 @@
-// Names of servers and pages as HTTP and browsers write them, each in one spelling, so that two may
-// be compared: authorities (RFC 3986 6.2) and origins (RFC 6454).
+// Names of servers and pages as HTTP and browsers write them, each in one spelling. So two may be
+// compared: authorities (RFC 3986 6.2) and origins (RFC 6454).
 #pragma once
 
 #include <optional>

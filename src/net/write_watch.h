@@ -12,7 +12,7 @@
 namespace weft::net {
 
 // Calls back when something has waited to be written for `limit` without one byte getting out. The
-// timer is not set anew with every write, which would cost each token of a stream a system call: it
+// timer is not set anew with every write: that would cost each token of a stream a system call. It
 // fires once in `limit` while something waits, and looks how long ago the last progress was.
 class WriteWatch {
  public:
