@@ -40,8 +40,9 @@ struct AccessPolicy {
   // Where no secret is demanded: only processes of this user and of root may use what would need
   // one. nullopt: anyone who can connect.
   std::optional<uint32_t> only_user;
-  // The user that this process runs as, where connections tell of theirs and others do not come
-  // through a proxy of this machine: who is it, and on loopback, is the owner.
+  // The user that this process runs as. Whoever is that user, and on loopback, is the owner. There
+  // is one where connections tell of their user and others do not come through a proxy of this
+  // machine.
   std::optional<uint32_t> own_user;
 };
 

@@ -1,6 +1,6 @@
-// /v1/models, /v1/prefixes and whatever asks for an answer, in any form (dialect.h): a request's
-// text becomes tokens on threads of its own (prompt_reader.h), and then a Completion (completion.h)
-// that the core generates.
+// /v1/models, /v1/prefixes and every way to ask for an answer, in any form (dialect.h). A request's
+// text becomes tokens on threads of its own (prompt_reader.h). Then it becomes a Completion
+// (completion.h) that the core generates.
 #pragma once
 
 #include <cstdint>

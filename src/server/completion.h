@@ -1,10 +1,10 @@
 // Completion: one generation of the API from the core's acceptance to its last byte. Its tokens
-// become text and that text content, thoughts and calls, which a writer gives the form that was
-// asked for (answer_writer.h); a client that goes away cancels it.
+// become text, and the text becomes content, thoughts and calls. A writer gives these the asked
+// form (answer_writer.h). A client that goes away cancels it.
 //
-// No byte is sent before the core has the request in its queue and the swarm is up, so that a full
-// queue and a swarm that stays down are told as what they are, with a status. From then on the
-// answer is under way, and what goes wrong is an event of the stream.
+// No byte is sent before the core has the request in its queue and the swarm is up. So a full queue
+// and a swarm that stays down are told as such, with a status. From then on the answer is under
+// way, and what goes wrong is an event of the stream.
 #pragma once
 
 #include <deque>

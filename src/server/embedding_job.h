@@ -2,7 +2,7 @@
 // request of the core's, several of them at once; their rows become vectors here (pooling.h). A
 // client that goes away cancels what is left.
 //
-// What the queue has no room for waits until one of the job's own is over: a long list takes no
+// Inputs without room in the queue wait until one of the job's own is over. A long list takes no
 // more than a client's share, and is not refused for its length.
 #pragma once
 

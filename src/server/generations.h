@@ -1,5 +1,5 @@
-// Generations: how the core is asked for an answer: at once, as a call with an Idempotency-Key that
-// the ledger knows of, or as one that a restart interrupted. All on the loop.
+// Generations ask the core for an answer in three ways: at once, as a call with an Idempotency-Key
+// that the ledger knows of, or as one that a restart interrupted. All on the loop.
 #pragma once
 
 #include <optional>

@@ -1,6 +1,6 @@
 // KeyKeeper: between a server's table of named keys and the file that they are kept in
-// (store/store.h). It looks for changes of other processes twice a second, writes what was used
-// every ten seconds, and makes and ends keys; all of it on a thread of its own, in order: the loop
+// (store/store.h). It looks for changes of other processes twice a second, writes usage every ten
+// seconds, and makes and ends keys. All of it happens on a thread of its own, in order: the loop
 // waits for no disk.
 //
 // A file that cannot be read leaves the table as it was, with a line in the log; one that is gone

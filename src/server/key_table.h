@@ -1,5 +1,5 @@
-// KeyTable: a server's named API keys in memory, by hash: what of each is left, and what was used
-// that the file does not have yet. No files and no threads (key_keeper.h); times are given.
+// KeyTable: a server's named API keys in memory, by hash. It has what is left of each, and the
+// usage that the file does not have yet. No files and no threads (key_keeper.h); times are given.
 #pragma once
 
 #include <array>

@@ -1,6 +1,6 @@
-// Pooler: the rows of one text become its embedding. Sums are of f64 in the order of positions, so
-// that the bits of the result do not depend on how the rows came: in which pieces, from which
-// devices, beside which others.
+// Pooler: the rows of one text become its embedding. Sums are of f64 in the order of positions. So
+// the bits of the result do not depend on how the rows came: in which pieces, from which devices,
+// beside which others.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// PromptReader: what a body asks becomes tokens, and the form that its answer must have an
-// automaton: all that takes time before the core is asked. Any number of threads may use one.
+// PromptReader turns a body's text into tokens, and the form of its answer into an automaton. All
+// that takes time before the core is asked. Any number of threads may use one.
 #pragma once
 
 #include <cstdint>

@@ -1,10 +1,11 @@
 // Recovery: between a server and its journal. At start it tells what an earlier one has left, then
 // it notes what a later one will need.
 //
-// What the disk must have before anybody relies on it is synced: secrets before they are printed,
-// placements soon after they change (a lost one costs loading). Requests are not: their records are
-// written at once, which a killed process survives, and what a lost one costs after a power cut is
-// another seed. All of it happens on a thread of its own, in order: the loop waits for no disk.
+// Some records must be on the disk before anybody relies on them, and are synced: secrets before
+// they are printed, placements soon after they change (a lost one costs loading). Requests are not
+// synced. Their records are written at once and survive a killed process. A record lost in a power
+// cut costs another seed. All of it happens on a thread of its own, in order: the loop waits for no
+// disk.
 #pragma once
 
 #include <filesystem>

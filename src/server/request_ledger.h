@@ -1,9 +1,9 @@
 // RequestLedger: requests that carry an Idempotency-Key, while they run and for a day after. The
-// same key with the same body is computed with the same seed, whatever has happened since, so that
-// its answer is the same; with another body it is a mistake of the client's, and told so.
+// same key with the same body is computed with the same seed, whatever has happened since, so its
+// answer is the same. The same key with another body is the client's mistake, and told so.
 //
-// The key itself is not kept, and the body by a digest that the key is part of: who reads the
-// journal cannot try out what a body may have said.
+// The key itself is not kept, and the body only by a digest that includes the key. So a reader of
+// the journal cannot try out what a body may have said.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// ResponseStore: responses of the Responses API that can be asked for and gone on from, in memory:
-// for an hour, as many as there is room for, the oldest first to go. Each belongs to those who
-// share a salt (net::HttpRequest::salt). Any thread.
+// ResponseStore: responses of the Responses API that can be asked for and gone on from. They stay
+// in memory for an hour, as many as there is room for, and the oldest go first. Each belongs to
+// those who share a salt (net::HttpRequest::salt). Any thread.
 #pragma once
 
 #include <boost/json/array.hpp>

@@ -1,5 +1,5 @@
-// Where the Responses API is asked: for an answer, for what was answered, and to forget it; and
-// where OpenAI's clients ask for embeddings, in vain.
+// Routes of the Responses API: for an answer, for an earlier answer, and to forget it. OpenAI's
+// clients also ask here for embeddings, in vain.
 #pragma once
 
 #include <cstddef>

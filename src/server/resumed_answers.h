@@ -25,9 +25,9 @@ class ResumedAnswers {
   // Both outlive this.
   ResumedAnswers(SwarmHost& host, RequestLedger& ledger) : host_(host), ledger_(ledger) {}
 
-  // Begins with all that are not over, but for those that two starts have tried to go on with and
-  // that then ended without being told to: such a request may be the reason. That it is tried again
-  // is on the disk before it begins.
+  // Begins with all unfinished ones. It leaves out requests that two starts have tried to go on
+  // with, and that then ended without being told to: such a request may be the reason. That it is
+  // tried again is on the disk before it begins.
   void Start(const journal::Contents& found);
   // What the answer has so far, at once, then what comes; once. nullptr: there is no such request.
   // Whoever has it may cancel it.

@@ -1,6 +1,6 @@
 // Router: what `weft serve` answers on its port. Every request goes the same way: who may talk to
-// the server at all (access.h), the table of routes, the route's secret and limits, its handler;
-// and every answer goes through one finishing step.
+// the server at all (access.h), the table of routes, the route's secret and limits, its handler.
+// Every answer goes through one finishing step.
 #pragma once
 
 #include <functional>

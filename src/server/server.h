@@ -30,8 +30,8 @@
 
 namespace weft::server {
 
-// What a request for a chat may take, a position of the context: tokens are seldom longer, also
-// where every character is escaped (\uXXXX, as Python does it).
+// A request for a chat may take this much, a position of the context. Tokens are seldom longer,
+// also where every character is escaped (\uXXXX, as Python does it).
 constexpr size_t kBodyBytesPerPosition = 16;
 // And in any case: a text that is too long for the context is told so, escaped or not.
 constexpr size_t kLeastBodyLimitBytes = 2 << 20;
@@ -90,8 +90,8 @@ class Server {
   // Everything that can fail: afterwards the port is open, and Run answers.
   static Result<std::unique_ptr<Server>> Listen(const ServerOptions& options, ServedModel model);
 
-  // Serves until Stop(), which any thread may call: requests that wait are told why they end, and
-  // those that have their answers are let take them.
+  // Serves until Stop(), which any thread may call. Waiting requests are told why they end, and
+  // those with their answers are let take them.
   void Run() { loop_.Run(); }
   void Stop();
   void StopOnSignal();

@@ -3,10 +3,10 @@
 //   sender --> pair's queue --> window of the receiver --> its socket
 //               (pair_bytes)     (window_bytes)
 //
-// A receiver is handed a few messages at a time, by turns of those who send to it, so that what the
-// server itself says to it never waits behind more. The rest waits here, by pair of devices; who
-// has sent too much is not read from until it has gone on (TCP then slows it down). So a device
-// that sends more than another one takes holds up itself, and nobody's connection is closed for it.
+// A receiver is handed a few messages at a time, by turns of their senders. So the server's own
+// messages to it never wait behind more. The rest waits here, by pair of devices. A device that has
+// sent too much is not read from until it has gone on (TCP then slows it down). So a device that
+// sends more than another one takes holds up itself, and nobody's connection is closed for it.
 //
 // What a receiver was handed counts until its last slice is given up: slices count themselves.
 #pragma once

@@ -48,8 +48,9 @@ struct Reach {
   std::string JoinUrl(const std::string& join_token) const;
 };
 
-// What GET /api/share tells a page that may see it. The join token is kept under the API key, which
-// every such page shows and the server itself does not know: a look at its memory gives neither.
+// What GET /api/share tells a page that may see it. The join token is kept under the API key: every
+// such page shows that key, and the server itself does not know it. So a look at its memory gives
+// neither.
 class SharedLinks {
  public:
   SharedLinks() = default;
@@ -62,8 +63,8 @@ class SharedLinks {
   // The join token under the API key.
   const std::string& hidden_token() const { return hidden_token_; }
 
-  // REQUIRES: the request carries the API key where one is demanded, or a named one, which does not
-  // tell the join token: the link is told without it then.
+  // REQUIRES: the request carries the API key where one is demanded, or a named one. A named key
+  // does not tell the join token: the link is told without it then.
   std::string ToJson(const net::HttpRequest& request) const;
 
  private:

@@ -98,8 +98,8 @@ class SwarmHost {
 
  private:
   void CountFinished(const std::string& client, swarm::FinishRequest end);
-  // An event that comes while actions are carried out (a callback that cancels, say) is handled
-  // after them: the core's actions leave in the order in which it gave them.
+  // An event may come while actions are carried out (a callback that cancels, say). It is handled
+  // after them: the core's actions leave in their order.
   void Handle(swarm::Event event);
   void CarryOut(swarm::Action& action);
   void Send(swarm::SendData& send);
