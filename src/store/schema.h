@@ -16,8 +16,8 @@ int64_t LatestVersion();
 // Of the tables that are there; 0: none.
 Result<int64_t> SchemaVersion(Database& database);
 // Brings them to LatestVersion(). REQUIRES: a transaction is open, foreign keys are not looked
-// after (a table that is made anew is gone for a moment), and SchemaVersion is no later.
-// What another process has done since is not done again.
+// after, and SchemaVersion is no later. (A table that is made anew is gone for a moment.) What
+// another process has done since is not done again.
 Status ApplyMigrations(Database& database, int64_t now_ms);
 
 }  // namespace weft::store
