@@ -1,5 +1,5 @@
 // Finds stop strings in text that comes in pieces. Text that may be the start of a stop string is
-// held back until it is clear that it is none; a stop string itself is never given out.
+// held back until it is clear that it is none. A stop string itself is never given out.
 #pragma once
 
 #include <string>

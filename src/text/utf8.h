@@ -45,9 +45,8 @@ bool IsWordChar(uint32_t code_point);  // letters, marks, decimal digits, connec
 std::string Lower(std::string_view text);  // full mapping of single characters, no context
 std::string Upper(std::string_view text);
 
-// Turns bytes into well-formed text as they come: complete characters at once, an incomplete one
-// only when its last byte arrives, and U+FFFD for each maximal ill-formed part (as WHATWG decoders
-// do).
+// Turns bytes into well-formed text as they come. Complete characters come at once, an incomplete
+// one only with its last byte. Each maximal ill-formed part becomes U+FFFD (as WHATWG decoders do).
 class LossyDecoder {
  public:
   void Push(std::string_view bytes, std::string& out);

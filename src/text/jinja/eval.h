@@ -1,6 +1,6 @@
 // Runs the tree of a chat template. Everything a template can reach is in this class and in the
-// tables of library.h: values, filters, tests, methods and four functions; nothing of the
-// host. Work, output, values and nesting are bounded.
+// tables of library.h: values, filters, tests, methods and four functions. Nothing of the host is.
+// Work, output, values and nesting are bounded.
 #pragma once
 
 #include <array>

@@ -30,8 +30,8 @@ int64_t Clamped(Int128 value);
 std::string DigitsOf(Int128 value, int base = 10);
 // Digits of that base and nothing else. nullopt also where the number does not fit.
 std::optional<Int128> ParseDigits(std::string_view digits, int base);
-// As Python's int(text, base) reads it: white space around it, a sign, single underscores between
-// digits, and for base 0 or the base itself a prefix such as 0x.
+// As Python's int(text, base) reads it. White space may stand around it, a sign before it, and
+// single underscores between digits. Base 0 or the base itself allows a prefix such as 0x.
 std::optional<Int128> ParseInteger(std::string_view text, int base);
 
 }  // namespace weft::jinja

@@ -7,9 +7,9 @@
 
 namespace weft {
 
-// Three limits, since each can be reached without the others: a loop that prints nothing (steps),
-// a few steps that double a string (text), and nesting whose evaluation would overflow the stack of
-// the thread, which no other limit sees (depth).
+// Each of the three limits can be reached without the others. A loop may print nothing (steps), and
+// a few steps may double a string (text). Nesting may overflow the stack of the thread, which no
+// other limit sees (depth).
 struct TemplateLimits {
   uint64_t steps = 10'000'000;           // one a node visited, more for long strings and arrays
   size_t text_bytes = size_t{16} << 20;  // of the result, and of every string on the way

@@ -1,5 +1,5 @@
-// What a chat template asks for and the template language here has not: found by reading its tree,
-// so that it is said before the first conversation.
+// Names that a chat template asks for and that the template language here has not. They are found
+// by reading its tree, so that it is said before the first conversation.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// What Python makes of characters and numbers: its classes of characters and its changes of case,
-// where they are not those of utf8.h, and its spelling of floats.
+// Python's view of characters and numbers: its classes of characters and its changes of case, where
+// they are not those of utf8.h, and its spelling of floats.
 #pragma once
 
 #include <cstdint>

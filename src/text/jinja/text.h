@@ -1,6 +1,6 @@
 // A string of a chat template at run time: bytes, and which of them are quoted from the
-// conversation. Every operation of the template language keeps that, so that the tokenizer knows in
-// the end what the template wrote itself and what it only passed on.
+// conversation. Every operation of the template language keeps that. So the tokenizer knows in the
+// end what the template wrote itself and what it only passed on.
 #pragma once
 
 #include <string>

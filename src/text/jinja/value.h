@@ -191,7 +191,7 @@ Value KeyValue(const ObjectData& object, const std::string& key);
 Status SetField(ObjectData& object, const Value& key, Value value);
 
 // Equality of Python: numbers by value, containers by content. Adds what it looked at to `work` and
-// gives up, with false, once that is over kMaxEqualWork: containers that share parts can be
+// gives up, with false, once that is over kMaxEqualWork. Containers that share parts can be
 // exponentially large to walk.
 inline constexpr uint64_t kMaxEqualWork = 1'000'000;
 bool Equal(const Value& a, const Value& b, uint64_t& work);

@@ -1,4 +1,4 @@
-// Byte-pair encoding: a piece of text becomes symbols (single characters or bytes), then the
+// Byte-pair encoding: a piece of text becomes symbols (single characters or bytes). Then the
 // adjacent pair of the lowest rank is merged, leftmost first, until no pair has a rank. Serves
 // byte-level vocabularies, SentencePiece-style ones with byte fallback, and scored vocabularies
 // whose merges are derived from the scores.

@@ -1,6 +1,6 @@
-// SentencePiece's precompiled character map: which short texts are replaced by which, as a double
-// array of bytes and a block of replacements that end with a zero byte each. All integers are
-// little-endian:
+// SentencePiece's precompiled character map says which short texts are replaced by which. It is a
+// double array of bytes and a block of replacements, each with a zero byte at its end. All integers
+// are little-endian:
 //
 //   u32 byte count of the array | u32 units | replacements
 //
@@ -41,9 +41,9 @@ class Charsmap {
   std::string replacements_;
 };
 
-// Text whose parts are replaced as the Hugging Face tokenizers library does it: a user-perceived
-// character of less than six bytes by what the map has for the shortest text that it begins with,
-// any other one code point by code point.
+// Replaces parts of a text as the Hugging Face tokenizers library does it. A user-perceived
+// character of less than six bytes becomes what the map has for the shortest text that it begins
+// with. Any other one is replaced code point by code point.
 std::string ReplaceByCharacters(const Charsmap& map, std::string_view text);
 // As SentencePiece and llama.cpp do it: at every place the longest text of the map.
 std::string ReplaceLongest(const Charsmap& map, std::string_view text);

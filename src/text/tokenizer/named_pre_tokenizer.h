@@ -1,5 +1,5 @@
-// How byte-level vocabularies without a tokenizer.json cut text into words before they merge: the
-// names that tokenizer.ggml.pre of GGUF files may have, as llama.cpp reads them.
+// Byte-level vocabularies without a tokenizer.json cut text into words before they merge. These are
+// the names that tokenizer.ggml.pre of GGUF files may have, as llama.cpp reads them.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 // Text to token ids and back: byte-pair encoding or Unigram as Hugging Face's tokenizer.json
-// declares it (vocabulary_spec.h writes one for the plain vocabulary of a GGUF file). Ids equal
+// declares it. (vocabulary_spec.h writes one for the plain vocabulary of a GGUF file.) Ids equal
 // those of the Hugging Face tokenizers library (tokenizer_test.cc).
 //
 //   ASSIGN_OR_RETURN(const Tokenizer tokenizer, Tokenizer::FromJson(bytes));
@@ -37,7 +37,7 @@ class Tokenizer {
   // `add_special_tokens`: what the post-processor puts around the text, such as <s>.
   // `parse_special`: texts of control tokens in `text` become these tokens; false for text that
   // must not steer the model. Errors: kInvalidArgument for text that is not UTF-8 or too long, or
-  // has a character that the vocabulary lacks altogether; kInvalidData when an expression of the
+  // has a character that the vocabulary lacks altogether. kInvalidData when an expression of the
   // file gives up.
   Result<std::vector<int32_t>> Encode(std::string_view text, bool add_special_tokens,
                                       bool parse_special = true) const;

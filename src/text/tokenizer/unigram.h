@@ -1,7 +1,7 @@
-// Unigram vocabularies (SentencePiece's other kind, of T5, XLM-R and Japanese Llamas): every token
-// has a score, the logarithm of how likely it is, and a piece of text becomes those tokens whose
-// scores have the largest sum. Ids equal those of the Hugging Face tokenizers library, ties
-// included: sums are doubles, added from the left, and of equal ones the path found first stays.
+// Unigram vocabularies are SentencePiece's other kind, of T5, XLM-R and Japanese Llamas. Every
+// token has a score, the logarithm of how likely it is. A piece of text becomes the tokens with the
+// largest sum of scores. Ids equal those of the Hugging Face tokenizers library, ties included.
+// Sums are doubles, added from the left, and of equal ones the path found first stays.
 #pragma once
 
 #include <array>

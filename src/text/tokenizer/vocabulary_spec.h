@@ -1,6 +1,6 @@
 // Vocabularies without a tokenizer.json, as the metadata of GGUF files hold them
-// (tokenizer.ggml.*), and the tokenizer.json that says the same: packages and tools know that one
-// form.
+// (tokenizer.ggml.*), become the tokenizer.json that says the same. Packages and tools know that
+// one form.
 #pragma once
 
 #include <cstdint>
