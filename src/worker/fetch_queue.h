@@ -1,7 +1,7 @@
-// Which layers are fetched next: a list of things that need layers, those of stages and
-// measurements before standby layers, and among equals the older first. One fetch is under way at a
-// time; it is interrupted when what wanted it is gone, or when something more urgent waits. Layers
-// that came are not asked for again.
+// A list of things that need layers says which are fetched next: those of stages and measurements
+// before standby layers, and among equals the older first. One fetch is under way at a time; it is
+// interrupted when what wanted it is gone, or when something more urgent waits. Layers that came
+// are not asked for again.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // HubStats: what a hub tells the orchestrator of those who hold experts for it. The dispatcher
-// counts from when it hears of a holder until it hears that it holds nothing any more; told are the
-// differences since the last message, so that nothing is counted twice or lost in between.
+// counts from the first news of a holder until it hears that the holder holds nothing any more. The
+// differences since the last message are told, so that nothing is counted twice or lost in between.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// How a worker comes in and back: from Init to Connect, what of it is kept between two connections
-// and for how long, and how it goes. A part of membership (membership.h). The same in TypeScript:
-// web/packages/worker/src/membership/joining.ts.
+// A worker comes in and back by this: from Init to Connect, what of it is kept between two
+// connections and for how long, and how it goes. A part of membership (membership.h). The same in
+// TypeScript: web/packages/worker/src/membership/joining.ts.
 #pragma once
 
 #include <optional>

@@ -1,6 +1,6 @@
-// LayerLoader: the layers of a package on this device: which are downloaded, fetching those that
-// are not, decoding their programs and giving the engine their weights. Download belongs to the
-// thread that downloads, Programs and Read to the one that reads; the rest may be called on any.
+// LayerLoader: the layers of a package on this device. It knows which are downloaded, fetches the
+// others, decodes their programs and gives the engine their weights. Download belongs to the thread
+// that downloads, Programs and Read to the one that reads; the rest may be called on any.
 #pragma once
 
 #include <atomic>

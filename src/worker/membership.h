@@ -1,18 +1,18 @@
 // Membership: the worker's side of docs/protocol.md, from Init to the end of its connection, and
 // over the connections to one swarm that follow each other. A state machine: an event in, actions
 // out; no threads, sockets, clock, files or engine. It decides what is legal, what is fetched,
-// read, loaded and computed in which order, and what is answered; others carry it out
+// read, loaded and computed in which order, and what is answered. Others carry it out
 // (native_worker.h on threads, sim/ on a virtual clock).
 //
 // Here events are told to the part that they are for. Each part owns its data, and asks for actions
 // through the outbox: Joining (how it comes in and back), Loads (what is on its way into memory),
 // StepQueue (what waits to be computed), ExpertWork (experts on other machines).
 //
-// Rules. Messages take effect in the order in which they came. What the engine has to do for them
-// waits in one queue, with the answers that must not overtake it, and is done one piece at a time;
-// so a step that arrived before a Retire is still computed before the layers go. What the
-// orchestrator must never send ends the connection (Finish); work that cannot be done here is
-// refused in its own answer (Failed, StepFailed).
+// Rules. Messages take effect in the order in which they came. The engine's work for them waits in
+// one queue, with the answers that must not overtake it, and is done one piece at a time. So a step
+// that arrived before a Retire is still computed before the layers go. What the orchestrator must
+// never send ends the connection (Finish); work that cannot be done here is refused in its own
+// answer (Failed, StepFailed).
 //
 // A connection that breaks ends what was not finished: loads, and work that waits. The work under
 // way is finished and not answered; what forgets or unloads is still done. Bindings and sessions

@@ -4,8 +4,8 @@
 // connections: what it holds can be used again by the next one to the same swarm.
 //
 // What is done is decided by membership (membership.h); this puts it on threads. One downloads and
-// verifies blobs, one reads and repacks layers, one owns the engine and computes; so steps of the
-// active plan go on while a new stage is fetched and loaded.
+// verifies blobs, one reads and repacks layers, and one owns the engine and computes. So steps of
+// the active plan go on while a new stage is fetched and loaded.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// Where a worker gets the model package from: a folder on its own disk, or a server (apps/ has that
+// A worker gets the model package from a folder on its own disk, or from a server (apps/ has that
 // one, over HTTP with a cache). Blocking calls; a worker makes them on its download thread, Has and
 // Read also on others.
 #pragma once

@@ -1,6 +1,6 @@
-// How each session samples, as the orchestrator's Sampling messages tell the last stage: parameters
-// at the start of a generation, and for penalties the tokens so far. A step that asks for
-// candidates or a draw is answered only with what was told for exactly its generation and position.
+// The orchestrator's Sampling messages tell the last stage how each session samples: parameters at
+// the start of a generation, and for penalties the tokens so far. A step that asks for candidates
+// or a draw is answered only with what was told for exactly its generation and position.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Between data frames and engine steps: what arrives as f16, bf16, f32 or token ids becomes a
-// StepInput; what the engine gives back becomes a result frame.
+// Translates between data frames and engine steps. Rows in f16, bf16 or f32, or token ids, become a
+// StepInput; the engine's results become a result frame.
 #pragma once
 
 #include <span>

@@ -3,11 +3,11 @@
 // same in TypeScript: web/packages/worker/src/membership/stepQueue.ts.
 //
 // One piece of work is under way at a time, but for steps of different sessions
-// (Offer::steps_in_flight): the next one begins when the first has ended, and not when its answer
+// (Offer::steps_in_flight). The next one begins when the first has ended, and not when its answer
 // was sent.
 //
-// Steps are answered in the order in which they came, whichever of them waited for experts on other
-// machines and ended after a later one (hub.h).
+// Steps are answered in the order in which they came. One that waited for experts on other machines
+// may have ended after a later one (hub.h).
 #pragma once
 
 #include <cstdint>
