@@ -3,6 +3,7 @@
 import type * as Ort from "onnxruntime-web";
 
 import { EngineError } from "@weft/engine";
+import { findGpuAdapter } from "@weft/engine/gpu/open.ts";
 import type { TuneStore } from "@weft/engine/tune/store.ts";
 
 import type { HeapBudget } from "./heapBudget.ts";
@@ -18,18 +19,8 @@ export interface OrtRuntime {
   readonly threads: number;
 }
 
-// Asked twice: the first request after the GPU process started may find none.
-const kAdapterPauseMs = 100;
-
 export async function findAdapter(): Promise<GPUAdapter | null> {
-  const gpu = (globalThis.navigator as Navigator | undefined)?.gpu;
-  if (!gpu) return null;
-  for (const last of [false, true]) {
-    const adapter = await gpu.requestAdapter({ powerPreference: "high-performance" });
-    if (adapter || last) return adapter;
-    await new Promise((resolve) => setTimeout(resolve, kAdapterPauseMs));
-  }
-  return null;
+  return await findGpuAdapter((globalThis.navigator as Navigator | undefined)?.gpu);
 }
 
 // A software adapter computes more slowly than wasm. Older Safaris do not say what an adapter is.

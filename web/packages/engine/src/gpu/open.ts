@@ -3,7 +3,6 @@
 import { EngineError } from "../base/error.ts";
 import { hasIntegerDots } from "./forms.ts";
 
-// Asked twice: the first request after the GPU process started may find none.
 const kAdapterPauseMs = 100;
 
 // What kernels need beyond WebGPU's guaranteed minimum is nothing; these are only used when there.
@@ -26,7 +25,8 @@ export interface Gpu {
   readonly info: Partial<GPUAdapterInfo>; // what the adapter says of itself
 }
 
-async function findGpuAdapter(gpu: GPU | undefined): Promise<GPUAdapter | null> {
+// Asks twice: the first request after the GPU process started may find none.
+export async function findGpuAdapter(gpu: GPU | undefined): Promise<GPUAdapter | null> {
   if (!gpu) return null;
   for (const last of [false, true]) {
     const adapter = await gpu.requestAdapter({ powerPreference: "high-performance" });
