@@ -25,6 +25,14 @@ Result<const boost::json::object*> TopObject(const boost::json::value& value,
   return Error(ErrorCode::kInvalidData, file + " is " + Excerpt(value) + "; expected an object.");
 }
 
+Status ReadSizes(const JsonReader& reader, std::string_view context_key, OnnxConfig* config) {
+  ASSIGN_OR_RETURN(const uint64_t context, reader.Whole(context_key, 1, kMaxContext));
+  ASSIGN_OR_RETURN(const uint64_t vocabulary, reader.Whole("vocab_size", 1, kMaxVocabulary, 0));
+  config->context_length = static_cast<uint32_t>(context);
+  config->vocabulary = static_cast<uint32_t>(vocabulary);
+  return OkStatus();
+}
+
 Result<OnnxConfig> FromGenai(const std::string& text) {
   const std::string file = "genai_config.json";
   ASSIGN_OR_RETURN(const boost::json::value value, ParseJson(text, file));
@@ -36,10 +44,7 @@ Result<OnnxConfig> FromGenai(const std::string& text) {
   const JsonReader reader(*model, file + ", 'model'");
   OnnxConfig config;
   ASSIGN_OR_RETURN(config.architecture, reader.Text("type", "unknown"));
-  ASSIGN_OR_RETURN(const uint64_t context, reader.Whole("context_length", 1, kMaxContext));
-  ASSIGN_OR_RETURN(const uint64_t vocabulary, reader.Whole("vocab_size", 1, kMaxVocabulary, 0));
-  config.context_length = static_cast<uint32_t>(context);
-  config.vocabulary = static_cast<uint32_t>(vocabulary);
+  TRY(ReadSizes(reader, "context_length", &config));
   return config;
 }
 
@@ -53,10 +58,7 @@ Result<OnnxConfig> FromConfig(const std::string& text) {
   const JsonReader reader(text_config == nullptr ? *top : *text_config, file);
   OnnxConfig config;
   ASSIGN_OR_RETURN(config.architecture, outer.Text("model_type", "unknown"));
-  ASSIGN_OR_RETURN(const uint64_t context, reader.Whole("max_position_embeddings", 1, kMaxContext));
-  ASSIGN_OR_RETURN(const uint64_t vocabulary, reader.Whole("vocab_size", 1, kMaxVocabulary, 0));
-  config.context_length = static_cast<uint32_t>(context);
-  config.vocabulary = static_cast<uint32_t>(vocabulary);
+  TRY(ReadSizes(reader, "max_position_embeddings", &config));
   return config;
 }
 
