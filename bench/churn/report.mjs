@@ -44,7 +44,7 @@ function seriesOf(happened, outages) {
     outages: outages.map(({ from, to }) => [relative(from, window), relative(to, window)]),
     tokens_each_second: tokensEachSecond(requests, window),
     states: states.filter(({ at }) => at < window.to)
-      .map(({ at, state, epoch }) => ({ at: relative(at, window), state, epoch })),
+      .map(({ at, state, planVersion }) => ({ at: relative(at, window), state, planVersion })),
     failures: failures.map(({ atMs, kind, worker, layers, standby, downMs, rows }) => ({
       at: relative(atMs, window), kind, worker, layers, standby, rows,
       down_s: rounded(downMs / 1000, 2) })),

@@ -99,10 +99,10 @@ async function measureCell(swarm, cell, model, prompts, seed) {
   const client = new Client(swarm.origin, modelName, prompts, cell.answerTokens,
     () => swarm.relays.newRequest());
   const states = [];
-  const stopWatching = await watchSwarm(swarm.origin, ({ state, epoch }) => {
+  const stopWatching = await watchSwarm(swarm.origin, ({ state, plan_version: planVersion }) => {
     const last = states.at(-1);
-    if (last?.state === state && last.epoch === epoch) return;
-    states.push({ at: performance.now(), state, epoch });
+    if (last?.state === state && last.planVersion === planVersion) return;
+    states.push({ at: performance.now(), state, planVersion });
   });
   const before = await swarm.relays.report();
   const waitingBefore = cpuWaitingMs();

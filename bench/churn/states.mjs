@@ -3,15 +3,15 @@
 
 export const kStates = ["down", "preparing", "repairing", "up"];
 
-// [{state, from, to}] of [{at, state}] until `end`; equal states in a row are one, unless `epoch`
-// differs.
+// [{state, from, to}] of [{at, state}] until `end`; equal states in a row are one, unless
+// `planVersion` differs.
 export function spansOf(changes, end) {
   const spans = [];
-  for (const { at, state, epoch } of changes) {
+  for (const { at, state, planVersion } of changes) {
     const last = spans.at(-1);
-    if (last && last.state === state && last.epoch === epoch) continue;
+    if (last && last.state === state && last.planVersion === planVersion) continue;
     if (last) last.to = at;
-    spans.push({ state, epoch, from: at, to: end });
+    spans.push({ state, planVersion, from: at, to: end });
   }
   return spans.filter(({ from, to }) => to > from);
 }

@@ -6,12 +6,12 @@ import { loadRate, modelledDownMs, recoveryMs } from "./recovery_model.mjs";
 import { ewma, rollingShares, spansOf, timeInStates, transitionsOf } from "./states.mjs";
 
 const changes = [
-  { at: 0, state: "up", epoch: 1 }, { at: 2, state: "up", epoch: 1 },
-  { at: 4, state: "down", epoch: 1 }, { at: 5, state: "up", epoch: 2 },
-  { at: 7, state: "up", epoch: 3 },
+  { at: 0, state: "up", planVersion: 1 }, { at: 2, state: "up", planVersion: 1 },
+  { at: 4, state: "down", planVersion: 1 }, { at: 5, state: "up", planVersion: 2 },
+  { at: 7, state: "up", planVersion: 3 },
 ];
 
-test("spans join equal pictures, and a new epoch begins a new one", () => {
+test("spans join equal pictures, and a new plan begins a new one", () => {
   const spans = spansOf(changes, 10);
   assert.deepEqual(spans.map(({ state, from, to }) => [state, from, to]),
     [["up", 0, 4], ["down", 4, 5], ["up", 5, 7], ["up", 7, 10]]);

@@ -63,12 +63,12 @@ export class DeviceSwarm {
   // Until the plan has been the same for a while: what measuring brought is in it by then.
   async #settle(count, calmMs) {
     let since = performance.now();
-    let epoch = null;
+    let version = null;
     await until(async () => {
       this.picture = await settledSwarm(this.origin, count);
-      if (this.picture.epoch !== epoch) {
+      if (this.picture.plan_version !== version) {
         since = performance.now();
-        epoch = this.picture.epoch;
+        version = this.picture.plan_version;
       }
       return performance.now() - since > calmMs;
     }, () => "a plan that stays");

@@ -35,7 +35,7 @@ async function answers(model, devices, offers, { tokens, requests, ...settings }
       picture = await swarmOf(swarm.origin);
     }
     return { initialUs: initial.predicted_us_per_token, pairs, picture,
-      sameEpoch: initial.epoch === picture.epoch, parts: partsOf(picture, manifest) };
+      samePlan: initial.plan_version === picture.plan_version, parts: partsOf(picture, manifest) };
   } finally {
     await swarm.end();
   }
@@ -53,13 +53,13 @@ const perToken = (pairs) => mean(pairs.map(({ measuredUs }) => measuredUs));
 export async function validate(configuration, model, settings) {
   const { devices } = configuration;
   const offer = offerFor(model.manifest, contextFor(settings.tokens), devices.length);
-  const { initialUs, pairs, sameEpoch, picture } =
+  const { initialUs, pairs, samePlan, picture } =
     await answers(model, devices, devices.map(() => offer), settings);
   const measuredUs = perToken(pairs);
   return {
     part: "validation", name: configuration.name, model: configuration.model,
     setting: configuration.setting, workers: devices.length, plan: assignmentOf(picture),
-    plan_kept: sameEpoch, initial_ms: rounded(initialUs / 1000, 2),
+    plan_kept: samePlan, initial_ms: rounded(initialUs / 1000, 2),
     running_ms: rounded(mean(pairs.map(({ predictedUs }) => predictedUs)) / 1000, 2),
     measured_ms: rounded(measuredUs / 1000, 2),
     initial_pairs: [{ predictedUs: initialUs, measuredUs }], running_pairs: pairs,

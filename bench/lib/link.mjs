@@ -63,7 +63,7 @@ export class Link {
   prepares = []; // {at, first, end, ms}: from PrepareStage to Prepared, ms null until then
   webSockets = 0; // open now
   byteCount = 0; // both ways
-  #ranges = new Map(); // epoch -> its entry of prepares, of the connection that is open
+  #ranges = new Map(); // binding -> its entry of prepares, of the connection that is open
   #pairs = new Set();
 
   // `target` is the server's {host, port}; steps are told to `onStep(range, runs)`.
@@ -157,19 +157,19 @@ export class Link {
   #onServerMessage(head) {
     const step = decodeStep(head);
     if (step) {
-      const range = this.#ranges.get(step.epoch);
+      const range = this.#ranges.get(step.binding);
       if (range) this.onStep(range, step.runs);
       return;
     }
     const prepare = decodePrepareStage(head);
     if (!prepare) return;
     const entry = { at: performance.now(), first: prepare.first, end: prepare.end, ms: null };
-    this.#ranges.set(prepare.epoch, entry);
+    this.#ranges.set(prepare.binding, entry);
     this.prepares.push(entry);
   }
 
   #onWorkerMessage(head) {
-    const entry = this.#ranges.get(decodePrepared(head)?.epoch);
+    const entry = this.#ranges.get(decodePrepared(head)?.binding);
     if (entry && entry.ms === null) entry.ms = performance.now() - entry.at;
   }
 }

@@ -104,7 +104,7 @@ function headLength(bytes) {
   return 2 + (short === 126 ? 2 : short === 127 ? 8 : 0) + (bytes[1] & 0x80 ? 4 : 0);
 }
 
-// {epoch, stage, runs: [{session, first, count}]} of a step frame's head, else null. Runs
+// {binding, stage, runs: [{session, first, count}]} of a step frame's head, else null. Runs
 // beyond the bytes that were kept are left out.
 export function decodeStep(head) {
   if (head.length < 40 || head.toString("latin1", 0, 4) !== "WEFT" || head[6] !== 1) return null;
@@ -117,7 +117,7 @@ export function decodeStep(head) {
       count: head.readUInt16LE(at + 12),
     });
   }
-  return { epoch: head.readUInt32LE(16), stage: head.readUInt16LE(20), runs };
+  return { binding: head.readUInt32LE(16), stage: head.readUInt16LE(20), runs };
 }
 
 function varint(bytes, at) {
@@ -164,16 +164,16 @@ function controlField(head, field) {
   return inner instanceof Uint8Array ? protobufFields(inner) : null;
 }
 
-// {epoch, first, end} of a PrepareStage, else null.
+// {binding, first, end} of a PrepareStage, else null.
 export function decodePrepareStage(head) {
   const fields = controlField(head, 5);
   if (!fields || !(fields[3] instanceof Uint8Array)) return null;
   const layers = protobufFields(fields[3]);
-  return { epoch: fields[1] ?? 0, first: layers[1] ?? 0, end: layers[2] ?? 0 };
+  return { binding: fields[1] ?? 0, first: layers[1] ?? 0, end: layers[2] ?? 0 };
 }
 
-// {epoch} of a worker's Prepared, else null.
+// {binding} of a worker's Prepared, else null.
 export function decodePrepared(head) {
   const fields = controlField(head, 5);
-  return fields ? { epoch: fields[1] ?? 0 } : null;
+  return fields ? { binding: fields[1] ?? 0 } : null;
 }

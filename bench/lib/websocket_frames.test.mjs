@@ -64,28 +64,28 @@ test("the head of a step frame", () => {
     new URL("../../tests/golden/frames.json", import.meta.url), "utf8"));
   const steps = frames.filter(({ type }) => type === "step");
   assert.ok(steps.some(({ runs }) => runs.length > 1));
-  for (const { name, epoch, stage, runs } of steps) {
+  for (const { name, binding, stage, runs } of steps) {
     const step = decodeStep(golden(name));
     assert.deepEqual(step.runs, runs.map(({ session, first_position: first, count }) =>
       ({ session, first, count })), name);
-    assert.deepEqual([step.epoch, step.stage], [epoch, stage], name);
+    assert.deepEqual([step.binding, step.stage], [binding, stage], name);
   }
   assert.equal(decodeStep(golden("result_argmax")), null);
   assert.equal(decodeStep(Buffer.from("WEFT")), null);
 });
 
 test("PrepareStage and Prepared", () => {
-  // ServerMessage.prepare_stage (5) = {epoch (1): 300, stage (2): 1, layers (3): {2, 6}}
+  // ServerMessage.prepare_stage (5) = {binding (1): 300, stage (2): 1, layers (3): {2, 6}}
   const prepare = Buffer.from(
     [1, 0x2a, 11, 0x08, 0xac, 0x02, 0x10, 1, 0x1a, 4, 0x08, 2, 0x10, 6]);
-  assert.deepEqual(decodePrepareStage(prepare), { epoch: 300, first: 2, end: 6 });
+  assert.deepEqual(decodePrepareStage(prepare), { binding: 300, first: 2, end: 6 });
   // The first layer is 0, which protobuf leaves out.
   const first = Buffer.from([1, 0x2a, 6, 0x08, 9, 0x1a, 2, 0x10, 6]);
-  assert.deepEqual(decodePrepareStage(first), { epoch: 9, first: 0, end: 6 });
-  // WorkerMessage.prepared (5) = {epoch: 9, weight_factor (2): 1.0, used_bytes (3): 5}
+  assert.deepEqual(decodePrepareStage(first), { binding: 9, first: 0, end: 6 });
+  // WorkerMessage.prepared (5) = {binding: 9, weight_factor (2): 1.0, used_bytes (3): 5}
   const prepared = Buffer.from(
     [1, 0x2a, 13, 0x08, 9, 0x11, 0, 0, 0, 0, 0, 0, 0xf0, 0x3f, 0x18, 5]);
-  assert.deepEqual(decodePrepared(prepared), { epoch: 9 });
+  assert.deepEqual(decodePrepared(prepared), { binding: 9 });
   const ping = Buffer.from([1, 0x52, 2, 0x08, 7]);
   assert.equal(decodePrepareStage(ping), null);
   assert.equal(decodePrepared(ping), null);

@@ -179,7 +179,7 @@ std::string SwarmJson(const swarm::Snapshot& snapshot, const ModelCard& model) {
                                         {"layers", model.layer_count},
                                         {"weight_bytes", model.weight_bytes},
                                         {"context_length", model.context_length}}},
-                                      {"epoch", snapshot.plan_version},
+                                      {"plan_version", snapshot.plan_version},
                                       {"predicted_us_per_token", snapshot.predicted_us_per_token},
                                       {"measured_us_per_token", snapshot.measured_us_per_token},
                                       {"prediction_error",

@@ -56,7 +56,7 @@ class FakeServer : public net::ServerHandler {
   void TellStep(uint32_t sequence, uint32_t position) {
     wire::FrameHeader header;
     header.sequence = sequence;
-    header.epoch = 1;
+    header.binding = 1;
     header.rows = header.columns = 1;
     header.dtype = DType::kI32;
     const wire::Run run = {1, 0, position, 1, wire::OutputKind::kArgmax, 0};
@@ -160,7 +160,7 @@ class RemoteWorkerTest : public testing::Test {
   // All layers, with the first position of session 1.
   void Serve() {
     pb::ServerMessage message;
-    message.mutable_prepare_stage()->set_epoch(1);
+    message.mutable_prepare_stage()->set_binding(1);
     message.mutable_prepare_stage()->mutable_layers()->set_end(layers_);
     server_.Tell(message);
     ASSERT_NE(server_.Comes("prepared"), "");

@@ -579,9 +579,9 @@ void Dispatcher::FixCopies(uint32_t copies) {
   options_.copy_time = CopyTime::kAtOnce;
 }
 
-Actions Dispatcher::SetHolders(Instant now, uint32_t epoch, std::vector<Holder> holders) {
-  if (epoch <= epoch_) return Finish(now);
-  epoch_ = epoch;
+Actions Dispatcher::SetHolders(Instant now, uint32_t statement, std::vector<Holder> holders) {
+  if (statement <= statement_) return Finish(now);
+  statement_ = statement;
   std::set<uint32_t> named;
   for (Holder& holder : holders) {
     named.insert(holder.id);

@@ -159,8 +159,8 @@ class Dispatcher {
   // Of layers that begin from now on: so many holders are asked for an expert at once; 0: as the
   // constructor's options say.
   void FixCopies(uint32_t copies);
-  // All who can be asked now. An epoch that is not newer than the last one's changes nothing.
-  Actions SetHolders(Instant now, uint32_t epoch, std::vector<Holder> holders);
+  // All who can be asked now. A statement that is not newer than the last one's changes nothing.
+  Actions SetHolders(Instant now, uint32_t statement, std::vector<Holder> holders);
   // A decoded result frame. An answer counts against the holder and is refused in three cases: it
   // does not answer a dispatch exactly, it is not finite, or it cannot be the sum of so many
   // experts.
@@ -336,7 +336,7 @@ class Dispatcher {
 
   Options first_options_;
   Options options_;
-  uint32_t epoch_ = 0;
+  uint32_t statement_ = 0;
   Holders holders_;
   std::array<Batch, 2> batches_;
   std::array<uint32_t, 2> counters_{};

@@ -68,7 +68,7 @@ class World {
       if (id != kSelf) senders.push_back(id);
     }
     channels_.SetHolders(time_.now(), senders);
-    Do(dispatcher_.SetHolders(time_.now(), ++epoch_, std::move(holders)));
+    Do(dispatcher_.SetHolders(time_.now(), ++statement_, std::move(holders)));
     Carry();
   }
   void Forget(uint32_t id) {
@@ -191,7 +191,7 @@ class World {
     for (auto& [id, device] : devices_) {
       if (!device.sender) continue;
       if (const auto answer = device.sender->TakeAnswer())
-        channels_.OnReady(time_.now(), id, {device.sender->epoch(), *answer});
+        channels_.OnReady(time_.now(), id, {device.sender->key_epoch(), *answer});
       for (const OutgoingDatagram& out : device.sender->TakeDatagrams())
         if (out.to == AddressOf(0))
           Travel(device.line, [this, id = id, bytes = out.bytes] {
@@ -267,7 +267,7 @@ class World {
   SumChannels channels_;
   std::map<uint32_t, std::optional<Instant>> due_;
   Instant began_;
-  uint32_t epoch_ = 0, rows_ = 1;
+  uint32_t statement_ = 0, rows_ = 1;
   int left_ = 0;
 };
 

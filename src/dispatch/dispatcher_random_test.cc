@@ -88,7 +88,7 @@ class World {
       }
       holders.push_back(std::move(holder));
     }
-    Do(dispatcher_.SetHolders(time_.now(), ++epoch_, std::move(holders)));
+    Do(dispatcher_.SetHolders(time_.now(), ++statement_, std::move(holders)));
   }
 
   void Churn() {
@@ -275,7 +275,7 @@ class World {
   VirtualTime time_;
   std::map<uint32_t, Member> members_;
   std::set<uint32_t> aside_;
-  uint32_t last_id_ = 0, epoch_ = 0;
+  uint32_t last_id_ = 0, statement_ = 0;
   uint64_t timers_ = 0;
   std::array<std::vector<float>, 2> rows_;
   std::array<std::vector<uint32_t>, 2> experts_;

@@ -25,10 +25,10 @@ void SumChannels::SetHolders(Instant now, std::span<const uint32_t> holders) {
   }
 }
 
-// New keys for every epoch: sequences begin at 1, and no key may seal two datagrams as the first.
+// New keys for every key epoch: sequences begin at 1, and no key may seal two first datagrams.
 void SumChannels::Agree(uint32_t holder, Channel& channel) {
   wire::TensorChannel agreed;
-  agreed.channel = {channel.number, ++last_epoch_};
+  agreed.channel = {channel.number, ++last_key_epoch_};
   agreed.addresses = options_.addresses;
   agreed.addresses.resize(std::min(agreed.addresses.size(), wire::kMostChannelAddresses));
   agreed.bytes_per_ms = static_cast<uint32_t>(
@@ -46,7 +46,7 @@ void SumChannels::Agree(uint32_t holder, Channel& channel) {
 
 void SumChannels::OnReady(Instant now, uint32_t holder, const wire::ChannelReady& answer) {
   const auto found = channels_.find(holder);
-  if (found == channels_.end() || found->second.agreed.epoch != answer.epoch) return;
+  if (found == channels_.end() || found->second.agreed.key_epoch != answer.key_epoch) return;
   Channel& channel = found->second;
   channel.state = answer.ready ? ChannelState::kReady : ChannelState::kBlocked;
   channel.retry_at = answer.ready ? std::nullopt : std::optional(now + kRetry);

@@ -82,7 +82,7 @@ class SumChannels {
   Options options_;
   std::map<uint32_t, Channel> channels_;  // by holder
   uint16_t last_number_ = 0;
-  uint32_t last_epoch_ = 0;
+  uint32_t last_key_epoch_ = 0;
   std::array<uint64_t, wire::kDatagramFaults> faults_{};
   uint64_t accepted_ = 0;
   std::vector<std::pair<uint32_t, wire::TensorChannel>> agreements_;

@@ -30,7 +30,7 @@ class SumSender {
   SumSender(Instant now, const wire::TensorChannel& agreed);
 
   bool is_ready() const { return state_ == State::kReady; }
-  uint32_t epoch() const { return agreed_.channel.epoch; }
+  uint32_t key_epoch() const { return agreed_.channel.key_epoch; }
   void OnDatagram(Instant now, const DatagramAddress& from, ByteSpan datagram);
   void OnTimer(Instant now);
   // Whether so many more rows get out in time at the pace that the hub allows. What does not is for

@@ -347,7 +347,7 @@ void ModelWorker::Carry(worker::SendControl& action) {
       for (uint64_t& run_us : *timing.mutable_run_us()) run_us = *device_.lies.claimed_us;
   if (message.has_prepared()) {
     if (random_.Uniform() < device_.prepare_crash) return hooks_.crash();
-    prepared_epoch_ = message.prepared().epoch();
+    prepared_binding_ = message.prepared().binding();
   }
   hooks_.send(std::move(message));
 }
@@ -362,7 +362,7 @@ void ModelWorker::CheckFailed(const pb::Failed& failed) {
   const bool disk = failed.code() == ErrorCodeName(ErrorCode::kIo);
   const bool memory = failed.code() == ErrorCodeName(ErrorCode::kOutOfMemory);
   if (!disk && !memory)
-    Violation("cannot do what it was told in epoch " + std::to_string(failed.epoch()) + ": " +
+    Violation("cannot do what it was told in binding " + std::to_string(failed.binding()) + ": " +
               failed.message());
 }
 
@@ -473,10 +473,10 @@ void ModelWorker::MaybeIllegal() {
       message.mutable_connect();
       break;
     case 2:
-      message.mutable_prepared()->set_epoch(1u << 30);
+      message.mutable_prepared()->set_binding(1u << 30);
       break;
     case 3:
-      message.mutable_prepared()->set_epoch(prepared_epoch_);
+      message.mutable_prepared()->set_binding(prepared_binding_);
       break;
     case 4:
       message.mutable_measured();

@@ -137,7 +137,7 @@ class ModelWorker : public std::enable_shared_from_this<ModelWorker> {
   std::deque<wire::pb::ServerMessage> held_pings_;
   std::optional<ModelFetch> fetching_;
   uint64_t fetch_count_ = 0;
-  uint32_t prepared_epoch_ = 0;
+  uint32_t prepared_binding_ = 0;
   std::optional<Instant> wakes_at_;
 
   // Of the work under way: what is to go wrong, and whether its failure was meant to happen.

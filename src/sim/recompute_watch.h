@@ -114,7 +114,7 @@ class RecomputeWatch {
     }
     const Result<wire::Frame> frame = wire::DecodeFrame(Slice(std::move(bytes)));
     if (!frame.ok()) return std::nullopt;  // its worker says so
-    const uint32_t binding = frame.value().header.epoch;
+    const uint32_t binding = frame.value().header.binding;
     std::optional<std::string> problem;
     for (const wire::Run& run : frame.value().runs) {
       const bool is_first = frame.value().header.dtype == DType::kI32;

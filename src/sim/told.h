@@ -24,7 +24,7 @@ class Told {
   bool Note(const wire::pb::ServerMessage& message, const HashModel& model, double factor) {
     if (message.has_prepare_stage()) {
       const auto& prepare = message.prepare_stage();
-      AddBinding(prepare.epoch(), prepare.layers(), LayerFormOf(prepare.shards()));
+      AddBinding(prepare.binding(), prepare.layers(), LayerFormOf(prepare.shards()));
       return true;
     }
     if (message.has_hold_experts()) return NoteExperts(message.hold_experts(), model, factor);
@@ -66,7 +66,7 @@ class Told {
   };
 
   bool IsAnswer(const wire::pb::WorkerMessage& message) const {
-    return message.has_experts_held() && message.experts_held().epoch() == experts_epoch_ &&
+    return message.has_experts_held() && message.experts_held().binding() == experts_binding_ &&
            expert_bytes_ > 0;
   }
   void AddBinding(uint32_t id, const wire::pb::LayerRange& layers, LayerForm form) {
@@ -75,7 +75,7 @@ class Told {
     if (IsHub(form)) hubs_.AddRange(layers.first(), layers.end());
   }
   bool NoteExperts(const wire::pb::HoldExperts& hold, const HashModel& model, double factor) {
-    experts_epoch_ = hold.epoch();
+    experts_binding_ = hold.binding();
     if (!expert_factor_said_) expert_factor_ = factor;
     expert_bytes_ = 0;
     const auto sets = wire::ReadExpertSets(hold.sets(), model.layer_count);
@@ -88,7 +88,7 @@ class Told {
     layers_ = hubs_ = swarm::LayerSet(layer_count);
     for (const auto& range : retire.keep()) layers_.AddRange(range.first(), range.end());
     std::erase_if(bindings_, [&](const auto& each) {
-      return std::ranges::find(retire.epochs(), each.first) == retire.epochs().end();
+      return std::ranges::find(retire.bindings(), each.first) == retire.bindings().end();
     });
     for (const auto& [id, binding] : bindings_)
       if (IsHub(binding.form)) hubs_.AddRange(binding.layers.first(), binding.layers.end());
@@ -97,15 +97,15 @@ class Told {
   void NoteHeld(const wire::pb::Connect& connect, uint32_t layer_count) {
     const Told before = std::exchange(*this, Told(layer_count));
     for (const auto& held : connect.held()) {
-      const auto known = before.bindings_.find(held.epoch());
-      AddBinding(held.epoch(), held.layers(),
+      const auto known = before.bindings_.find(held.binding());
+      AddBinding(held.binding(), held.layers(),
                  known == before.bindings_.end() ? LayerForm::kWhole : known->second.form);
     }
   }
 
   swarm::LayerSet layers_, hubs_;  // of all of them, those in their hub form
   std::map<uint32_t, Binding> bindings_;
-  uint32_t experts_epoch_ = 0;
+  uint32_t experts_binding_ = 0;
   uint64_t expert_bytes_ = 0;
   double expert_factor_ = 1;  // as it was known when they were asked for, or as it has said
   bool expert_factor_said_ = false;

@@ -1,4 +1,4 @@
-// A binding ties a range of layers to a worker. Its number is what steps carry (the epoch on the
+// A binding ties a range of layers to a worker. Its number is what steps carry (`binding` on the
 // wire). It belongs to the two, not to a plan: a worker that goes on with the same layers after a
 // change of plan keeps its binding, and hears nothing of the change.
 #pragma once

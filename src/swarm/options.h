@@ -88,7 +88,7 @@ struct Timeouts {
   // A tab that still answers pings is slow rather than gone, and closing it costs a load of its
   // layers: its steps have this long at least.
   Duration step_deadline_alive = Seconds(10);
-  // Instead of step_deadline_min until a worker has answered once in an epoch, and a GPU a step or
+  // Instead of step_deadline_min until a worker has answered once in a binding, and a GPU a step or
   // batch of about that size.
   Duration step_deadline_first = Seconds(30);
   Duration connect_limit = Seconds(5);  // socket open to Connect, download probe included

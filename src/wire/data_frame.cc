@@ -47,7 +47,7 @@ Result<FrameHeader> DecodeHeader(const uint8_t* at) {
   FrameHeader header;
   header.type = static_cast<FrameType>(at[6]);
   header.sequence = LoadLe<uint32_t>(at + 12);
-  header.epoch = LoadLe<uint32_t>(at + 16);
+  header.binding = LoadLe<uint32_t>(at + 16);
   header.stage = LoadLe<uint16_t>(at + 20);
   header.rows = LoadLe<uint32_t>(at + 24);
   header.columns = LoadLe<uint32_t>(at + 28);
@@ -217,7 +217,7 @@ std::vector<uint8_t> EncodeFrameHead(const FrameHeader& header, std::span<const 
   at[6] = static_cast<uint8_t>(header.type);
   StoreLe<uint32_t>(at + 8, static_cast<uint32_t>(after_header));
   StoreLe<uint32_t>(at + 12, header.sequence);
-  StoreLe<uint32_t>(at + 16, header.epoch);
+  StoreLe<uint32_t>(at + 16, header.binding);
   StoreLe<uint16_t>(at + 20, header.stage);
   StoreLe<uint16_t>(at + 22, static_cast<uint16_t>(runs.size()));
   StoreLe<uint32_t>(at + 24, header.rows);
@@ -405,7 +405,7 @@ Status CheckFrame(const Frame& frame, const ExpectedFrame& expected) {
   const FrameHeader& header = frame.header;
   TRY(CheckField("type", static_cast<int>(header.type), static_cast<int>(expected.type)));
   TRY(CheckField("sequence", header.sequence, expected.sequence));
-  TRY(CheckField("epoch", header.epoch, expected.epoch));
+  TRY(CheckField("binding", header.binding, expected.binding));
   TRY(CheckField("stage", header.stage, expected.stage));
   TRY(CheckField("number of runs", frame.runs.size(), expected.runs.size()));
   for (size_t i = 0; i < frame.runs.size(); ++i) {

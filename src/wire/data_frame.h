@@ -8,7 +8,7 @@
 //   7  u8  flags (0)                              12 u16 count (rows)
 //   8  u32 bytes after the header                 14 u8  output kind, 4 bits; marks, upper 4
 //   12 u32 sequence                               15 u8  candidates: count - 1; draw: raw best
-//   16 u32 epoch
+//   16 u32 binding
 //   20 u16 stage                                  payload
 //   22 u16 runs                                   Step: token ids i32 [rows], or
 //   24 u32 rows (sum of counts)                   residual rows [rows, columns]
@@ -75,7 +75,7 @@ struct Run {
 struct FrameHeader {
   FrameType type = FrameType::kStep;
   uint32_t sequence = 0;
-  uint32_t epoch = 0;
+  uint32_t binding = 0;
   uint16_t stage = 0;
   uint32_t rows = 0;
   uint32_t columns = 0;
@@ -136,7 +136,7 @@ Result<DrawResult> DecodeDraw(ByteSpan payload, uint32_t best_count, uint32_t vo
 struct ExpectedFrame {
   FrameType type = FrameType::kResult;
   uint32_t sequence = 0;
-  uint32_t epoch = 0;
+  uint32_t binding = 0;
   uint16_t stage = 0;
   std::span<const Run> runs;
   uint32_t columns = 0;       // of hidden rows; 0: none expected

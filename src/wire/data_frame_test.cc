@@ -45,7 +45,7 @@ FrameHeader Header(const Json& frame) {
   FrameHeader header;
   header.type = String(frame, "type") == "step" ? FrameType::kStep : FrameType::kResult;
   header.sequence = Number(frame, "sequence");
-  header.epoch = Number(frame, "epoch");
+  header.binding = Number(frame, "binding");
   header.stage = static_cast<uint16_t>(Number(frame, "stage"));
   header.columns = Number(frame, "columns");
   header.dtype = DTypeFromName(String(frame, "dtype")).value();
@@ -81,7 +81,7 @@ TEST(DataFrame, DecodesTheGoldenBytes) {
     EXPECT_EQ(ToHex(decoded->payload.bytes()), String(frame, "payload_hex")) << name;
     const std::vector<wire::Run> runs = Runs(frame);
     const Status check =
-        CheckFrame(*decoded, {expected.type, expected.sequence, expected.epoch, expected.stage,
+        CheckFrame(*decoded, {expected.type, expected.sequence, expected.binding, expected.stage,
                               runs, expected.columns, expected.dtype, Number(frame, "vocabulary")});
     EXPECT_TRUE(check.ok()) << name << ": " << (check.ok() ? "" : check.error().ToString());
     ++count;
@@ -140,7 +140,7 @@ TEST(CheckFrame, NamesTheFieldThatDiffers) {
   using E = ExpectedFrame&;
   using R = std::vector<wire::Run>&;
   EXPECT_EQ(problem([](E e, R) { e.sequence = 5; }), "The frame's sequence is 4, expected 5.");
-  EXPECT_EQ(problem([](E e, R) { e.epoch = 2; }), "The frame's epoch is 1, expected 2.");
+  EXPECT_EQ(problem([](E e, R) { e.binding = 2; }), "The frame's binding is 1, expected 2.");
   EXPECT_EQ(problem([](E e, R) { e.stage = 0; }), "The frame's stage is 1, expected 0.");
   EXPECT_EQ(problem([](E e, R) { e.type = FrameType::kStep; }),
             "The frame's type is 2, expected 1.");

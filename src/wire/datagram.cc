@@ -17,7 +17,8 @@ AeadNonce NonceOf(uint64_t sequence) {
 
 std::string_view DatagramFaultName(DatagramFault fault) {
   static constexpr std::string_view kNames[kDatagramFaults] = {
-      "truncated", "oversized", "version", "type", "channel", "epoch", "replayed", "late", "forged",
+      "truncated", "oversized", "version", "type",   "channel",
+      "key_epoch", "replayed",  "late",    "forged",
   };
   return kNames[static_cast<size_t>(fault)];
 }
@@ -28,7 +29,7 @@ std::vector<uint8_t> DatagramSealer::Seal(DatagramType type, ByteSpan body) {
   datagram[0] = kDatagramVersion;
   datagram[1] = static_cast<uint8_t>(type);
   StoreLe(datagram.data() + 2, channel_.channel);
-  StoreLe(datagram.data() + 4, channel_.epoch);
+  StoreLe(datagram.data() + 4, channel_.key_epoch);
   StoreLe(datagram.data() + 8, ++last_sequence_);
   const MutableByteSpan bytes(datagram);
   aead_.Seal(NonceOf(last_sequence_), bytes.first(kDatagramHeaderBytes), body,
@@ -66,7 +67,7 @@ std::optional<DatagramFault> DatagramOpener::Check(ByteSpan datagram) const {
       datagram[1] > static_cast<uint8_t>(DatagramType::kSent))
     return DatagramFault::kType;
   if (LoadLe<uint16_t>(datagram.data() + 2) != channel_.channel) return DatagramFault::kChannel;
-  if (LoadLe<uint32_t>(datagram.data() + 4) != channel_.epoch) return DatagramFault::kEpoch;
+  if (LoadLe<uint32_t>(datagram.data() + 4) != channel_.key_epoch) return DatagramFault::kKeyEpoch;
   return window_.Refusal(LoadLe<uint64_t>(datagram.data() + 8));
 }
 

@@ -5,12 +5,12 @@
 //   0  u8   version of this layout (1)
 //   1  u8   type
 //   2  u16  channel: which of the receiver's channels, agreed with its keys
-//   4  u32  epoch of the plan
+//   4  u32  key epoch
 //   8  u64  sequence, from 1, of this direction of the channel
 //   16      ChaCha20-Poly1305 of the body, then its tag (16 bytes)
 //
 // The first 16 bytes are authenticated; the nonce is four zeros and the sequence. Keys, one for
-// each direction, come over the worker's WebSocket and are new for every epoch
+// each direction, come over the worker's WebSocket and are new for every key epoch
 // (docs/tensor-groups.md), so that no nonce repeats.
 #pragma once
 
@@ -50,7 +50,7 @@ enum class DatagramFault : uint8_t {
   kVersion,
   kType,
   kChannel,
-  kEpoch,
+  kKeyEpoch,
   kReplayed,  // its sequence was accepted before
   kLate,      // too far behind to know whether it was
   kForged,    // the tag does not fit
@@ -60,7 +60,7 @@ std::string_view DatagramFaultName(DatagramFault fault);
 
 struct DatagramChannel {
   uint16_t channel = 0;
-  uint32_t epoch = 0;
+  uint32_t key_epoch = 0;
   bool operator==(const DatagramChannel&) const = default;
 };
 

@@ -64,7 +64,7 @@ TEST(Datagram, FaultsAreCountedByTheirReason) {
   expect(DatagramFault::kType, with(1, 0));
   expect(DatagramFault::kType, with(1, 8));
   expect(DatagramFault::kChannel, with(2, 8));
-  expect(DatagramFault::kEpoch, with(4, 2));
+  expect(DatagramFault::kKeyEpoch, with(4, 2));
   expect(DatagramFault::kForged, with(1, 5));     // another type: the header is authenticated
   expect(DatagramFault::kForged, with(8, 2));     // another sequence
   expect(DatagramFault::kForged, with(20, 200));  // another body

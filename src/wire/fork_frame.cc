@@ -21,7 +21,7 @@ std::vector<uint8_t> EncodeFork(const Fork& fork) {
   uint8_t* at = bytes.data();
   StoreLe<uint32_t>(at, kForkMagic);
   StoreLe<uint16_t>(at + 4, static_cast<uint16_t>(kProtocolVersion));
-  StoreLe<uint32_t>(at + 8, fork.epoch);
+  StoreLe<uint32_t>(at + 8, fork.binding);
   StoreLe<uint16_t>(at + 12, fork.stage);
   StoreLe<uint32_t>(at + 16, fork.from);
   StoreLe<uint32_t>(at + 20, fork.session);
@@ -44,7 +44,7 @@ Result<Fork> DecodeFork(ByteSpan message) {
       return BadFork(Sentence("The fork frame has ", LoadLe<uint16_t>(at + zero), " at byte ", zero,
                               ", expected 0."));
   Fork fork;
-  fork.epoch = LoadLe<uint32_t>(at + 8);
+  fork.binding = LoadLe<uint32_t>(at + 8);
   fork.stage = LoadLe<uint16_t>(at + 12);
   fork.from = LoadLe<uint32_t>(at + 16);
   fork.session = LoadLe<uint32_t>(at + 20);

@@ -3,7 +3,7 @@
 // message of its own beside data frames, 32 bytes:
 //
 //   0  u32 magic "WFRK"   4  u16 protocol version   6  u16 zero
-//   8  u32 epoch          12 u16 stage              14 u16 zero
+//   8  u32 binding          12 u16 stage              14 u16 zero
 //   16 u32 from: the session that is shared         20 u32 session: the one that begins
 //   24 u32 its generation, above those in which the layers know it
 //   28 u32 positions that the two have in common, at least 1
@@ -24,7 +24,7 @@ inline constexpr uint32_t kForkMagic = 0x4b524657;  // "WFRK"
 inline constexpr size_t kForkBytes = 32;
 
 struct Fork {
-  uint32_t epoch = 0;
+  uint32_t binding = 0;
   uint16_t stage = 0;
   uint32_t from = 0, session = 0;
   uint32_t generation = 0;

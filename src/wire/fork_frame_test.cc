@@ -12,7 +12,7 @@ TEST(ForkFrame, IsTheGoldenBytes) {
   const auto golden = GoldenJson("forks.json");
   ASSERT_GE(golden.at("frames").as_array().size(), 2u);
   for (const auto& frame : golden.at("frames").as_array()) {
-    const Fork fork = {Number(frame, "epoch"),      Number<uint16_t>(frame, "stage"),
+    const Fork fork = {Number(frame, "binding"),    Number<uint16_t>(frame, "stage"),
                        Number(frame, "from"),       Number(frame, "session"),
                        Number(frame, "generation"), Number(frame, "position_count")};
     const std::string hex = String(frame, "hex");

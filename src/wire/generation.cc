@@ -18,13 +18,13 @@ Error Malformed(std::string message) {
 
 class Writer {
  public:
-  Writer(Type type, uint32_t sequence, uint32_t epoch) {
+  Writer(Type type, uint32_t sequence, uint32_t binding) {
     Put(kGenerationMagic);
     Put(static_cast<uint16_t>(kProtocolVersion));
     Put(static_cast<uint8_t>(type));
     Put(uint8_t{0});
     Put(sequence);
-    Put(epoch);
+    Put(binding);
   }
   template <typename T>
   void Put(T value) {
@@ -57,7 +57,7 @@ class Reader {
 };
 
 std::vector<uint8_t> Encode(const Generate& g) {
-  Writer out(kGenerate, g.sequence, g.epoch);
+  Writer out(kGenerate, g.sequence, g.binding);
   for (const uint32_t value : {g.session, g.generation, g.position}) out.Put(value);
   out.Put(g.token_id);
   out.Put(g.count);
@@ -85,7 +85,7 @@ std::vector<uint8_t> Encode(const Generate& g) {
 }
 
 std::vector<uint8_t> Encode(const Tokens& tokens) {
-  Writer out(kTokens, tokens.sequence, tokens.epoch);
+  Writer out(kTokens, tokens.sequence, tokens.binding);
   out.Put(static_cast<uint16_t>(tokens.token_ids.size()));
   out.Put(static_cast<uint8_t>(tokens.last ? 1 : 0));
   out.Put(uint8_t{0});
@@ -95,7 +95,7 @@ std::vector<uint8_t> Encode(const Tokens& tokens) {
 }
 
 std::vector<uint8_t> Encode(const StopGenerating& stop) {
-  Writer out(kStop, stop.sequence, stop.epoch);
+  Writer out(kStop, stop.sequence, stop.binding);
   out.Put(uint32_t{0});
   return out.Take();
 }
@@ -118,12 +118,12 @@ Status CheckLength(ByteSpan message, uint64_t expected) {
                    " bytes, expected " + std::to_string(expected) + ".");
 }
 
-Result<GenerationFrame> DecodeGenerate(ByteSpan message, uint32_t sequence, uint32_t epoch) {
+Result<GenerationFrame> DecodeGenerate(ByteSpan message, uint32_t sequence, uint32_t binding) {
   if (message.size() < kGenerateBytes) return CheckLength(message, kGenerateBytes).error();
   Reader in(message.data() + kHeadBytes);
   Generate g;
   g.sequence = sequence;
-  g.epoch = epoch;
+  g.binding = binding;
   g.session = in.Get<uint32_t>();
   g.generation = in.Get<uint32_t>();
   g.position = in.Get<uint32_t>();
@@ -156,12 +156,12 @@ Result<GenerationFrame> DecodeGenerate(ByteSpan message, uint32_t sequence, uint
   return GenerationFrame(std::move(g));
 }
 
-Result<GenerationFrame> DecodeTokens(ByteSpan message, uint32_t sequence, uint32_t epoch) {
+Result<GenerationFrame> DecodeTokens(ByteSpan message, uint32_t sequence, uint32_t binding) {
   if (message.size() < kTokensBytes) return CheckLength(message, kTokensBytes).error();
   Reader in(message.data() + kHeadBytes);
   Tokens tokens;
   tokens.sequence = sequence;
-  tokens.epoch = epoch;
+  tokens.binding = binding;
   const auto count = in.Get<uint16_t>();
   const auto last = in.Get<uint8_t>(), zero = in.Get<uint8_t>();
   tokens.compute_us = in.Get<uint32_t>();
@@ -192,15 +192,15 @@ Result<GenerationFrame> DecodeGeneration(ByteSpan message) {
   Reader in(message.data() + sizeof(uint32_t));
   const auto version = in.Get<uint16_t>();
   const auto type = in.Get<uint8_t>(), zero = in.Get<uint8_t>();
-  const auto sequence = in.Get<uint32_t>(), epoch = in.Get<uint32_t>();
+  const auto sequence = in.Get<uint32_t>(), binding = in.Get<uint32_t>();
   if (version != kProtocolVersion)
     return Malformed("The generation frame has protocol version " + std::to_string(version) +
                      ", expected " + std::to_string(kProtocolVersion) + ".");
   if (type < kGenerate || type > kWholeModel || zero != 0)
     return Malformed("The generation frame has type " + std::to_string(type) + " and flags " +
                      std::to_string(zero) + ", expected 1 to 5 and 0.");
-  if (type == kGenerate) return DecodeGenerate(message, sequence, epoch);
-  if (type == kTokens) return DecodeTokens(message, sequence, epoch);
+  if (type == kGenerate) return DecodeGenerate(message, sequence, binding);
+  if (type == kTokens) return DecodeTokens(message, sequence, binding);
   if (type == kStop || message.size() < kValueBytes) TRY(CheckLength(message, kValueBytes));
   if (message.size() > kValueBytes + kMaxWholeText)
     return Malformed("The generation frame has a text of " +
@@ -211,7 +211,7 @@ Result<GenerationFrame> DecodeGeneration(ByteSpan message) {
   if (value > most)
     return Malformed("The generation frame has the value " + std::to_string(value) +
                      ", expected at most " + std::to_string(most) + ".");
-  if (type == kStop) return GenerationFrame(StopGenerating{sequence, epoch});
+  if (type == kStop) return GenerationFrame(StopGenerating{sequence, binding});
   std::string text(AsText(message.subspan(kValueBytes)));
   if (type == kRunHere) return GenerationFrame(RunHere{value == 1, std::move(text)});
   return GenerationFrame(WholeModel{static_cast<WholeModel::State>(value), std::move(text)});

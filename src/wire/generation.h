@@ -3,7 +3,7 @@
 // Little-endian; a message of their own beside data frames.
 //
 //   header, 16 bytes        0 u32 magic "WGEN"  4 u16 protocol version  6 u8 type  7 u8 zero
-//                           8 u32 sequence  12 u32 epoch
+//                           8 u32 sequence  12 u32 binding
 //   Generate, 64 bytes      16 u32 session  20 u32 generation  24 u32 position  28 i32 token
 //                           32 u16 count  34 u16 interval  36 f32 temperature  40 u32 top_k
 //                           44 f32 top_p  48 f32 min_p  52 f32 repetition  56 f32 presence
@@ -32,7 +32,7 @@ namespace weft::wire {
 inline constexpr uint32_t kGenerationMagic = 0x4e454757;  // "WGEN"
 
 struct Generate {
-  uint32_t sequence = 0, epoch = 0;
+  uint32_t sequence = 0, binding = 0;
   uint32_t session = 0, generation = 0;
   uint32_t position = 0;  // of `token`, the session's last, which no layer has seen
   int32_t token_id = 0;
@@ -46,7 +46,7 @@ struct Generate {
 
 // Tokens of the oldest unanswered Generate, in order.
 struct Tokens {
-  uint32_t sequence = 0, epoch = 0;
+  uint32_t sequence = 0, binding = 0;
   bool last = false;
   uint32_t compute_us = 0;
   std::vector<int32_t> token_ids;
@@ -55,7 +55,7 @@ struct Tokens {
 
 // Nobody wants the rest of a Generate: the worker ends it with a last Tokens frame.
 struct StopGenerating {
-  uint32_t sequence = 0, epoch = 0;
+  uint32_t sequence = 0, binding = 0;
   bool operator==(const StopGenerating&) const = default;
 };
 

@@ -26,17 +26,18 @@ GenerationFrame Described(const Json& json) {
   if (type == "run_here") return RunHere{Number<int>(json, "value") == 1, text};
   if (type == "whole_model")
     return WholeModel{static_cast<WholeModel::State>(Number(json, "value")), text};
-  const auto sequence = Number(json, "sequence"), epoch = Number(json, "epoch");
-  if (type == "stop") return StopGenerating{sequence, epoch};
+  const auto sequence = Number(json, "sequence"), binding = Number(json, "binding");
+  if (type == "stop") return StopGenerating{sequence, binding};
   if (type == "tokens") {
-    Tokens tokens{sequence, epoch, Number<int>(json, "last") == 1, Number(json, "compute_us"), {}};
+    Tokens tokens{
+        sequence, binding, Number<int>(json, "last") == 1, Number(json, "compute_us"), {}};
     for (const Json& id : json.at("tokens").as_array())
       tokens.token_ids.push_back(id.to_number<int32_t>());
     return tokens;
   }
   Generate g;
   g.sequence = sequence;
-  g.epoch = epoch;
+  g.binding = binding;
   g.session = Number(json, "session");
   g.generation = Number(json, "generation");
   g.position = Number(json, "position");

@@ -30,7 +30,7 @@ ExpertFrame ChannelFrame(const TensorChannel& channel) {
   const size_t count = channel.addresses.size();
   CHECK(count >= 1 && count <= kMostChannelAddresses);
   std::vector<uint8_t> body(kChannelHeadBytes + count * kChannelAddressBytes);
-  StoreLe(body.data(), channel.channel.epoch);
+  StoreLe(body.data(), channel.channel.key_epoch);
   StoreLe(body.data() + 4, channel.channel.channel);
   StoreLe(body.data() + 6, static_cast<uint16_t>(count));
   StoreLe(body.data() + 8, channel.bytes_per_ms);
@@ -55,7 +55,7 @@ Result<TensorChannel> ReadChannel(const ExpertFrame& frame) {
                  Sentence("A channel of ", body.size(), " bytes announces ", count,
                           " addresses, expected 1 to ", kMostChannelAddresses, " that it has."));
   TensorChannel channel;
-  channel.channel.epoch = LoadLe<uint32_t>(body.data());
+  channel.channel.key_epoch = LoadLe<uint32_t>(body.data());
   channel.channel.channel = LoadLe<uint16_t>(body.data() + 4);
   channel.bytes_per_ms = LoadLe<uint32_t>(body.data() + 8);
   if (channel.bytes_per_ms == 0)
@@ -98,7 +98,7 @@ Result<std::vector<DatagramAddress>> UnpackAddresses(ByteSpan bytes) {
 
 ExpertFrame ReadyFrame(const ChannelReady& answer) {
   std::vector<uint8_t> body(kReadyBytes, 0);
-  StoreLe(body.data(), answer.epoch);
+  StoreLe(body.data(), answer.key_epoch);
   body[4] = answer.ready ? 1 : 0;
   ExpertFrame frame;
   frame.type = ExpertFrameType::kReady;

@@ -3,7 +3,7 @@
 // connections, the server among them, has the keys, and nobody else.
 //
 //   CHANNEL, from the hub                              READY, from the holder
-//   0   u32 epoch: of this hub and holder, rising      0  u32 epoch of the CHANNEL
+//   0   u32 key epoch: of this hub and holder, rising      0  u32 key epoch of the CHANNEL
 //   4   u16 channel                                    4  u8  1: a challenge came; 0: none did
 //   6   u16 addresses, 1 to 16                         5  u8[3] 0
 //   8   u32 bytes that it may send in a millisecond
@@ -53,7 +53,7 @@ std::string PackAddresses(std::span<const DatagramAddress> addresses);
 Result<std::vector<DatagramAddress>> UnpackAddresses(ByteSpan bytes);
 
 struct ChannelReady {
-  uint32_t epoch = 0;
+  uint32_t key_epoch = 0;
   bool ready = false;
 };
 ExpertFrame ReadyFrame(const ChannelReady& answer);

@@ -209,7 +209,7 @@ class ExpertSwarm {
           if (e % holder_count == i || (e + 1) % holder_count == i) set.experts.push_back(e);
       }
       pb::ServerMessage hold;
-      hold.mutable_hold_experts()->set_epoch(1);
+      hold.mutable_hold_experts()->set_binding(1);
       wire::FillExpertSets(holders_[id].sets, *hold.mutable_hold_experts()->mutable_sets());
       DeviceOf(id).Feed(ControlReceived{hold});
     }
@@ -310,7 +310,7 @@ class ExpertSwarm {
   void SetHolders() {
     pb::ServerMessage message;
     auto& statement = *message.mutable_expert_holders();
-    statement.set_epoch(++epoch_);
+    statement.set_statement(++statement_);
     for (const auto& [id, holder] : holders_) {
       if (holder.is_lost) continue;
       auto& one = *statement.add_holders();
@@ -328,7 +328,7 @@ class ExpertSwarm {
     const size_t rows = by_row_ ? 1 : session.ids.size();
     wire::FrameHeader header;
     header.sequence = ++sequence_;
-    header.epoch = 2;
+    header.binding = 2;
     header.stage = 1;
     header.rows = static_cast<uint32_t>(rows);
     header.columns = 1;
@@ -420,7 +420,7 @@ class ExpertSwarm {
   std::optional<Instant> timer_;
   std::deque<uint32_t> asked_;  // sequences, in order
   Fault fault_ = Fault::kNone;
-  uint32_t epoch_ = 0, sequence_ = 0;
+  uint32_t statement_ = 0, sequence_ = 0;
   uint64_t results_ = 0, computed_ = 0;
   double loss_ = -1;  // of datagrams; below 0: there are none
   uint64_t datagrams_ = 0, lost_groups_ = 0, lost_in_prompts_ = 0;

@@ -8,16 +8,16 @@ std::optional<std::vector<wire::LayerExperts>> ExpertWork::Hold(const pb::HoldEx
                                                                 uint32_t layer_count) {
   if (!takes_experts_)
     out_.Violation("The server sent HoldExperts to a worker that takes no experts.");
-  else if (message.epoch() <= binding_)
-    out_.Violation("The server sent HoldExperts of epoch " + std::to_string(message.epoch()) +
-                   " after that of epoch " + std::to_string(binding_) + ".");
+  else if (message.binding() <= binding_)
+    out_.Violation("The server sent HoldExperts of binding " + std::to_string(message.binding()) +
+                   " after that of binding " + std::to_string(binding_) + ".");
   if (out_.ended()) return std::nullopt;
   auto sets = wire::ReadExpertSets(message.sets(), layer_count);
   if (!sets.ok()) {
     out_.Finish(std::move(sets).error());
     return std::nullopt;
   }
-  binding_ = message.epoch();
+  binding_ = message.binding();
   // What it does not name is not computed any more; what it adds is, once it is loaded.
   queue_.HoldOnly(*sets);
   return std::move(sets).value();
@@ -28,7 +28,7 @@ void ExpertWork::OnInstalled(uint32_t binding, const std::vector<wire::LayerExpe
   used_bytes_ = used_bytes;
   queue_.Hold(sets);
   pb::WorkerMessage reply;
-  reply.mutable_experts_held()->set_epoch(binding);
+  reply.mutable_experts_held()->set_binding(binding);
   reply.mutable_experts_held()->set_used_bytes(used_bytes_);
   out_.Send(std::move(reply));
 }

@@ -45,7 +45,7 @@ void ExpertWork::CarrySenders() {
           "no datagram gets to worker {} and back (UDP is blocked?): what neuron groups add up "
           "to goes over the WebSocket, where nothing is lost",
           hub);
-    Say(hub, {wire::ReadyFrame({sender.epoch(), *answer})});
+    Say(hub, {wire::ReadyFrame({sender.key_epoch(), *answer})});
   }
 }
 

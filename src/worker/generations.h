@@ -37,7 +37,7 @@ class Generations {
 
   // It has come, and waits for its turn.
   void Add(const wire::Generate& generate) {
-    known_[generate.sequence] = {generate.session, generate.epoch, false};
+    known_[generate.sequence] = {generate.session, generate.binding, false};
   }
   // Its turn has come.
   void Join(wire::Generate generate) { joined_.push_back(std::move(generate)); }

@@ -109,7 +109,7 @@ Status Hub::SetHolders(Instant now, const wire::pb::ExpertHolders& statement,
   dispatcher_.FixCopies(statement.copies());
   stats_.SetInterval(Milliseconds(statement.stats_ms()));
   stats_.Collect(dispatcher_);
-  Apply(now, dispatcher_.SetHolders(now, statement.epoch(), std::move(holders)));
+  Apply(now, dispatcher_.SetHolders(now, statement.statement(), std::move(holders)));
   stats_.DropWhoIsGone(dispatcher_);
   return OkStatus();
 }

@@ -44,12 +44,12 @@ void Loads::Prepare(const pb::PrepareStage& message) {
   if (!range) return;
   if (message.shards() && !experts_.can_be_hub())
     return out_.Violation("The server asked a worker that cannot be a hub to be one.");
-  if (!stages_.Prepare(message.epoch(), message.stage(), *range, LayerFormOf(message.shards())))
-    return out_.Violation("The server asked for epoch " + std::to_string(message.epoch()) +
+  if (!stages_.Prepare(message.binding(), message.stage(), *range, LayerFormOf(message.shards())))
+    return out_.Violation("The server asked for binding " + std::to_string(message.binding()) +
                           " to be prepared, expected one that is newer than those before, and at "
                           "most " +
                           std::to_string(StageTable::kMaxBindings) + " at a time.");
-  Add({message.epoch(), {*range}, 0, message.standby(), LayerFormOf(message.shards())});
+  Add({message.binding(), {*range}, 0, message.standby(), LayerFormOf(message.shards())});
 }
 
 void Loads::HoldExperts(const pb::HoldExperts& message) {
@@ -57,7 +57,7 @@ void Loads::HoldExperts(const pb::HoldExperts& message) {
   if (!sets) return;
   DropExperts();  // the newest counts
   Load load;
-  load.binding = message.epoch();
+  load.binding = message.binding();
   load.experts = std::move(*sets);
   Add(std::move(load));
 }
@@ -69,7 +69,7 @@ void Loads::Retire(const pb::Retire& message) {
     if (!checked) return;
     keep.ranges.push_back(*checked);
   }
-  const std::vector<uint32_t> ids(message.epochs().begin(), message.epochs().end());
+  const std::vector<uint32_t> ids(message.bindings().begin(), message.bindings().end());
   stages_.KeepOnly(ids, keep.ranges);
   kept_ = keep.ranges;
   keep.hubs = stages_.Ranges(LayerForm::kHub);

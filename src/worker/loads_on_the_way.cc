@@ -118,7 +118,7 @@ void Loads::OnInstalled(uint32_t ticket, const Result<Outcome>& outcome) {
   stages_.SetLoaded(load.binding);
   const auto& installed = std::get<Installed>(*outcome);
   pb::WorkerMessage reply;
-  reply.mutable_prepared()->set_epoch(load.binding);
+  reply.mutable_prepared()->set_binding(load.binding);
   reply.mutable_prepared()->set_used_bytes(installed.used_bytes);
   reply.mutable_prepared()->set_weight_factor(installed.weight_factor);
   out_.Send(std::move(reply));

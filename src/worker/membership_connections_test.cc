@@ -24,9 +24,9 @@ class ConnectionsTest : public MembershipTest {
   // What the engine answers where every binding holds these positions of session 1.
   Said StockTaken(std::vector<std::pair<uint32_t, uint32_t>> bindings) {
     Stock stock;
-    for (const auto& [epoch, positions] : bindings) {
+    for (const auto& [binding, positions] : bindings) {
       pb::HeldBinding& held = stock.bindings.emplace_back();
-      held.set_epoch(epoch);
+      held.set_binding(binding);
       if (positions == 0) continue;
       held.add_sessions(1);
       held.add_positions(positions);
@@ -47,8 +47,8 @@ TEST_F(ConnectionsTest, WhoComesBackNamesItsLayersAndTheSpeedOfBefore) {
   Lost();
   EXPECT_THAT(Again(), ElementsAre("SILENCE 3000", "COMPUTE stock 3"));
   const auto& stock = std::get<TakeStock>(std::get<Compute>(actions_[1]).work);
-  EXPECT_EQ(stock.bindings[0].ShortDebugString(), "epoch: 3 stage: 1 layers { end: 2 }");
-  EXPECT_THAT(StockTaken({{3, 7}}), ElementsAre("connect [epoch: 3 sessions: 1 positions: 7]"));
+  EXPECT_EQ(stock.bindings[0].ShortDebugString(), "binding: 3 stage: 1 layers { end: 2 }");
+  EXPECT_THAT(StockTaken({{3, 7}}), ElementsAre("connect [binding: 3 sessions: 1 positions: 7]"));
   EXPECT_EQ(std::get<SendControl>(actions_[0]).message.connect().download_bytes_per_s(), 1e10);
 }
 

@@ -25,8 +25,8 @@ class MembershipHubTest : public MembershipTest {
   explicit MembershipHubTest(Offer offer = CanBeHub()) : MembershipTest(std::move(offer)) {}
 
   // A hub of all layers.
-  void Hub(uint32_t epoch = 1) {
-    pb::ServerMessage message = PrepareMessage(epoch, 0, kTestLayers);
+  void Hub(uint32_t binding = 1) {
+    pb::ServerMessage message = PrepareMessage(binding, 0, kTestLayers);
     message.mutable_prepare_stage()->set_shards(true);
     ASSERT_THAT(Told(message), ElementsAre("FETCH HUBS 0 1 2 3 4 5"));
     ASSERT_THAT(FetchOver(), ElementsAre("READ HUBS 0-6"));
@@ -37,7 +37,7 @@ class MembershipHubTest : public MembershipTest {
   Said Holders(std::vector<uint32_t> peers, uint32_t self = 0) {
     pb::ServerMessage message;
     auto& statement = *message.mutable_expert_holders();
-    statement.set_epoch(++statement_);
+    statement.set_statement(++statement_);
     statement.set_self(self);
     statement.set_stats_ms(stats_ms_);
     for (const uint32_t peer : peers) {

@@ -115,7 +115,7 @@ class RandomRun {
       case 2:
       case 6: {
         auto& prepare = *message.mutable_prepare_stage();
-        prepare.set_epoch(++epoch_);
+        prepare.set_binding(++binding_);
         prepare.set_standby(random_.Below(4) == 0);
         prepare.set_shards(random_.Below(3) == 0);
         prepare.mutable_layers()->set_first(random_.Below(2) == 0 ? 0 : first);
@@ -123,8 +123,8 @@ class RandomRun {
         break;
       }
       case 3: {
-        for (const uint32_t epoch : {prepared_epoch_, epoch_})
-          if (random_.Below(4) != 0) message.mutable_retire()->add_epochs(epoch);
+        for (const uint32_t binding : {prepared_binding_, binding_})
+          if (random_.Below(4) != 0) message.mutable_retire()->add_bindings(binding);
         auto& keep = *message.mutable_retire()->add_keep();
         keep.set_first(random_.Below(2) == 0 ? 0 : first);
         keep.set_end(random_.Below(3) == 0 ? end : kLayers);
@@ -150,7 +150,7 @@ class RandomRun {
   void Step() {
     wire::FrameHeader header;
     header.sequence = ++sequence_;
-    header.epoch = prepared_epoch_;
+    header.binding = prepared_binding_;
     header.rows = header.columns = 1;
     header.dtype = DType::kI32;
     const auto session = static_cast<uint32_t>(1 + random_.Below(3));
@@ -166,7 +166,7 @@ class RandomRun {
   void SayHolders(bool held) {
     pb::ServerMessage message;
     auto& statement = *message.mutable_expert_holders();
-    statement.set_epoch(++statement_);
+    statement.set_statement(++statement_);
     for (const uint32_t peer : {5u, 6u}) {
       auto& holder = *statement.add_holders();
       holder.set_peer(peer);
@@ -196,7 +196,7 @@ class RandomRun {
   void Generate() {
     wire::Generate generate;
     generate.sequence = ++sequence_;
-    generate.epoch = prepared_epoch_;
+    generate.binding = prepared_binding_;
     asked_.push_back(sequence_);
     generates_.insert(sequence_);
     Feed(MessageReceived{Slice(wire::EncodeGeneration(generate))});
@@ -313,7 +313,7 @@ class RandomRun {
     for (wire::Generate& asked : make->asked) {
       MadeOfOne& one = made.of_each.emplace_back();
       one.tokens.sequence = asked.sequence;
-      one.tokens.epoch = asked.epoch;
+      one.tokens.binding = asked.binding;
       one.tokens.last = random_.Below(3) == 0;
       one.rest = std::move(asked);
       if (random_.Below(8) == 0) one.error = Error(ErrorCode::kUnavailable, "It went wrong.");
@@ -339,8 +339,8 @@ class RandomRun {
     if (message.has_connect()) Welcome(message.connect());
     if (message.has_prepared()) {
       ++prepared;
-      prepared_epoch_ = message.prepared().epoch();
-      loaded_.insert(prepared_epoch_);
+      prepared_binding_ = message.prepared().binding();
+      loaded_.insert(prepared_binding_);
     }
     if (message.has_step_failed()) Answered(message.step_failed().sequence(), true);
   }
@@ -368,9 +368,10 @@ class RandomRun {
   void Welcome(const pb::Connect& connect) {
     is_member_ = true;
     if (connect.held_size() > 0) ++returns;
-    for (const pb::HeldBinding& held : connect.held()) EXPECT_TRUE(loaded_.contains(held.epoch()));
+    for (const pb::HeldBinding& held : connect.held())
+      EXPECT_TRUE(loaded_.contains(held.binding()));
     loaded_.clear();
-    for (const pb::HeldBinding& held : connect.held()) loaded_.insert(held.epoch());
+    for (const pb::HeldBinding& held : connect.held()) loaded_.insert(held.binding());
   }
   void Take(SendShards& action) {
     EXPECT_TRUE(connected_);
@@ -430,7 +431,7 @@ class RandomRun {
   const uint32_t places_;  // sessions of a batch
   const uint32_t steps_in_flight_;
   Instant now_{1};
-  uint32_t epoch_ = 0, sequence_ = 0, prepared_epoch_ = 0;
+  uint32_t binding_ = 0, sequence_ = 0, prepared_binding_ = 0;
   std::deque<uint32_t> asked_;    // sequences, in order
   std::set<uint32_t> generates_;  // those of Generates
   std::optional<std::deque<uint32_t>> fetching_;

@@ -154,7 +154,7 @@ void Give(Player& player, const json::value& given) {
   } else {
     const json::value& binding = At(given, "binding");
     const json::value& layers = At(binding, "layers");
-    json::object stage = {{"epoch", Number(binding, "epoch")},
+    json::object stage = {{"binding", Number(binding, "id")},
                           {"stage", Number(binding, "stage")},
                           {"shards", At(binding, "hub").is_bool()},
                           {"layers", {{"first", layers.at(0)}, {"end", layers.at(1)}}}};

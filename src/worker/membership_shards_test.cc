@@ -27,7 +27,7 @@ class MembershipChannelTest : public MembershipTest {
   // How many probes this device sends at once when the hub offers a channel to three addresses.
   size_t Probes(uint32_t hub) {
     wire::TensorChannel channel;
-    channel.channel.epoch = ++epoch_;
+    channel.channel.key_epoch = ++key_epoch_;
     channel.bytes_per_ms = 1;
     for (uint8_t i = 1; i <= 3; ++i) {
       DatagramAddress& address = channel.addresses.emplace_back();
@@ -43,7 +43,7 @@ class MembershipChannelTest : public MembershipTest {
       if (const auto* sent = std::get_if<SendDatagrams>(&action)) count += sent->datagrams.size();
     return count;
   }
-  uint32_t epoch_ = 0;
+  uint32_t key_epoch_ = 0;
 };
 
 TEST_F(MembershipChannelTest, AHubOffersAnewSoOften) {

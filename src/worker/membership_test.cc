@@ -46,10 +46,10 @@ TEST_F(MembershipTest, AStandbyBindingIsReadBehindTheOthers) {
   EXPECT_THAT(FetchOver(), IsEmpty());
   EXPECT_THAT(Read(), ElementsAre("COMPUTE install 3-4"));
   EXPECT_THAT(WorkOver(Installed{1, 1}),
-              ElementsAre("prepared { epoch: 3 weight_factor: 1 used_bytes: 1 }", "READ 5-6"));
+              ElementsAre("prepared { binding: 3 weight_factor: 1 used_bytes: 1 }", "READ 5-6"));
   Read();
   EXPECT_THAT(WorkOver(Installed{1, 1}),
-              ElementsAre("prepared { epoch: 4 weight_factor: 1 used_bytes: 1 }", "READ 0-2"));
+              ElementsAre("prepared { binding: 4 weight_factor: 1 used_bytes: 1 }", "READ 0-2"));
 }
 
 TEST_F(MembershipTest, ARetiredBindingIsReadNoFurther) {

@@ -41,7 +41,7 @@ inline std::string Text(const pb::WorkerMessage& message) {
   std::string text = message.ShortDebugString();
   // Only what failed counts here, the sentence has its own tests.
   if (message.has_failed())
-    text = "failed " + std::to_string(message.failed().epoch()) + " " + message.failed().code();
+    text = "failed " + std::to_string(message.failed().binding()) + " " + message.failed().code();
   if (message.has_step_failed())
     text = "step_failed " + std::to_string(message.step_failed().sequence()) + " " +
            message.step_failed().code();
@@ -89,7 +89,7 @@ inline std::string Text(const Work& work) {
     std::string operator()(const TakeStock& each) {
       std::string text = "stock";
       for (const pb::HeldBinding& binding : each.bindings)
-        text += " " + std::to_string(binding.epoch());
+        text += " " + std::to_string(binding.binding());
       for (const uint32_t session : each.sessions) text += " s" + std::to_string(session);
       return text;
     }
@@ -161,24 +161,25 @@ inline pb::ServerMessage InitMessage() {
   return message;
 }
 
-inline pb::ServerMessage PrepareMessage(uint32_t epoch, uint32_t first, uint32_t end) {
+inline pb::ServerMessage PrepareMessage(uint32_t binding, uint32_t first, uint32_t end) {
   pb::ServerMessage message;
-  message.mutable_prepare_stage()->set_epoch(epoch);
+  message.mutable_prepare_stage()->set_binding(binding);
   message.mutable_prepare_stage()->set_stage(1);
   message.mutable_prepare_stage()->mutable_layers()->set_first(first);
   message.mutable_prepare_stage()->mutable_layers()->set_end(end);
   return message;
 }
 
-inline pb::ServerMessage StandbyMessage(uint32_t epoch, uint32_t first, uint32_t end) {
-  pb::ServerMessage message = PrepareMessage(epoch, first, end);
+inline pb::ServerMessage StandbyMessage(uint32_t binding, uint32_t first, uint32_t end) {
+  pb::ServerMessage message = PrepareMessage(binding, first, end);
   message.mutable_prepare_stage()->set_standby(true);
   return message;
 }
 
-inline pb::ServerMessage RetireMessage(std::vector<uint32_t> epochs, uint32_t first, uint32_t end) {
+inline pb::ServerMessage RetireMessage(std::vector<uint32_t> bindings, uint32_t first,
+                                       uint32_t end) {
   pb::ServerMessage message;
-  message.mutable_retire()->mutable_epochs()->Add(epochs.begin(), epochs.end());
+  message.mutable_retire()->mutable_bindings()->Add(bindings.begin(), bindings.end());
   auto& keep = *message.mutable_retire()->add_keep();
   keep.set_first(first);
   keep.set_end(end);
@@ -228,21 +229,21 @@ class MembershipTest : public testing::Test {
     ASSERT_THAT(Told(Joined{package}), testing::ElementsAre("connect"));
   }
   // Brings a binding to where it computes.
-  void Bind(uint32_t epoch, uint32_t first, uint32_t end) {
-    Told(PrepareMessage(epoch, first, end));
+  void Bind(uint32_t binding, uint32_t first, uint32_t end) {
+    Told(PrepareMessage(binding, first, end));
     FetchOver();
     Read();
-    const std::string epoch_text = std::to_string(epoch);
+    const std::string binding_text = std::to_string(binding);
     ASSERT_THAT(WorkOver(Installed{1, 100}),
-                testing::ElementsAre("prepared { epoch: " + epoch_text +
+                testing::ElementsAre("prepared { binding: " + binding_text +
                                      " weight_factor: 1 used_bytes: 100 }"));
   }
 
-  Said Step(uint32_t sequence, uint32_t epoch, uint32_t session = 1, uint32_t first = 0,
+  Said Step(uint32_t sequence, uint32_t binding, uint32_t session = 1, uint32_t first = 0,
             uint32_t stage = 1, uint16_t rows = 1) {
     wire::FrameHeader header;
     header.sequence = sequence;
-    header.epoch = epoch;
+    header.binding = binding;
     header.stage = static_cast<uint16_t>(stage);
     header.rows = rows;
     header.columns = 1;

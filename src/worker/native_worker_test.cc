@@ -102,18 +102,18 @@ class NativeWorkerTest : public testing::Test {
     ASSERT_TRUE(message.SerializeToArray(bytes.data() + 1, static_cast<int>(bytes.size() - 1)));
     worker_->OnMessage(Slice(std::move(bytes)));
   }
-  void Prepare(uint32_t epoch, uint32_t first, uint32_t end) {
+  void Prepare(uint32_t binding, uint32_t first, uint32_t end) {
     pb::ServerMessage message;
-    message.mutable_prepare_stage()->set_epoch(epoch);
+    message.mutable_prepare_stage()->set_binding(binding);
     message.mutable_prepare_stage()->mutable_layers()->set_first(first);
     message.mutable_prepare_stage()->mutable_layers()->set_end(end);
     Tell(message);
   }
   // One token of session 1.
-  void Step(uint32_t sequence, uint32_t epoch, uint32_t position, wire::OutputKind output) {
+  void Step(uint32_t sequence, uint32_t binding, uint32_t position, wire::OutputKind output) {
     wire::FrameHeader header;
     header.sequence = sequence;
-    header.epoch = epoch;
+    header.binding = binding;
     header.rows = header.columns = 1;
     header.dtype = DType::kI32;
     const wire::Run run = {1, 0, position, 1, output, 0};
@@ -180,7 +180,7 @@ class NativeWorkerTest : public testing::Test {
 TEST_F(NativeWorkerTest, ComputesStepsOfTheStageItPrepared) {
   Start();
   Prepare(1, 0, 4);
-  ASSERT_TRUE(Comes("prepared { epoch: 1 "));
+  ASSERT_TRUE(Comes("prepared { binding: 1 "));
   Step(5, 1, 0, wire::OutputKind::kArgmax);
   EXPECT_TRUE(Comes("result 5"));
   Step(6, 1, 5, wire::OutputKind::kArgmax);  // does not continue the session
@@ -199,7 +199,7 @@ TEST_F(NativeWorkerTest, StepsGoOnWhileTheNextStageIsFetchedAndRead) {
   };
   Start();
   Prepare(1, 0, 2);
-  ASSERT_TRUE(Comes("prepared { epoch: 1 "));
+  ASSERT_TRUE(Comes("prepared { binding: 1 "));
   Prepare(2, 0, 3);
   Step(1, 1, 0, wire::OutputKind::kHidden);
   EXPECT_TRUE(Comes("result 1"));
@@ -207,9 +207,9 @@ TEST_F(NativeWorkerTest, StepsGoOnWhileTheNextStageIsFetchedAndRead) {
   EXPECT_TRUE(Comes("layer_downloaded { layer: 2"));
   Step(2, 1, 1, wire::OutputKind::kHidden);
   EXPECT_TRUE(Comes("result 2"));
-  EXPECT_FALSE(CameYet("prepared { epoch: 2 "));
+  EXPECT_FALSE(CameYet("prepared { binding: 2 "));
   computed_while_reading.Open();
-  EXPECT_TRUE(Comes("prepared { epoch: 2 "));
+  EXPECT_TRUE(Comes("prepared { binding: 2 "));
   EXPECT_TRUE(fetch_held);
   EXPECT_TRUE(read_held);
   // The layers that both bindings run keep their keys and values.
@@ -243,7 +243,7 @@ TEST_F(NativeWorkerTest, AStageOvertakesAStandbyDownloadThatGoesOnAfterwards) {
   Tell(standby);
   ASSERT_TRUE(begun.Wait());
   Prepare(1, 0, 1);
-  EXPECT_TRUE(Comes("prepared { epoch: 1 "));
+  EXPECT_TRUE(Comes("prepared { binding: 1 "));
   EXPECT_TRUE(Comes("layer_downloaded { layer: 3"));
   worker_.reset();
   EXPECT_THAT(order, testing::ElementsAre("interrupted 3", "fetched 0", "fetched 3"));
@@ -274,7 +274,7 @@ TEST_F(NativeWorkerTest, StopsWhileItDownloadsAndReads) {
 TEST_F(NativeWorkerTest, APingIsAnsweredWhileStepsAreComputed) {
   Start();
   Prepare(1, 0, 4);
-  ASSERT_TRUE(Comes("prepared { epoch: 1 "));
+  ASSERT_TRUE(Comes("prepared { binding: 1 "));
   for (uint32_t position = 0; position < 20; ++position)
     Step(1 + position, 1, position, wire::OutputKind::kArgmax);
   pb::ServerMessage ping;
@@ -294,20 +294,20 @@ TEST_F(NativeWorkerTest, ComesBackWithWhatItHolds) {
   };
   Start();
   Prepare(3, 0, 4);
-  ASSERT_TRUE(Comes("prepared { epoch: 3 "));
+  ASSERT_TRUE(Comes("prepared { binding: 3 "));
   for (const uint32_t position : {0u, 1u, 2u})
     Step(1 + position, 3, position, wire::OutputKind::kArgmax);
   ASSERT_TRUE(Comes("result 3"));
   Prepare(4, 0, 2);
-  ASSERT_TRUE(Comes("prepared { epoch: 4 "));
+  ASSERT_TRUE(Comes("prepared { binding: 4 "));
   worker_->OnConnectionLost();
   EXPECT_EQ(kept_for_ms_, 60'000);
   const int before = fetches;
   ComeBack();
   const std::string connect = First("connect");
-  EXPECT_THAT(connect, testing::HasSubstr("held { epoch: 3 layers { end: 4 } "
+  EXPECT_THAT(connect, testing::HasSubstr("held { binding: 3 layers { end: 4 } "
                                           "sessions: 1 positions: 3 }"));
-  EXPECT_THAT(connect, testing::HasSubstr("held { epoch: 4 layers { end: 2 } "
+  EXPECT_THAT(connect, testing::HasSubstr("held { binding: 4 layers { end: 2 } "
                                           "sessions: 1 positions: 3 }"));
   EXPECT_EQ(source_->probes, 1);
   // The keys and values are there: it goes on at once, with nothing fetched or loaded.
@@ -320,7 +320,7 @@ TEST_F(NativeWorkerTest, ComesBackWithWhatItHolds) {
 TEST_F(NativeWorkerTest, AStepThatOutlivesItsConnectionIsFinishedAndNotAnswered) {
   Start();
   Prepare(1, 0, 4);
-  ASSERT_TRUE(Comes("prepared { epoch: 1 "));
+  ASSERT_TRUE(Comes("prepared { binding: 1 "));
   for (uint32_t position = 0; position < 20; ++position)
     Step(1 + position, 1, position, wire::OutputKind::kArgmax);
   worker_->OnConnectionLost();  // some are computed, one is under way, the others wait
@@ -340,7 +340,7 @@ TEST_F(NativeWorkerTest, AStepThatOutlivesItsConnectionIsFinishedAndNotAnswered)
 TEST_F(NativeWorkerTest, AnotherSwarmFindsAWorkerThatHoldsNothing) {
   Start();
   Prepare(5, 0, 4);
-  ASSERT_TRUE(Comes("prepared { epoch: 5 "));
+  ASSERT_TRUE(Comes("prepared { binding: 5 "));
   worker_->OnConnectionLost();
   ComeBack("two");
   EXPECT_THAT(First("connect"), testing::Not(testing::HasSubstr("held")));
@@ -348,7 +348,7 @@ TEST_F(NativeWorkerTest, AnotherSwarmFindsAWorkerThatHoldsNothing) {
   Step(1, 5, 0, wire::OutputKind::kArgmax);
   EXPECT_TRUE(Comes("step_failed { sequence: 1 "));
   Prepare(1, 0, 4);  // its own numbers
-  EXPECT_TRUE(Comes("prepared { epoch: 1 "));
+  EXPECT_TRUE(Comes("prepared { binding: 1 "));
 }
 
 TEST_F(NativeWorkerTest, ComesBackInTheMiddleOfALoad) {
@@ -362,22 +362,22 @@ TEST_F(NativeWorkerTest, ComesBackInTheMiddleOfALoad) {
   };
   Start();
   Prepare(1, 0, 2);
-  ASSERT_TRUE(Comes("prepared { epoch: 1 "));
+  ASSERT_TRUE(Comes("prepared { binding: 1 "));
   Prepare(2, 2, 4);
   ASSERT_TRUE(fetching.Wait());
   worker_->OnConnectionLost();
   ComeBack();
-  EXPECT_THAT(First("connect"), testing::HasSubstr("held { epoch: 1 layers { end: 2 } }"));
-  EXPECT_THAT(First("connect"), testing::Not(testing::HasSubstr("epoch: 2")));
+  EXPECT_THAT(First("connect"), testing::HasSubstr("held { binding: 1 layers { end: 2 } }"));
+  EXPECT_THAT(First("connect"), testing::Not(testing::HasSubstr("binding: 2")));
   Prepare(3, 2, 4);
-  EXPECT_TRUE(Comes("prepared { epoch: 3 "));
+  EXPECT_TRUE(Comes("prepared { binding: 3 "));
   worker_.reset();
 }
 
 TEST_F(NativeWorkerTest, WhoLeavesAnswersTheStepsThatItWasSent) {
   Start();
   Prepare(1, 0, 4);
-  ASSERT_TRUE(Comes("prepared { epoch: 1 "));
+  ASSERT_TRUE(Comes("prepared { binding: 1 "));
   Step(1, 1, 0, wire::OutputKind::kArgmax);
   worker_->Leave("done");
   EXPECT_TRUE(CameYet("leaving { reason: \"done\" draining: true }"));

@@ -53,7 +53,7 @@ std::vector<uint8_t> StepBytes(const json::value& words) {
     runs.push_back({1, 0, 0, 1, wire::OutputKind::kNone, 0});
   wire::FrameHeader header;
   header.sequence = Number(words, "sequence");
-  header.epoch = Number(words, "epoch");
+  header.binding = Number(words, "binding");
   header.stage = static_cast<uint16_t>(Number(words, "stage"));
   header.rows = static_cast<uint16_t>(runs.size());
   header.columns = 1;
@@ -66,7 +66,7 @@ std::vector<uint8_t> StepBytes(const json::value& words) {
 std::vector<uint8_t> GenerateBytes(const json::value& words) {
   wire::Generate generate;
   generate.sequence = Number(words, "sequence");
-  generate.epoch = Number(words, "epoch");
+  generate.binding = Number(words, "binding");
   generate.session = Number(words, "session", 1);
   generate.position = Number(words, "position", 3);
   generate.count = 8;
@@ -129,7 +129,7 @@ std::vector<uint8_t> ShardBytes(const json::value& words) {
 std::vector<uint8_t> HoldersBytes(const json::value& words) {
   pb::ServerMessage message;
   auto& statement = *message.mutable_expert_holders();
-  statement.set_epoch(Number(words, "epoch"));
+  statement.set_statement(Number(words, "statement"));
   statement.set_self(Number(words, "self"));
   for (const json::value& peer : At(words, "peers").as_array()) {
     auto& holder = *statement.add_holders();
@@ -198,16 +198,16 @@ std::vector<uint8_t> MessageBytes(const std::string& name, const json::value& wo
   if (name == "holders") return HoldersBytes(words);
   if (name == "stop")
     return wire::EncodeGeneration(
-        wire::StopGenerating{Number(words, "sequence"), Number(words, "epoch")});
+        wire::StopGenerating{Number(words, "sequence"), Number(words, "binding")});
   if (name == "wholeModel")
     return wire::EncodeGeneration(wire::WholeModel{StateOf(TextOf(words)), ""});
   if (name == "runHere") return wire::EncodeGeneration(wire::RunHere{true, ""});
   if (name == "fork")
-    return wire::EncodeFork({Number(words, "epoch"), 0, Number(words, "from"), Number(words, "to"),
-                             1, Number(words, "positions")});
+    return wire::EncodeFork({Number(words, "binding"), 0, Number(words, "from"),
+                             Number(words, "to"), 1, Number(words, "positions")});
   CHECK(name == "holdExperts");
   pb::ServerMessage message;
-  message.mutable_hold_experts()->set_epoch(Number(words, "epoch"));
+  message.mutable_hold_experts()->set_binding(Number(words, "binding"));
   wire::FillExpertSets(SetsOf(At(words, "sets")), *message.mutable_hold_experts()->mutable_sets());
   return BytesOf(message);
 }
@@ -260,7 +260,7 @@ Outcome PlayedWork::Of(const json::value& details) const {
     Stock stock{bindings_};
     for (pb::HeldBinding& binding : stock.bindings)
       if (const auto* of =
-              At(At(details, "held"), std::to_string(binding.epoch()).c_str()).if_object())
+              At(At(details, "held"), std::to_string(binding.binding()).c_str()).if_object())
         for (const auto& [session, positions] : *of) {
           uint32_t number = 0;
           std::from_chars(session.data(), session.data() + session.size(), number);
@@ -277,7 +277,7 @@ Outcome PlayedWork::Of(const json::value& details) const {
     one.rest = *std::find_if(generates_.begin(), generates_.end(),
                              [&](const auto& generate) { return generate.sequence == sequence; });
     one.tokens.sequence = sequence;
-    one.tokens.epoch = one.rest.epoch;
+    one.tokens.binding = one.rest.binding;
     one.tokens.last = At(words, "last").is_bool();
     if (const auto* ids = At(words, "tokens").if_array())
       for (const json::value& id : *ids) one.tokens.token_ids.push_back(id.to_number<int32_t>());

@@ -89,7 +89,7 @@ json::value ConnectWords(const pb::Connect& connect) {
     json::object sessions;
     for (int i = 0; i < binding.sessions_size(); ++i)
       sessions[std::to_string(binding.sessions(i))] = binding.positions(i);
-    held[std::to_string(binding.epoch())] = sessions;
+    held[std::to_string(binding.binding())] = sessions;
   }
   if (!held.empty()) words["held"] = held;
   if (!connect.cached_layers().empty())
@@ -130,7 +130,7 @@ json::value FrameWords(const std::vector<Slice>& message) {
 struct WorkNamer {
   json::value operator()(const InstallLayers& each) {
     return json::object{
-        {"install", {{"epoch", each.binding}, {"layers", Pair(each.ranges.at(0))}}}};
+        {"install", {{"binding", each.binding}, {"layers", Pair(each.ranges.at(0))}}}};
   }
   // The read before it names them.
   json::value operator()(const InstallExperts&) { return nullptr; }
@@ -179,11 +179,11 @@ struct WorkNamer {
     return words;
   }
   json::value operator()(const TakeStock& each) {
-    std::vector<uint32_t> epochs;
-    for (const pb::HeldBinding& binding : each.bindings) epochs.push_back(binding.epoch());
+    std::vector<uint32_t> bindings;
+    for (const pb::HeldBinding& binding : each.bindings) bindings.push_back(binding.binding());
     return json::object{
         {"takeStock",
-         {{"bindings", Numbers(epochs, false)}, {"sessions", Numbers(each.sessions)}}}};
+         {{"bindings", Numbers(bindings, false)}, {"sessions", Numbers(each.sessions)}}}};
   }
 };
 

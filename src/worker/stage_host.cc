@@ -326,7 +326,7 @@ Result<Outcome> StageHost::On(MakeTokens& work) {
   for (wire::Generate& asked : work.asked) {
     MadeOfOne& one = made.of_each.emplace_back();
     one.tokens.sequence = asked.sequence;
-    one.tokens.epoch = asked.epoch;
+    one.tokens.binding = asked.binding;
     if (asked.token_id < 0 || static_cast<uint32_t>(asked.token_id) >= model_.vocabulary)
       one.error = Error(ErrorCode::kInvalidData, "Token id " + std::to_string(asked.token_id) +
                                                      " is outside the vocabulary of " +

@@ -12,7 +12,7 @@ namespace weft::worker {
 class StageTable {
  public:
   struct Binding {
-    uint32_t id = 0;  // a frame's epoch
+    uint32_t id = 0;  // as frames name it
     uint32_t stage = 0;
     LayerRange layers;
     LayerForm form = LayerForm::kWhole;

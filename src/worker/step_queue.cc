@@ -28,11 +28,11 @@ void StepQueue::Begin(uint32_t layer_count, uint32_t places) {
 }
 
 Result<StageTable::Binding> StepQueue::BindingFor(const wire::Frame& frame) {
-  const StageTable::Binding* binding = stages_.ToRun(frame.header.epoch, frame.header.stage);
+  const StageTable::Binding* binding = stages_.ToRun(frame.header.binding, frame.header.stage);
   if (frame.header.type != wire::FrameType::kStep || binding == nullptr)
     return Error(ErrorCode::kInvalidArgument,
-                 "Stage " + std::to_string(frame.header.stage) + " of epoch " +
-                     std::to_string(frame.header.epoch) + " is not prepared on this worker.");
+                 "Stage " + std::to_string(frame.header.stage) + " of binding " +
+                     std::to_string(frame.header.binding) + " is not prepared on this worker.");
   TRY(sessions_.TakeRuns(frame.runs));
   return *binding;
 }
@@ -43,14 +43,14 @@ void StepQueue::OnFrame(const Slice& message) {
   const auto binding = BindingFor(*frame);
   if (binding.ok())
     return Push(RunStep{std::move(*frame), binding->layers, out_.now(), binding->form});
-  SayInOrder(StepFailedMessage(frame->header.sequence, frame->header.epoch, frame->header.stage,
+  SayInOrder(StepFailedMessage(frame->header.sequence, frame->header.binding, frame->header.stage,
                                binding.error()));
 }
 
 // A fork that cannot be made is not answered: the next step of its session does not continue what
 // is held, and says so.
 void StepQueue::OnFork(const wire::Fork& fork) {
-  const StageTable::Binding* binding = stages_.ToRun(fork.epoch, fork.stage);
+  const StageTable::Binding* binding = stages_.ToRun(fork.binding, fork.stage);
   if (binding == nullptr || !sessions_.Take(fork.session, fork.position_count).ok()) return;
   Push(ForkSession{binding->layers,
                    {fork.from, fork.session, fork.generation, fork.position_count},
@@ -58,17 +58,17 @@ void StepQueue::OnFork(const wire::Fork& fork) {
 }
 
 void StepQueue::OnGenerate(wire::Generate generate, bool is_member) {
-  const StageTable::Binding* binding = stages_.ToRun(generate.epoch, 0);
+  const StageTable::Binding* binding = stages_.ToRun(generate.binding, 0);
   Status status = OkStatus();
   if (!is_member || binding == nullptr || IsHub(binding->form) || binding->layers.first != 0 ||
       binding->layers.end != layer_count_)
-    status = Error(ErrorCode::kInvalidArgument, "The whole model of epoch " +
-                                                    std::to_string(generate.epoch) +
+    status = Error(ErrorCode::kInvalidArgument, "The whole model of binding " +
+                                                    std::to_string(generate.binding) +
                                                     " is not prepared on this worker.");
   else
     status = sessions_.Take(generate.session, uint64_t{generate.position} + generate.count);
   if (!status.ok())
-    return SayInOrder(StepFailedMessage(generate.sequence, generate.epoch, 0, status.error()));
+    return SayInOrder(StepFailedMessage(generate.sequence, generate.binding, 0, status.error()));
   generations_.Add(generate);
   waiting_.push_back(std::move(generate));
 }

@@ -70,7 +70,7 @@ void StepQueue::SayLosses(uint64_t number, uint32_t place) {
   Answer& answer = answers_.at(number - first_answer_);
   auto& message = *answer.before.emplace().mutable_groups_lost();
   message.set_sequence(answer.sequence);
-  message.set_epoch(answer.binding);
+  message.set_binding(answer.binding);
   for (const auto& [session, groups] : lost) {
     message.add_sessions(session);
     message.add_groups(groups);

@@ -76,7 +76,7 @@ void StepQueue::BeginWork(Work work) {
   running.takes_stock = std::holds_alternative<TakeStock>(work);
   if (auto* step = std::get_if<RunStep>(&work)) {
     const wire::FrameHeader& header = step->frame.header;
-    answers_.push_back({header.sequence, header.epoch, header.stage});
+    answers_.push_back({header.sequence, header.binding, header.stage});
     running.step = first_answer_ + answers_.size() - 1;
     for (const wire::Run& run : step->frame.runs) running.sessions.push_back(run.session);
     if (IsHub(step->form)) {
@@ -94,11 +94,11 @@ void StepQueue::BeginBatch() {
   Generations::Batch batch = generations_.Take();
   for (const wire::Generate& generate : batch.unwanted)
     out_.SendBytes(
-        wire::EncodeGeneration(wire::Tokens{generate.sequence, generate.epoch, true, 0, {}}));
+        wire::EncodeGeneration(wire::Tokens{generate.sequence, generate.binding, true, 0, {}}));
   if (batch.wanted.empty()) return;
   Running running;
   for (const wire::Generate& generate : batch.wanted)
-    running.generates.emplace_back(generate.sequence, generate.epoch);
+    running.generates.emplace_back(generate.sequence, generate.binding);
   running_.push_back(std::move(running));
   out_.Do(Compute{MakeTokens{std::move(batch.wanted)}});
 }
@@ -155,7 +155,7 @@ void StepQueue::OnMadeTokens(const Running& ran, Result<Outcome> outcome) {
     if (generations_.IsStopped(sequence)) made.tokens.last = true;
     const bool goes_on = !made.error && !made.tokens.last;
     if (made.error)
-      out_.Send(StepFailedMessage(sequence, made.tokens.epoch, 0, *made.error));
+      out_.Send(StepFailedMessage(sequence, made.tokens.binding, 0, *made.error));
     else
       out_.SendBytes(wire::EncodeGeneration(std::move(made.tokens)));
     if (goes_on)

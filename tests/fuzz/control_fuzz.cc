@@ -132,11 +132,11 @@ class Hostility {
     Worker& worker = workers_[action.worker];
     if (action.message.has_prepare_stage()) {
       auto& prepared = *worker.prepared.mutable_prepared();
-      prepared.set_epoch(action.message.prepare_stage().epoch());
+      prepared.set_binding(action.message.prepare_stage().binding());
       prepared.set_weight_factor(1);
     }
     if (action.message.has_hold_experts())
-      worker.held.mutable_experts_held()->set_epoch(action.message.hold_experts().epoch());
+      worker.held.mutable_experts_held()->set_binding(action.message.hold_experts().binding());
   }
   void Carry(const SendData& action) {
     std::vector<uint8_t> bytes;
@@ -184,7 +184,7 @@ class Hostility {
     connect.set_worker_id(std::string(1, static_cast<char>('a' + what % 3)));
     if (what % 2 == 0) return;
     auto& held = *connect.add_held();
-    held.set_epoch(script_.Byte());
+    held.set_binding(script_.Byte());
     held.set_stage(script_.Byte() % 4);
     held.mutable_layers()->set_first(script_.Byte() % 8);
     held.mutable_layers()->set_end(script_.Byte() % 8);

@@ -140,7 +140,8 @@ class Hostility {
         if ((held >> i & 1) != 0) holder.experts.emplace_back(i / kExperts, i % kExperts);
       holders.push_back(std::move(holder));
     }
-    Do(dispatcher_.SetHolders(now_, script_.Byte() == 0 ? epoch_ : ++epoch_, std::move(holders)));
+    Do(dispatcher_.SetHolders(now_, script_.Byte() == 0 ? statement_ : ++statement_,
+                              std::move(holders)));
   }
 
   // To what this holder was asked, or nearly.
@@ -247,7 +248,7 @@ class Hostility {
       sender->second.OnTimer(now_);
       sent = sender->second.TakeDatagrams();
       if (const auto ready = sender->second.TakeAnswer())
-        channels_.OnReady(now_, holder, {sender->second.epoch(), *ready});
+        channels_.OnReady(now_, holder, {sender->second.key_epoch(), *ready});
     }
     if (what % 4 == 2) sent.push_back({kStranger, script_.Bytes()});
     if (what % 4 == 3) channels_.OnTimer(now_);
@@ -293,7 +294,7 @@ class Hostility {
   std::map<uint32_t, SumSender> senders_;
   Instant now_{1'000'000};
   std::optional<Instant> timer_;
-  uint32_t epoch_ = 0;
+  uint32_t statement_ = 0;
   std::optional<Begun> begun_[2];
   std::map<uint32_t, std::vector<wire::ExpertFrame>> asked_;
 };

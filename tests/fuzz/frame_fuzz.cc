@@ -25,8 +25,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t byte_count) {
   again.insert(again.end(), frame->payload.bytes().begin(), frame->payload.bytes().end());
   CHECK(again == bytes);
   const Status same = wire::CheckFrame(
-      *frame, {frame->header.type, frame->header.sequence, frame->header.epoch, frame->header.stage,
-               frame->runs, frame->header.columns, frame->header.dtype, 1});
+      *frame, {frame->header.type, frame->header.sequence, frame->header.binding,
+               frame->header.stage, frame->runs, frame->header.columns, frame->header.dtype, 1});
   (void)same.ok();
   (void)wire::DecodeArgmax(frame->payload.bytes(), 1000).ok();
   (void)wire::DecodeCandidates(frame->payload.bytes(), 3, 1000).ok();

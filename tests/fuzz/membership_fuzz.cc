@@ -131,7 +131,7 @@ class Hostility {
       Range(*message.mutable_measure_speed()->add_ranges());
     } else {
       pb::PrepareStage& prepare = *message.mutable_prepare_stage();
-      prepare.set_epoch(what / 16);
+      prepare.set_binding(what / 16);
       prepare.set_stage(1);
       prepare.set_standby((what & 4) != 0);
       prepare.set_shards((what & 8) != 0);
@@ -143,7 +143,7 @@ class Hostility {
   void Step() {
     wire::FrameHeader header;
     header.sequence = script_.Byte();
-    header.epoch = script_.Byte() % 16;
+    header.binding = script_.Byte() % 16;
     header.stage = 1;
     header.rows = header.columns = 1;
     header.dtype = DType::kI32;
@@ -162,7 +162,7 @@ class Hostility {
           Slice(wire::EncodeGeneration(wire::StopGenerating{script_.Byte(), what / 16u}))});
     wire::Generate generate;
     generate.sequence = script_.Byte();
-    generate.epoch = what / 16;
+    generate.binding = what / 16;
     generate.session = script_.Byte() % 4;
     generate.count = 1 + script_.Byte() % 4;
     Feed(MessageReceived{Slice(wire::EncodeGeneration(generate))});
@@ -212,10 +212,10 @@ class Hostility {
     const uint8_t what = script_.Byte();
     wire::ExpertSets* sets = nullptr;
     if ((what & 1) != 0) {
-      message.mutable_hold_experts()->set_epoch(what / 16);
+      message.mutable_hold_experts()->set_binding(what / 16);
       sets = message.mutable_hold_experts()->mutable_sets();
     } else {
-      message.mutable_expert_holders()->set_epoch(what / 16);
+      message.mutable_expert_holders()->set_statement(what / 16);
       auto& holder = *message.mutable_expert_holders()->add_holders();
       holder.set_peer(5);
       sets = holder.mutable_sets();
@@ -234,7 +234,7 @@ class Hostility {
     } else if (what % 4 == 2) {
       message.mutable_sampling()->set_session(script_.Byte() % 4);
     } else {
-      message.mutable_retire()->add_epochs(what / 16);
+      message.mutable_retire()->add_bindings(what / 16);
       Range(*message.mutable_retire()->add_keep());
     }
     Feed(ControlReceived{std::move(message)});
@@ -311,7 +311,7 @@ class Hostility {
     for (wire::Generate& asked : make->asked) {
       MadeOfOne& one = made.of_each.emplace_back();
       one.tokens.sequence = asked.sequence;
-      one.tokens.epoch = asked.epoch;
+      one.tokens.binding = asked.binding;
       one.tokens.last = script_.Byte() % 3 == 0;
       one.rest = std::move(asked);
     }

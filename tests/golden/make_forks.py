@@ -8,11 +8,11 @@ import struct
 
 HERE = pathlib.Path(__file__).parent
 VERSION = int(re.search(r"kProtocolVersion = (\d+)", (HERE / "../../src/wire/version.h").read_text())[1])
-FIELDS = ["epoch", "stage", "from", "session", "generation", "position_count"]
+FIELDS = ["binding", "stage", "from", "session", "generation", "position_count"]
 
 
-def pack(epoch, stage, from_, session, generation, position_count, version=VERSION, zeros=(0, 0)):
-    return b"WFRK" + struct.pack("<HHIHHIIII", version, zeros[0], epoch, stage, zeros[1], from_, session, generation,
+def pack(binding, stage, from_, session, generation, position_count, version=VERSION, zeros=(0, 0)):
+    return b"WFRK" + struct.pack("<HHIHHIIII", version, zeros[0], binding, stage, zeros[1], from_, session, generation,
                                  position_count)
 
 

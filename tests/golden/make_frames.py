@@ -28,15 +28,15 @@ def pack(frame):
                     r["candidate_count"] - (r["output"] == "candidates")) for r in frame["runs"])
     body = runs + payload
     header = MAGIC + struct.pack("<HBBIIIHHIIBBHI", VERSION, TYPE[frame["type"]], 0, len(body), frame["sequence"],
-                                 frame["epoch"], frame["stage"], len(frame["runs"]),
+                                 frame["binding"], frame["stage"], len(frame["runs"]),
                                  sum(r["count"] for r in frame["runs"]), frame["columns"], DTYPE[frame["dtype"]], 0,
                                  frame["queue_us"] // 100, frame["compute_us"])
     assert len(header) == 40
     return header + body
 
 
-def frame(name, type_, sequence, epoch, stage, columns, dtype, runs, payload, queue_us=0, compute_us=0, vocabulary=0):
-    return dict(name=name, type=type_, sequence=sequence, epoch=epoch, stage=stage, columns=columns, dtype=dtype,
+def frame(name, type_, sequence, binding, stage, columns, dtype, runs, payload, queue_us=0, compute_us=0, vocabulary=0):
+    return dict(name=name, type=type_, sequence=sequence, binding=binding, stage=stage, columns=columns, dtype=dtype,
                 queue_us=queue_us, compute_us=compute_us, vocabulary=vocabulary, runs=runs, payload_hex=payload.hex())
 
 

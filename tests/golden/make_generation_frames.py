@@ -14,7 +14,7 @@ TYPES = {"generate": 1, "tokens": 2, "stop": 3, "run_here": 4, "whole_model": 5}
 
 def head(frame, type_name=None, magic=b"WGEN", number=version):
     kind = TYPES[type_name or frame["type"]]
-    fields = (magic, number, kind, 0, frame.get("sequence", 0), frame.get("epoch", 0))
+    fields = (magic, number, kind, 0, frame.get("sequence", 0), frame.get("binding", 0))
     return struct.pack("<4sHBBII", *fields)
 
 
@@ -39,18 +39,18 @@ def value(f):
 
 
 FRAMES = [
-    {"type": "generate", "sequence": 7, "epoch": 3, "session": 9, "generation": 2, "position": 41,
+    {"type": "generate", "sequence": 7, "binding": 3, "session": 9, "generation": 2, "position": 41,
      "token": 151935, "count": 64, "interval": 16, "temperature": 0.75, "top_k": 40, "top_p": 0.5,
      "min_p": 0.125, "repetition": 1.25, "presence": -0.5, "frequency": 2, "seed": str(2**64 - 3),
      "stops": [2, 151643], "biases": [[17, -100], [3, 1.5]], "seen": [[5, 2], [151935, 1]]},
-    {"type": "generate", "sequence": 1, "epoch": 1, "session": 1, "generation": 0, "position": 0,
+    {"type": "generate", "sequence": 1, "binding": 1, "session": 1, "generation": 0, "position": 0,
      "token": 0, "count": 1, "interval": 1, "temperature": 0, "top_k": 0, "top_p": 1, "min_p": 0,
      "repetition": 1, "presence": 0, "frequency": 0, "seed": "0", "stops": [], "biases": [],
      "seen": []},
-    {"type": "tokens", "sequence": 7, "epoch": 3, "last": 0, "compute_us": 99000,
+    {"type": "tokens", "sequence": 7, "binding": 3, "last": 0, "compute_us": 99000,
      "tokens": [5, 151935, 0]},
-    {"type": "tokens", "sequence": 7, "epoch": 3, "last": 1, "compute_us": 0, "tokens": []},
-    {"type": "stop", "sequence": 7, "epoch": 3},
+    {"type": "tokens", "sequence": 7, "binding": 3, "last": 1, "compute_us": 0, "tokens": []},
+    {"type": "stop", "sequence": 7, "binding": 3},
     {"type": "run_here", "value": 1},
     {"type": "run_here", "value": 0},
     {"type": "run_here", "value": 1, "text": "0123456789abcdef0123456789abcdef"},

@@ -153,7 +153,7 @@ std::vector<Binding> PlacementBook::MatchHeld(const Worker& worker, const Absenc
   for (const wire::pb::HeldBinding& claim : connect.held()) {
     const auto known =
         std::find_if(absence.bindings.begin(), absence.bindings.end(), [&](const Binding& binding) {
-          return binding.id == claim.epoch() && binding.stage == claim.stage() &&
+          return binding.id == claim.binding() && binding.stage == claim.stage() &&
                  binding.layers ==
                      LayerSpan{claim.layers().first(), claim.layers().end(), binding.layers.form};
         });
@@ -208,7 +208,7 @@ void PlacementBook::DropAllBut(const Worker& worker, const std::vector<Binding>&
     auto& range = *message.mutable_retire()->add_keep();
     range.set_first(binding.layers.first);
     range.set_end(binding.layers.end);
-    message.mutable_retire()->add_epochs(binding.id);
+    message.mutable_retire()->add_bindings(binding.id);
   }
 }
 

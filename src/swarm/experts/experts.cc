@@ -300,7 +300,7 @@ void Experts::TellHubs(Instant now) {
     // Even nobody is worth a statement where somebody was.
     if (part.told_holders == bytes) continue;
     part.told_holders = std::move(bytes);
-    statement.set_epoch(++last_statement_);
+    statement.set_statement(++last_statement_);
     *outbox_.Control(id).mutable_expert_holders() = std::move(statement);
   }
 }
@@ -328,9 +328,10 @@ bool Experts::Covers(const SwarmPlan& plan) const {
 Status Experts::OnHeld(Worker& worker, const wire::pb::ExpertsHeld& held) {
   const WorkerHolding& holding = *worker.holding;
   // It answered a statement before it heard of the one that has taken its place.
-  if (!holding.answered && held.epoch() != 0 && held.epoch() < holding.binding) return OkStatus();
-  if (held.epoch() != holding.binding || holding.answered)
-    return BadAnswer("ExpertsHeld names epoch " + std::to_string(held.epoch()) +
+  if (!holding.answered && held.binding() != 0 && held.binding() < holding.binding)
+    return OkStatus();
+  if (held.binding() != holding.binding || holding.answered)
+    return BadAnswer("ExpertsHeld names binding " + std::to_string(held.binding()) +
                      (holding.answered ? ", but no answer is due."
                                        : ", expected " + std::to_string(holding.binding) + "."));
   if (held.used_bytes() > (1ull << 50))
@@ -349,7 +350,7 @@ Status Experts::OnHeld(Worker& worker, const wire::pb::ExpertsHeld& held) {
 
 bool Experts::OnFailed(Worker& worker, const wire::pb::Failed& failed) {
   const WorkerHolding& holding = *worker.holding;
-  if (holding.answered || failed.epoch() != holding.binding) return false;
+  if (holding.answered || failed.binding() != holding.binding) return false;
   lifecycle_.NoteExpertsFailed(worker);
   lifecycle_.NoteExpertMemory(worker, MemoryBytes(worker, BytesOf(holding.told)));
   changes_.Note({.experts = true});

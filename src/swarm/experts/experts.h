@@ -92,7 +92,7 @@ class Experts {
   std::vector<uint32_t> holders_, settled_;
   Set needed_;                      // by the last plan with hubs
   uint64_t lifecycle_version_ = 0;  // as of the last Settle
-  uint32_t last_statement_ = 0;     // ExpertHolders.epoch
+  uint32_t last_statement_ = 0;     // ExpertHolders.statement
   Coverage coverage_;
 };
 

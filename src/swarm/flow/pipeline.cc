@@ -335,7 +335,7 @@ void Pipeline::Send(Stage& stage, Worker& worker, Batch batch, Instant now) {
   wire::FrameHeader header;
   header.type = wire::FrameType::kStep;
   header.sequence = totals_.next_sequence++;
-  header.epoch = bound.binding;
+  header.binding = bound.binding;
   header.stage = static_cast<uint16_t>(bound.stage);
   header.rows = batch.rows;
   header.columns = takes_tokens ? 1 : options_.model.hidden_columns;

@@ -157,18 +157,18 @@ Result<Pipeline::FailedRuns> Pipeline::OnStepFailed(Worker& worker,
                                                     Instant now) {
   auto& generating = worker.steps.edit().generating;
   const auto generate = std::find_if(generating.begin(), generating.end(), [&](const auto& sent) {
-    return sent.sequence == failed.sequence() && sent.binding == failed.epoch();
+    return sent.sequence == failed.sequence() && sent.binding == failed.binding();
   });
   if (generate != generating.end()) return FailGenerate(worker, generate, now);
   if (worker.steps->in_flight.empty())
     return Unexpected("StepFailed came though no step is under way.");
   const SentFrame& oldest = worker.steps->in_flight.front();
-  if (failed.sequence() != oldest.sequence || failed.epoch() != oldest.binding ||
+  if (failed.sequence() != oldest.sequence || failed.binding() != oldest.binding ||
       failed.stage() != oldest.stage)
     return Unexpected(
-        "StepFailed names step " + std::to_string(failed.sequence()) + " of epoch " +
-        std::to_string(failed.epoch()) + " and stage " + std::to_string(failed.stage()) +
-        ", expected step " + std::to_string(oldest.sequence) + " of epoch " +
+        "StepFailed names step " + std::to_string(failed.sequence()) + " of binding " +
+        std::to_string(failed.binding()) + " and stage " + std::to_string(failed.stage()) +
+        ", expected step " + std::to_string(oldest.sequence) + " of binding " +
         std::to_string(oldest.binding) + " and stage " + std::to_string(oldest.stage) + ".");
   FailedRuns live{oldest.binding, oldest.runs.size(), {}, false};
   std::copy_if(oldest.runs.begin(), oldest.runs.end(), std::back_inserter(live.runs),

@@ -132,7 +132,7 @@ void Pipeline::Fork(Session& session, StageProgress& progress, const Stage& stag
       session.history[behind].Restart(share.now);
   }
   wire::Fork frame;
-  frame.epoch = stage.bound.binding;
+  frame.binding = stage.bound.binding;
   frame.stage = static_cast<uint16_t>(stage.bound.stage);
   frame.from = share.donor->id;
   frame.session = session.id;

@@ -97,7 +97,7 @@ void Pipeline::SendGenerate(Session& session, Worker& worker, Instant now) {
   StageProgress& progress = session.Track(bound);
   wire::Generate frame;
   frame.sequence = totals_.next_sequence++;
-  frame.epoch = bound.binding;
+  frame.binding = bound.binding;
   frame.session = session.id;
   frame.generation = progress.generation;
   frame.position = progress.sent;
@@ -188,14 +188,16 @@ Result<GeneratedTokens> Pipeline::OnTokens(Worker& worker, const wire::Tokens& t
                                            Instant now) {
   auto& generating = worker.steps.edit().generating;
   const auto found = std::find_if(generating.begin(), generating.end(), [&](const auto& sent) {
-    return sent.sequence == tokens.sequence && sent.binding == tokens.epoch;
+    return sent.sequence == tokens.sequence && sent.binding == tokens.binding;
   });
   if (found == generating.end()) {
     std::string expected = generating.empty() ? "none" : "one of";
     for (const SentFrame& sent : generating)
-      expected += " " + std::to_string(sent.sequence) + " of epoch " + std::to_string(sent.binding);
+      expected +=
+          " " + std::to_string(sent.sequence) + " of binding " + std::to_string(sent.binding);
     return Unexpected("Tokens answers the Generate " + std::to_string(tokens.sequence) +
-                      " of epoch " + std::to_string(tokens.epoch) + ", expected " + expected + ".");
+                      " of binding " + std::to_string(tokens.binding) + ", expected " + expected +
+                      ".");
   }
   SentFrame& sent = *found;
   const uint32_t wanted = sent.runs[0].count;

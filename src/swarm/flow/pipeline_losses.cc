@@ -18,7 +18,7 @@ Result<std::vector<LostGroups>> Pipeline::OnGroupsLost(Worker& worker,
                                                        const wire::pb::GroupsLost& lost) {
   auto& in_flight = worker.steps.edit().in_flight;
   const auto sent = std::find_if(in_flight.begin(), in_flight.end(), [&](const SentFrame& frame) {
-    return frame.sequence == lost.sequence() && frame.binding == lost.epoch();
+    return frame.sequence == lost.sequence() && frame.binding == lost.binding();
   });
   if (!options_.loss_limit || sent == in_flight.end() || !sent->layers.is_hub() ||
       lost.sessions_size() != lost.groups_size())

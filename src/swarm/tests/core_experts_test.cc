@@ -219,13 +219,13 @@ TEST(CoreExperts, AnAnswerToAReplacedStatementIsLetPass) {
   const wire::pb::ServerMessage first = swarm.Last(hub, Kind::kHoldExperts);
   ASSERT_THAT(SetOf(first.hold_experts().sets()), SizeIs(kSparseLayers * kExperts));
   wire::pb::WorkerMessage prepared =
-      swarm.Prepared(hub, swarm.Last(hub, Kind::kPrepareStage).prepare_stage().epoch());
+      swarm.Prepared(hub, swarm.Last(hub, Kind::kPrepareStage).prepare_stage().binding());
   prepared.mutable_prepared()->set_weight_factor(2);
   swarm.Control(hub, prepared);
   const wire::pb::ServerMessage second = swarm.Last(hub, Kind::kHoldExperts);
-  ASSERT_GT(second.hold_experts().epoch(), first.hold_experts().epoch());
+  ASSERT_GT(second.hold_experts().binding(), first.hold_experts().binding());
   wire::pb::WorkerMessage held;
-  held.mutable_experts_held()->set_epoch(first.hold_experts().epoch());
+  held.mutable_experts_held()->set_binding(first.hold_experts().binding());
   held.mutable_experts_held()->set_used_bytes(3'200'000);
   swarm.Control(hub, held);
   EXPECT_THAT(swarm.CloseReasons(hub), IsEmpty());
@@ -460,7 +460,7 @@ TEST(CoreExperts, WhatDoesNotFitIsNotAskedForAgain) {
   swarm.Join(Holder());
   swarm.Advance(Milliseconds(200));
   const size_t asked = Told(swarm, small).size();
-  swarm.Control(small, swarm.Failed(swarm.Last(small, Kind::kHoldExperts).hold_experts().epoch(),
+  swarm.Control(small, swarm.Failed(swarm.Last(small, Kind::kHoldExperts).hold_experts().binding(),
                                     ErrorCode::kOutOfMemory));
   EXPECT_LT(Told(swarm, small).size(), asked);
   swarm.AnswerExperts(small);
@@ -473,8 +473,8 @@ TEST(CoreExperts, AnswersThatNobodyAskedForCloseTheConnection) {
   const WorkerId holder = swarm.Join(Holder());
   swarm.Advance(Milliseconds(200));
   wire::pb::WorkerMessage again;
-  again.mutable_experts_held()->set_epoch(
-      swarm.Last(holder, Kind::kHoldExperts).hold_experts().epoch());
+  again.mutable_experts_held()->set_binding(
+      swarm.Last(holder, Kind::kHoldExperts).hold_experts().binding());
   swarm.Control(holder, again);
   EXPECT_THAT(swarm.CloseReasons(holder), ElementsAre(HasSubstr("ExpertsHeld")));
 }

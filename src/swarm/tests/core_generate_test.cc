@@ -378,7 +378,7 @@ TEST(Generate, TokensThatWereNotAskedForCloseTheConnection) {
     swarm.BringUp(1, HeldTab());
     swarm.Submit({5}, 4);
     tokens.sequence = swarm.generates(1).front().sequence + (wrong_sequence ? 1 : 0);
-    tokens.epoch = swarm.generates(1).front().epoch;
+    tokens.binding = swarm.generates(1).front().binding;
     swarm.Feed(WorkerData{1, Slice(wire::EncodeGeneration(tokens))});
     const auto reasons = swarm.CloseReasons(1);
     return reasons.empty() ? std::string() : reasons[0];
@@ -472,7 +472,7 @@ TEST(RunHere, ADeviceWithoutTheMemoryAfterAllGivesItBack) {
   swarm.AskWhole(2, true);
   swarm.Advance(Milliseconds(10));
   wire::pb::WorkerMessage message;
-  message.mutable_failed()->set_epoch(swarm.Prepared(2).prepared().epoch());
+  message.mutable_failed()->set_binding(swarm.Prepared(2).prepared().binding());
   message.mutable_failed()->set_code("out_of_memory");
   swarm.Control(2, message);
   swarm.Advance(Seconds(1));

@@ -111,7 +111,7 @@ class CoreLossesTest : public testing::Test {
     wire::pb::WorkerMessage message;
     auto& lost = *message.mutable_groups_lost();
     lost.set_sequence(swarm_.step(hub_).header.sequence);
-    lost.set_epoch(swarm_.step(hub_).header.epoch);
+    lost.set_binding(swarm_.step(hub_).header.binding);
     lost.add_sessions(session);
     lost.add_groups(groups);
     return message;

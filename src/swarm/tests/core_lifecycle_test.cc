@@ -100,12 +100,12 @@ TEST(Lifecycle, AFailedPrepareIsPlannedAgain) {
   swarm.Join(Held());
   swarm.Advance(Milliseconds(200));
   WorkerMessage failed;
-  failed.mutable_failed()->set_epoch(1);
+  failed.mutable_failed()->set_binding(1);
   failed.mutable_failed()->set_code("unavailable");
   failed.mutable_failed()->set_message("line\nbroken");
   swarm.Control(1, failed);
   EXPECT_EQ(swarm.picture().workers[0].problem, "line?broken");
-  EXPECT_EQ(swarm.Last(1, ServerMessage::kPrepareStage).prepare_stage().epoch(), 2u);
+  EXPECT_EQ(swarm.Last(1, ServerMessage::kPrepareStage).prepare_stage().binding(), 2u);
   swarm.Control(1, swarm.Prepared(1));
   EXPECT_EQ(swarm.picture().state, SwarmState::kUp);
 }
@@ -414,7 +414,7 @@ TEST(Lifecycle, ALoadInDoubtThatRunsOutOfMemoryLowersWhatIsAsked) {
   small.memory_bytes = 1'500'000;
   swarm.Join(small);
   WorkerMessage failed;
-  failed.mutable_failed()->set_epoch(2);
+  failed.mutable_failed()->set_binding(2);
   failed.mutable_failed()->set_code("out_of_memory");
   swarm.Control(id, failed);
   swarm.Advance(Milliseconds(200));

@@ -301,7 +301,7 @@ TEST(Loss, AStepThatIsNotAnsweredInTime) {
     TestSwarm swarm;
     swarm.BringUp(1, SteppedTab());
     const RequestId request = swarm.Submit({1}, 5);
-    // The first steps of an epoch may take long: shaders, page faults.
+    // The first steps of a binding may take long: shaders, page faults.
     swarm.Advance(Seconds(25));
     EXPECT_THAT(swarm.CloseReasons(1), IsEmpty());
     swarm.worker(1).answer_pings = answers_pings;

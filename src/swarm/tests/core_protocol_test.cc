@@ -297,7 +297,7 @@ const IllegalCase kWhileUp[] = {
     {"prepared again",
      [] {
        return Make([](auto& m) {
-         m.mutable_prepared()->set_epoch(1);
+         m.mutable_prepared()->set_binding(1);
          m.mutable_prepared()->set_weight_factor(1);
        });
      },
@@ -305,19 +305,20 @@ const IllegalCase kWhileUp[] = {
     {"prepared of the future",
      [] {
        return Make([](auto& m) {
-         m.mutable_prepared()->set_epoch(9);
+         m.mutable_prepared()->set_binding(9);
          m.mutable_prepared()->set_weight_factor(1);
        });
      },
      "the last one asked for was 1"},
-    {"prepared of epoch 0",
+    {"prepared of binding 0",
      [] { return Make([](auto& m) { m.mutable_prepared()->set_weight_factor(1); }); },
-     "names epoch 0"},
+     "names binding 0"},
     {"measured unasked", [] { return Make([](auto& m) { m.mutable_measured(); }); },
      "no measurement was asked for"},
-    {"failed of the future", [] { return Make([](auto& m) { m.mutable_failed()->set_epoch(4); }); },
+    {"failed of the future",
+     [] { return Make([](auto& m) { m.mutable_failed()->set_binding(4); }); },
      "the last one asked for was 1"},
-    {"failed after all", [] { return Make([](auto& m) { m.mutable_failed()->set_epoch(1); }); },
+    {"failed after all", [] { return Make([](auto& m) { m.mutable_failed()->set_binding(1); }); },
      "was answered before"},
     {"step failed without step", [] { return Make([](auto& m) { m.mutable_step_failed(); }); },
      "no step is under way"},
@@ -430,7 +431,7 @@ TEST(Illegal, FramesThatAreNotTheExpectedResult) {
                 b[16] ^= 1;
                 return b;
               }),
-              HasSubstr("epoch"));
+              HasSubstr("binding"));
   EXPECT_THAT(close_reason([](B b) {
                 b[20] ^= 1;
                 return b;

@@ -175,7 +175,7 @@ TEST(Return, ClaimsOfWhatItWasNeverGivenAreDropped) {
   const WorkerId id = swarm.Open(worker);
   WorkerMessage connect = swarm.ConnectOf(id);
   auto& held = *connect.mutable_connect()->add_held();
-  held.set_epoch(1);
+  held.set_binding(1);
   held.mutable_layers()->set_first(0);
   held.mutable_layers()->set_end(6);  // it had the first three
   swarm.Control(id, connect);

@@ -128,7 +128,7 @@ Binding& Lifecycle::Prepare(Worker& worker, LayerSpan layers, uint32_t number, b
   binding.answer_deadline = begin + std::max(options_.timeouts.prepare_min, limit);
   worker.layers.edit().NoteLoaded(layers);
   auto& prepare = *outbox_.Control(worker.id).mutable_prepare_stage();
-  prepare.set_epoch(binding.id);
+  prepare.set_binding(binding.id);
   prepare.set_stage(number);
   prepare.mutable_layers()->set_first(layers.first);
   prepare.mutable_layers()->set_end(layers.end);
@@ -171,14 +171,14 @@ void Lifecycle::OnConnect(Worker& worker) const {
 
 // The answer to a binding that it was asked for, once, or that it has been told to drop since.
 Status Lifecycle::OnPrepared(Worker& worker, const wire::pb::Prepared& prepared, Instant now) {
-  const BindingId id = prepared.epoch();
+  const BindingId id = prepared.binding();
   Binding* binding = Find(worker, id);
   if (id == 0 || id > *worker.newest_binding)
-    return Illegal("Prepared names epoch " + std::to_string(id) +
+    return Illegal("Prepared names binding " + std::to_string(id) +
                    ", but the last one asked for was " + std::to_string(*worker.newest_binding) +
                    ".");
   if (binding != nullptr && binding->loaded)
-    return Illegal("Prepared for epoch " + std::to_string(id) + " came twice.");
+    return Illegal("Prepared for binding " + std::to_string(id) + " came twice.");
   const double factor = prepared.weight_factor();
   if (!(factor >= kMinWeightFactor && factor <= kMaxWeightFactor))
     return Illegal("Prepared gives the weight factor " + std::to_string(factor) +
@@ -247,15 +247,15 @@ void Lifecycle::Swap(Instant now) {
 }
 
 Status Lifecycle::OnFailed(Worker& worker, const wire::pb::Failed& failed, Instant now) {
-  const BindingId id = failed.epoch();
+  const BindingId id = failed.binding();
   if (id > *worker.newest_binding)
-    return Illegal("Failed names epoch " + std::to_string(id) +
+    return Illegal("Failed names binding " + std::to_string(id) +
                    ", but the last one asked for was " + std::to_string(*worker.newest_binding) +
                    ".");
   const Binding* binding = worker.Find(id);
   if (binding == nullptr) return OkStatus();  // dropped since
   if (binding->loaded)
-    return Illegal("Failed names epoch " + std::to_string(id) + ", which was answered before.");
+    return Illegal("Failed names binding " + std::to_string(id) + ", which was answered before.");
   const bool planned = staged_ && staged_->Uses(id);
   // What it managed to load is not said.
   DropBindings(worker, [id](const Binding& each) { return each.id == id; });

@@ -46,7 +46,7 @@ wire::pb::HoldExperts& Lifecycle::HoldExperts(Worker& worker, std::vector<bool> 
     if (!binding.loaded) begin = std::max(begin, binding.answer_deadline);
   experts.answer_deadline = begin + std::max(options_.timeouts.prepare_min, limit);
   auto& message = *outbox_.Control(worker.id).mutable_hold_experts();
-  message.set_epoch(experts.binding);
+  message.set_binding(experts.binding);
   return message;
 }
 
@@ -147,7 +147,7 @@ void Lifecycle::DropBindings(Worker& worker, const std::function<bool(const Bind
     range.set_first(first);
     range.set_end(end);
   }
-  for (const Binding& binding : *worker.bindings) retire.add_epochs(binding.id);
+  for (const Binding& binding : *worker.bindings) retire.add_bindings(binding.id);
 }
 
 }  // namespace weft::swarm

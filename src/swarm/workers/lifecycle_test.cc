@@ -45,7 +45,7 @@ class LifecycleTest : public testing::Test {
   }
   Status Answer(WorkerId id, BindingId binding, double factor = 1) {
     wire::pb::Prepared prepared;
-    prepared.set_epoch(binding);
+    prepared.set_binding(binding);
     prepared.set_weight_factor(factor);
     return lifecycle_.OnPrepared(*roster_.Find(id), prepared, now_);
   }

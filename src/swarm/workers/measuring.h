@@ -32,7 +32,7 @@ class Measuring {
   // Whether anything came of it that others should know; an error: nothing was asked, or the answer
   // is malformed.
   Result<bool> OnMeasured(Worker& worker, const wire::pb::Measured& measured, Instant now);
-  // Failed with epoch 0 ends a measurement under way; false: none was.
+  // Failed with binding 0 ends a measurement under way; false: none was.
   bool OnFailed(Worker& worker, Instant now);
   // The measurement has taken too long.
   bool IsOverdue(const Worker& worker, Instant now) const;

@@ -249,7 +249,7 @@ struct WorkerExperts {
   std::vector<bool> wanted;  // experts whose place it is, by their numbers
   // As a hub.
   bool is_hub = false, was_hub = false;
-  std::string told_holders;         // the last ExpertHolders, without its epoch
+  std::string told_holders;         // the last ExpertHolders, without its number
   bool waits = false;               // some of its experts are held by nobody
   Instant waited_until{INT64_MIN};  // when that was over last
   // Shard messages.

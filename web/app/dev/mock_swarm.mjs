@@ -53,7 +53,7 @@ export function picture(state, devices, more = {}) {
       name: "weft-tiny", architecture: "qwen3", quantisation: "f16", layers: kLayers,
       weight_bytes: 14_680_064, context_length: 1024,
     },
-    epoch: isUp ? 3 : 0,
+    plan_version: isUp ? 3 : 0,
     predicted_us_per_token: isUp ? sum("predicted_us") : 0,
     measured_us_per_token: isUp ? sum("measured_us") : 0,
     tokens_per_second: 0,

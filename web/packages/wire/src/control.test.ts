@@ -14,11 +14,11 @@ describe("control messages", () => {
     expect(encodeServerMessage({ case: "ping", value: { nonce: 300n } })).toEqual(ping);
     // WorkerMessage.pong = 10, Pong.nonce = 1.
     expect(encodeWorkerMessage({ case: "pong", value: { nonce: 300n } })).toEqual(ping);
-    // WorkerMessage.step_failed = 8: sequence 5, epoch 2, stage 1, code "x".
+    // WorkerMessage.step_failed = 8: sequence 5, binding 2, stage 1, code "x".
     expect(
       encodeWorkerMessage({
         case: "stepFailed",
-        value: { sequence: 5, epoch: 2, stage: 1, code: "x" },
+        value: { sequence: 5, binding: 2, stage: 1, code: "x" },
       }),
     ).toEqual(Uint8Array.of(0x01, (8 << 3) | 2, 9, 0x08, 5, 0x10, 2, 0x18, 1, 0x22, 1, 0x78));
   });
@@ -26,7 +26,7 @@ describe("control messages", () => {
   it("come back as they were sent", () => {
     const bytes = encodeWorkerMessage({
       case: "prepared",
-      value: { epoch: 3, weightFactor: 1.25, usedBytes: 1n << 40n },
+      value: { binding: 3, weightFactor: 1.25, usedBytes: 1n << 40n },
     });
     const message = decodeWorkerMessage(bytes);
     expect(message.kind.case).toBe("prepared");

@@ -31,7 +31,7 @@ interface GoldenFrame {
   name: string;
   type: keyof typeof FrameType;
   sequence: number;
-  epoch: number;
+  binding: number;
   stage: number;
   columns: number;
   dtype: string;
@@ -54,7 +54,7 @@ function headerOf(frame: GoldenFrame): FrameHeader {
   return {
     type: FrameType[frame.type],
     sequence: frame.sequence,
-    epoch: frame.epoch,
+    binding: frame.binding,
     stage: frame.stage,
     rows: frame.runs.reduce((sum, run) => sum + run.count, 0),
     columns: frame.columns,

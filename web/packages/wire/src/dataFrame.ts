@@ -39,7 +39,7 @@ export interface FrameRun {
 export interface FrameHeader {
   type: FrameType;
   sequence: number;
-  epoch: number;
+  binding: number;
   stage: number;
   rows: number;
   columns: number;
@@ -73,7 +73,7 @@ export function encodeFrame(
   view.setUint8(6, header.type);
   view.setUint32(8, bytes.length - kHeaderBytes, true);
   view.setUint32(12, header.sequence, true);
-  view.setUint32(16, header.epoch, true);
+  view.setUint32(16, header.binding, true);
   view.setUint16(20, header.stage, true);
   view.setUint16(22, runs.length, true);
   view.setUint32(24, header.rows, true);
@@ -157,7 +157,7 @@ function decodeHeader(view: DataView): FrameHeader {
   const header: FrameHeader = {
     type,
     sequence: view.getUint32(12, true),
-    epoch: view.getUint32(16, true),
+    binding: view.getUint32(16, true),
     stage: view.getUint16(20, true),
     rows: view.getUint32(24, true),
     columns: view.getUint32(28, true),

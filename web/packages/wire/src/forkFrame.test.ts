@@ -19,8 +19,8 @@ describe("fork frames", () => {
   it("are the golden bytes", () => {
     expect(golden.frames.length).toBeGreaterThan(1);
     for (const { hex, position_count: positionCount, ...rest } of golden.frames) {
-      const { epoch, stage, from, session, generation } = rest;
-      const fork = { epoch, stage, from, session, generation, positionCount } as never;
+      const { binding, stage, from, session, generation } = rest;
+      const fork = { binding, stage, from, session, generation, positionCount } as never;
       expect(Buffer.from(encodeFork(fork)).toString("hex")).toBe(hex);
       expect(isForkFrame(bytesOf(hex!))).toBe(true);
       expect(decodeFork(bytesOf(hex!))).toEqual(fork);

@@ -8,7 +8,7 @@ const kMagic = 0x4b524657; // "WFRK"
 const kForkBytes = 32;
 
 export interface ForkFrame {
-  readonly epoch: number;
+  readonly binding: number;
   readonly stage: number;
   readonly from: number;
   readonly session: number; // the one that begins
@@ -30,7 +30,7 @@ export function encodeFork(fork: ForkFrame): Uint8Array<ArrayBuffer> {
   const view = viewOf(bytes);
   view.setUint32(0, kMagic, true);
   view.setUint16(4, kProtocolVersion, true);
-  view.setUint32(8, fork.epoch, true);
+  view.setUint32(8, fork.binding, true);
   view.setUint16(12, fork.stage, true);
   view.setUint32(16, fork.from, true);
   view.setUint32(20, fork.session, true);
@@ -70,7 +70,7 @@ export function decodeFork(message: Uint8Array): ForkFrame {
     throw new WireError("The fork frame shares 0 positions, expected at least 1.");
   }
   return {
-    epoch: view.getUint32(8, true),
+    binding: view.getUint32(8, true),
     stage: view.getUint16(12, true),
     from,
     session,

@@ -23,7 +23,7 @@ const golden = JSON.parse(readFileSync(fileURLToPath(path), "utf8")) as {
 const bytesOf = (hex: string): Uint8Array => Uint8Array.from(Buffer.from(hex, "hex"));
 
 function described(f: GoldenFrame): GenerationFrame {
-  const at = { sequence: f["sequence"] as number, epoch: f["epoch"] as number };
+  const at = { sequence: f["sequence"] as number, binding: f["binding"] as number };
   switch (f.type) {
     case "run_here":
       return { kind: "runHere", isWanted: f["value"] === 1, apiKey: (f["text"] ?? "") as string };

@@ -15,7 +15,7 @@ const Type = { generate: 1, tokens: 2, stop: 3, runHere: 4, wholeModel: 5 } as c
 export interface GenerateFrame {
   readonly kind: "generate";
   readonly sequence: number;
-  readonly epoch: number;
+  readonly binding: number;
   readonly session: number;
   readonly generation: number;
   readonly position: number;
@@ -38,7 +38,7 @@ export interface GenerateFrame {
 export interface TokensFrame {
   readonly kind: "tokens";
   readonly sequence: number;
-  readonly epoch: number;
+  readonly binding: number;
   readonly isLast: boolean;
   readonly computeUs: number;
   readonly tokens: readonly number[];
@@ -48,7 +48,7 @@ export interface TokensFrame {
 export interface StopFrame {
   readonly kind: "stop";
   readonly sequence: number;
-  readonly epoch: number;
+  readonly binding: number;
 }
 
 // A worker says that its user wants it to run the whole model, or not any longer.
@@ -83,13 +83,13 @@ export function isGenerationFrame(message: Uint8Array): boolean {
   return message.length >= kHeadBytes && viewOf(message).getUint32(0, true) === kMagic;
 }
 
-function begun(byteCount: number, type: number, sequence: number, epoch: number): DataView {
+function begun(byteCount: number, type: number, sequence: number, binding: number): DataView {
   const view = new DataView(new ArrayBuffer(byteCount));
   view.setUint32(0, kMagic, true);
   view.setUint16(4, kProtocolVersion, true);
   view.setUint8(6, type);
   view.setUint32(8, sequence, true);
-  view.setUint32(12, epoch, true);
+  view.setUint32(12, binding, true);
   return view;
 }
 
@@ -101,7 +101,7 @@ function encodeGenerate(frame: GenerateFrame): DataView {
   const { stopTokens, biases, seen } = frame;
   const byteCount =
     kGenerateBytes + 4 * stopTokens.length + 8 * biases.length + 8 * seen.length;
-  const view = begun(byteCount, Type.generate, frame.sequence, frame.epoch);
+  const view = begun(byteCount, Type.generate, frame.sequence, frame.binding);
   view.setUint32(16, frame.session, true);
   view.setUint32(20, frame.generation, true);
   view.setUint32(24, frame.position, true);
@@ -138,8 +138,8 @@ function encodeGenerate(frame: GenerateFrame): DataView {
 }
 
 function encodeTokens(frame: TokensFrame): DataView {
-  const { tokens, sequence, epoch } = frame;
-  const view = begun(kTokensBytes + 4 * tokens.length, Type.tokens, sequence, epoch);
+  const { tokens, sequence, binding } = frame;
+  const view = begun(kTokensBytes + 4 * tokens.length, Type.tokens, sequence, binding);
   view.setUint16(16, tokens.length, true);
   view.setUint8(18, frame.isLast ? 1 : 0);
   view.setUint32(20, Math.min(Math.floor(frame.computeUs), 0xffffffff), true);
@@ -166,7 +166,7 @@ export function encodeGeneration(frame: GenerationFrame): Uint8Array<ArrayBuffer
     case "tokens":
       return bytesOf(encodeTokens(frame));
     case "stop":
-      return bytesOf(begun(kValueBytes, Type.stop, frame.sequence, frame.epoch));
+      return bytesOf(begun(kValueBytes, Type.stop, frame.sequence, frame.binding));
     case "runHere":
       return encodeValue(Type.runHere, frame.isWanted ? 1 : 0, frame.apiKey);
     case "wholeModel":
@@ -181,7 +181,7 @@ function checkLength(view: DataView, expected: number, isAtLeast = false): void 
   );
 }
 
-function decodeGenerate(view: DataView, sequence: number, epoch: number): GenerateFrame {
+function decodeGenerate(view: DataView, sequence: number, binding: number): GenerateFrame {
   checkLength(view, kGenerateBytes, true);
   const stopCount = view.getUint16(72, true);
   const biasCount = view.getUint16(74, true);
@@ -202,7 +202,7 @@ function decodeGenerate(view: DataView, sequence: number, epoch: number): Genera
   return {
     kind: "generate",
     sequence,
-    epoch,
+    binding,
     session: view.getUint32(16, true),
     generation: view.getUint32(20, true),
     position: view.getUint32(24, true),
@@ -227,7 +227,7 @@ function decodeGenerate(view: DataView, sequence: number, epoch: number): Genera
   };
 }
 
-function decodeTokens(view: DataView, sequence: number, epoch: number): TokensFrame {
+function decodeTokens(view: DataView, sequence: number, binding: number): TokensFrame {
   checkLength(view, kTokensBytes, true);
   const count = view.getUint16(16, true);
   checkLength(view, kTokensBytes + 4 * count);
@@ -241,7 +241,7 @@ function decodeTokens(view: DataView, sequence: number, epoch: number): TokensFr
     view.getInt32(kTokensBytes + 4 * i, true),
   );
   const computeUs = view.getUint32(20, true);
-  return { kind: "tokens", sequence, epoch, isLast: last === 1, computeUs, tokens };
+  return { kind: "tokens", sequence, binding, isLast: last === 1, computeUs, tokens };
 }
 
 function textOf(message: Uint8Array): string {
@@ -279,16 +279,16 @@ export function decodeGeneration(message: Uint8Array): GenerationFrame {
     );
   }
   const type = view.getUint8(6);
-  const [sequence, epoch] = [view.getUint32(8, true), view.getUint32(12, true)];
+  const [sequence, binding] = [view.getUint32(8, true), view.getUint32(12, true)];
   if (view.getUint8(7) === 0) {
     switch (type) {
       case Type.generate:
-        return decodeGenerate(view, sequence, epoch);
+        return decodeGenerate(view, sequence, binding);
       case Type.tokens:
-        return decodeTokens(view, sequence, epoch);
+        return decodeTokens(view, sequence, binding);
       case Type.stop:
         valueOf(view, 0);
-        return { kind: "stop", sequence, epoch };
+        return { kind: "stop", sequence, binding };
       case Type.runHere:
         return { kind: "runHere", isWanted: valueOf(view, 1) === 1, apiKey: textOf(message) };
       case Type.wholeModel: {

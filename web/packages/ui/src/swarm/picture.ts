@@ -114,7 +114,7 @@ export interface SwarmPicture {
   missingMemoryBytes: number;
   model: Model;
   layerCount: number; // embedding and head included: layer 0 is one, the last layer the other
-  epoch: number;
+  planVersion: number;
   predictedUsPerToken: number;
   predictionError: number | null; // mean of |predicted - measured| / measured of steps
   measuredUsPerToken: number; // 0: not measured yet
@@ -281,7 +281,7 @@ export function readPicture(json: unknown): SwarmPicture | null {
     missingMemoryBytes: number(json, "missing_memory_bytes"),
     model,
     layerCount,
-    epoch: number(json, "epoch"),
+    planVersion: number(json, "plan_version"),
     predictedUsPerToken: number(json, "predicted_us_per_token"),
     predictionError: readError(json["prediction_error"]),
     measuredUsPerToken: number(json, "measured_us_per_token"),

@@ -11,10 +11,10 @@ import type { Event } from "./events.ts";
 const kAgain: Event = { kind: "connectedAgain", now: 0 };
 const lost = (now = 0): Event => ({ kind: "connectionLost", now });
 // What the engine holds of session 1 in each of the bindings.
-const stock = (...bindings: [epoch: number, positions: number][]): Event => done({
+const stock = (...bindings: [binding: number, positions: number][]): Event => done({
   kind: "stock",
-  bindings: bindings.map(([epoch, positions]) => ({
-    epoch,
+  bindings: bindings.map(([binding, positions]) => ({
+    binding,
     stage: 0,
     layers: { first: 0, end: 2 },
     sessions: positions > 0 ? [1] : [],
@@ -50,7 +50,7 @@ it("a layer that was installed of a stage goes again", () => {
     [prepare(3, 3, 5), "fetch 3-5"], // and the next one is loaded as ever
     [kFetched, "install 3-4 of 3"],
     [installed, "install 4-5 of 3"],
-    [installed, "send prepared epoch 3"],
+    [installed, "send prepared binding 3"],
   ]);
 });
 

@@ -16,9 +16,9 @@ const kTakes = { takesExperts: true };
 
 type Sets = readonly (readonly [layer: number, ...experts: number[]])[];
 
-function hold(epoch: number, sets: Sets): ServerKind {
+function hold(binding: number, sets: Sets): ServerKind {
   const value = {
-    epoch,
+    binding,
     sets: sets.map(([layer, ...experts]) => {
       const bits = new Uint8Array((experts.at(-1)! >> 3) + 1);
       for (const expert of experts) bits[expert >> 3]! |= 1 << (expert & 7);
@@ -58,7 +58,7 @@ describe("experts that are held for hubs", () => {
       [shards(9, dispatch(1, 1, 0)), "shards to 9 failed 1:0"],
       [kFetched, "install experts of 3"],
       [installed(1), "install experts of 3"],
-      [installed(), "send expertsHeld epoch 3"],
+      [installed(), "send expertsHeld binding 3"],
       [
         shards(9, dispatch(1, 1, 0), dispatch(1, 1, 2), dispatch(1, 1, 1)),
         "shards to 9 failed 1:1", "experts for 9: 1:0 1:2",
@@ -74,7 +74,7 @@ describe("experts that are held for hubs", () => {
       [hold(4, [[1, 0]]), "fetch 1:0"],
       [installed(1)],
       [kFetched, "install experts of 4"],
-      [installed(), "send expertsHeld epoch 4"],
+      [installed(), "send expertsHeld binding 4"],
     ]);
   });
 });

@@ -48,10 +48,10 @@ export class ExpertWork {
 
   // Throws WireError for what a server must not send. What the statement does not name is not
   // computed any more; what it adds is, once it is loaded.
-  hold({ epoch: binding, sets }: HoldExperts, layerCount: number): Fetch {
+  hold({ binding, sets }: HoldExperts, layerCount: number): Fetch {
     this.#check("HoldExperts");
     if (binding <= this.#binding) {
-      throw new WireError(`HoldExperts of epoch ${binding} came after that of ${this.#binding}.`);
+      throw new WireError(`HoldExperts of binding ${binding} came after that of ${this.#binding}.`);
     }
     const wanted = readExpertSets(sets, layerCount);
     this.#binding = binding;
@@ -96,7 +96,7 @@ export class ExpertWork {
     if (outcome.rest > 0) return [this.installing(work.binding)];
     this.#held = this.#wanted!;
     this.#usedBytes = outcome.usedBytes;
-    const value = { epoch: work.binding, usedBytes: BigInt(outcome.usedBytes) };
+    const value = { binding: work.binding, usedBytes: BigInt(outcome.usedBytes) };
     this.#out.send({ case: "expertsHeld", value });
     return [];
   }

@@ -74,7 +74,7 @@ export class Joining {
     if (this.#package) {
       this.#isTakingStock = true;
       const bindings = this.#stages.bindings()
-        .map(([epoch, { stage, layers }]) => ({ epoch, stage, layers }));
+        .map(([binding, { stage, layers }]) => ({ binding, stage, layers }));
       const sessions = this.#queue.sessions.all();
       return this.#queue.push({ kind: "takeStock", bindings, sessions });
     }

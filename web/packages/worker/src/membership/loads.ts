@@ -68,7 +68,7 @@ export class Loads {
     this.#fetches.push(measurementOf(message, this.layerCount));
   }
 
-  prepare({ epoch: id, stage, layers, standby }: PrepareStage): void {
+  prepare({ binding: id, stage, layers, standby }: PrepareStage): void {
     const range = checkedRange(layers, this.layerCount);
     if (!this.#stages.prepare(id, stage, range, standby)) {
       return this.#out.finish("retry", unpreparable(id));
@@ -84,7 +84,7 @@ export class Loads {
     this.#out.hasChanged = true;
   }
 
-  retire({ keep, epochs: ids }: Retire): void {
+  retire({ keep, bindings: ids }: Retire): void {
     const ranges = this.#checked(keep);
     this.#stages.keepOnly(ids, ranges);
     this.#queue.stopOver();
@@ -199,7 +199,7 @@ export class Loads {
     this.#stages.setLoaded(binding);
     this.#out.fault = "";
     const { weightFactor, usedBytes } = of;
-    const value = { epoch: binding, weightFactor, usedBytes: BigInt(usedBytes) };
+    const value = { binding, weightFactor, usedBytes: BigInt(usedBytes) };
     this.#out.send({ case: "prepared", value });
   }
 

@@ -28,7 +28,7 @@ describe("stages", () => {
       [prepare(1, 0, 2), "fetch 0-2"],
       [kFetched, "install 0-1 of 1"],
       [installed, "install 1-2 of 1"],
-      [failed(fault("out_of_memory")), "send failed epoch 1 out_of_memory", "keep "],
+      [failed(fault("out_of_memory")), "send failed binding 1 out_of_memory", "keep "],
     ]],
     ["a kernel that the driver refuses asks for another engine", [
       [prepare(1, 0, 2), "fetch 0-2"],
@@ -42,7 +42,7 @@ describe("stages", () => {
       [retire([2], 3, 4)],
       [installed, "keep 3-4"],
       [kDone],
-      [step(1, 1), "send stepFailed sequence 1 epoch 1 invalid_argument"],
+      [step(1, 1), "send stepFailed sequence 1 binding 1 invalid_argument"],
     ]],
     ["layers are installed as they come, one after the other", [
       [prepare(1, 0, 3), "fetch 0-3"],
@@ -52,12 +52,12 @@ describe("stages", () => {
       [installed],
       [there(2), "send layerDownloaded layer 2", "install 2-3 of 1"],
       [kFetched],
-      [installed, "send prepared epoch 1"],
+      [installed, "send prepared binding 1"],
     ]],
     ["what was installed goes where the rest of the fetch fails", [
       [prepare(1, 0, 2), "fetch 0-2"],
       [there(0), "send layerDownloaded layer 0", "install 0-1 of 1"],
-      [{ kind: "fetchEnded", fault: fault("io") }, "send failed epoch 1 io"],
+      [{ kind: "fetchEnded", fault: fault("io") }, "send failed binding 1 io"],
       [installed, "keep "],
       [kDone],
       [prepare(2, 0, 2), "fetch 0-2"],
@@ -72,9 +72,9 @@ describe("stages", () => {
       [kFetched, "fetch 1-2"],
       [there(1), "send layerDownloaded layer 1"],
       [installed, "install 5-6 of 2"],
-      [installed, "send prepared epoch 2", "install 1-2 of 1"],
+      [installed, "send prepared binding 2", "install 1-2 of 1"],
       [kFetched],
-      [installed, "send prepared epoch 1"],
+      [installed, "send prepared binding 1"],
     ]],
     ["a standby's are fetched and installed behind those that somebody waits for", [
       [prepare(1, 0, 2, true), "fetch 0-2"],
@@ -85,8 +85,8 @@ describe("stages", () => {
       [kFetched, "fetch 4-5"],
       [installed, "install 2-3 of 3"],
       [installed, "install 3-4 of 3"],
-      [installed, "send prepared epoch 3", "install 1-2 of 1"],
-      [installed, "send prepared epoch 1"],
+      [installed, "send prepared binding 3", "install 1-2 of 1"],
+      [installed, "send prepared binding 1"],
       [step(1, 1), "step 1 over 0-2"],
     ]],
   ])("%s", (_, rows) => expectTable(joined(), rows));
@@ -99,29 +99,30 @@ describe("stages", () => {
       [installed, "step 5 over 0-2"],
       [computed, "send result", "install 3-4 of 2"],
       [step(6, 1)],
-      [installed, "send prepared epoch 2", "step 6 over 0-2"],
+      [installed, "send prepared binding 2", "step 6 over 0-2"],
     ]);
   });
 
   it("three failures of the engine in a row end the connection, others do not count", () => {
     expectTable(serving(0, 2), [
       [step(1, 1), "step 1 over 0-2"],
-      [failed(fault("unavailable")), "send stepFailed sequence 1 epoch 1 unavailable"],
+      [failed(fault("unavailable")), "send stepFailed sequence 1 binding 1 unavailable"],
       [step(2, 1), "step 2 over 0-2"],
-      [failed(fault("unavailable")), "send stepFailed sequence 2 epoch 1 unavailable"],
+      [failed(fault("unavailable")), "send stepFailed sequence 2 binding 1 unavailable"],
       [step(3, 1), "step 3 over 0-2"],
       [computed, "send result"],
       ...[4, 5, 6, 7].flatMap((sequence): Row[] => [
         [step(sequence, 1), `step ${sequence} over 0-2`],
         [failed(fault("invalid_data")),
-          `send stepFailed sequence ${sequence} epoch 1 invalid_data`],
+          `send stepFailed sequence ${sequence} binding 1 invalid_data`],
       ]),
       ...[8, 9].flatMap((sequence): Row[] => [
         [step(sequence, 1), `step ${sequence} over 0-2`],
-        [failed(fault("unavailable")), `send stepFailed sequence ${sequence} epoch 1 unavailable`],
+        [failed(fault("unavailable")),
+          `send stepFailed sequence ${sequence} binding 1 unavailable`],
       ]),
       [step(10, 1), "step 10 over 0-2"],
-      [failed(fault("unavailable")), "send stepFailed sequence 10 epoch 1 unavailable",
+      [failed(fault("unavailable")), "send stepFailed sequence 10 binding 1 unavailable",
         "finish engineStopped"],
       [kPing],
     ]);
@@ -143,7 +144,7 @@ describe("generating", () => {
       [told(5, [8])], // was on its way
       [kPaused],
       [generate(7, 1), "make tokens 7"],
-      [failed(fault("unavailable")), "send stepFailed sequence 7 epoch 1 unavailable"],
+      [failed(fault("unavailable")), "send stepFailed sequence 7 binding 1 unavailable"],
     ]);
   });
 

@@ -29,23 +29,23 @@ export class Outbox {
     if (this.isConnected) this.do({ kind: "sendFrame", message });
   }
 
-  sendFailed(epoch: number, { code, message }: Fault): void {
+  sendFailed(binding: number, { code, message }: Fault): void {
     this.fault = message;
-    this.send({ case: "failed", value: { epoch, code, message } });
+    this.send({ case: "failed", value: { binding, code, message } });
   }
 
-  sendStepFailed({ sequence, epoch, stage = 0 }: StepNumbers, { code, message }: Said): void {
-    this.send({ case: "stepFailed", value: { sequence, epoch, stage, code, message } });
+  sendStepFailed({ sequence, binding, stage = 0 }: StepNumbers, { code, message }: Said): void {
+    this.send({ case: "stepFailed", value: { sequence, binding, stage, code, message } });
   }
 
   sendTokens(
-    { sequence, epoch }: StepNumbers,
+    { sequence, binding }: StepNumbers,
     tokens: readonly number[],
     computeMs: number,
     isLast: boolean,
   ): void {
     const made = { isLast, computeUs: computeMs * 1000, tokens };
-    this.sendFrame(encodeGeneration({ kind: "tokens", sequence, epoch, ...made }));
+    this.sendFrame(encodeGeneration({ kind: "tokens", sequence, binding, ...made }));
   }
 
   show(shown: Shown): void {

@@ -8,9 +8,9 @@ beforeEach(() => {
   table = new StageTable();
 });
 
-function bind(epoch: number, stage: number, first: number, end: number, isStandby = false): void {
-  expect(table.prepare(epoch, stage, { first, end }, isStandby)).toBe(true);
-  table.setLoaded(epoch);
+function bind(binding: number, stage: number, first: number, end: number, isStandby = false): void {
+  expect(table.prepare(binding, stage, { first, end }, isStandby)).toBe(true);
+  table.setLoaded(binding);
 }
 
 describe("what is shown", () => {

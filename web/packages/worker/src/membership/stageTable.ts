@@ -8,7 +8,7 @@ export const kMaxBindings = 64;
 
 export function unpreparable(id: number): string {
   return (
-    `The server asked for epoch ${id} to be prepared, expected one that is newer than those ` +
+    `The server asked for binding ${id} to be prepared, expected one that is newer than those ` +
     `before, and at most ${kMaxBindings} at a time.`
   );
 }

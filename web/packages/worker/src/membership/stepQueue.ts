@@ -96,31 +96,31 @@ export class StepQueue {
 
   // Which layers it runs is settled when it comes: Retire may drop the stage while it waits.
   onFrame(frame: Frame, arrival: number): void {
-    const { type, sequence, epoch, stage } = frame.header;
-    const layers = type === FrameType.step ? this.#stages.toRun(epoch, stage) : undefined;
+    const { type, sequence, binding, stage } = frame.header;
+    const layers = type === FrameType.step ? this.#stages.toRun(binding, stage) : undefined;
     const problem = layers
       ? this.sessions.takeRuns(frame.runs)
-      : `Stage ${stage} of epoch ${epoch} is not prepared on this worker.`;
+      : `Stage ${stage} of binding ${binding} is not prepared on this worker.`;
     if (layers && problem === "") return this.push({ kind: "runStep", frame, layers, arrival });
-    this.#refuse(sequence, epoch, stage, problem);
+    this.#refuse(sequence, binding, stage, problem);
   }
 
   // A fork that cannot be made is not answered: the next step of its session says so.
-  onFork({ epoch, stage, session: to, ...rest }: ForkFrame): void {
-    const layers = this.#stages.toRun(epoch, stage);
+  onFork({ binding, stage, session: to, ...rest }: ForkFrame): void {
+    const layers = this.#stages.toRun(binding, stage);
     if (!layers || this.sessions.take(to, rest.positionCount) !== "") return;
     this.push({ kind: "forkSession", layers, fork: { ...rest, to } });
   }
 
   onGenerate(frame: GenerateFrame, isMember: boolean): void {
-    const { sequence, epoch } = frame;
-    const layers = isMember ? this.#stages.toRun(epoch, 0) : undefined;
+    const { sequence, binding } = frame;
+    const layers = isMember ? this.#stages.toRun(binding, 0) : undefined;
     if (layers?.first !== 0 || layers.end !== this.#layerCount) {
-      const message = `The whole model of epoch ${epoch} is not prepared on this worker.`;
-      return this.#refuse(sequence, epoch, 0, message);
+      const message = `The whole model of binding ${binding} is not prepared on this worker.`;
+      return this.#refuse(sequence, binding, 0, message);
     }
     const problem = this.sessions.take(frame.session, frame.position + frame.count);
-    if (problem !== "") return this.#refuse(sequence, epoch, 0, problem);
+    if (problem !== "") return this.#refuse(sequence, binding, 0, problem);
     this.#generations.add(frame);
     const take = (): null => {
       this.#join(frame);
@@ -130,10 +130,10 @@ export class StepQueue {
   }
 
   // In the order of the messages, after the work before it.
-  #refuse(sequence: number, epoch: number, stage: number, message: string): void {
+  #refuse(sequence: number, binding: number, stage: number, message: string): void {
     const take = (): null => {
       const said = { code: "invalid_argument", message };
-      this.#out.sendStepFailed({ sequence, epoch, stage }, said);
+      this.#out.sendStepFailed({ sequence, binding, stage }, said);
       return null;
     };
     this.#turns.push({ take, forgets: false });
@@ -175,8 +175,8 @@ export class StepQueue {
 
   // Generates go on between other work, and would be found without their session or their layers.
   stopOver(): void {
-    const isOver = ({ session, epoch }: GenerateFrame): boolean =>
-      !this.sessions.has(session) || !this.#stages.toRun(epoch, 0);
+    const isOver = ({ session, binding }: GenerateFrame): boolean =>
+      !this.sessions.has(session) || !this.#stages.toRun(binding, 0);
     this.stop(this.#generations.stopWhere(isOver));
   }
 

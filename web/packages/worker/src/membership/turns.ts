@@ -46,7 +46,7 @@ export function timingsValue(
 // What StepFailed names, and what it says.
 export interface StepNumbers {
   readonly sequence: number;
-  readonly epoch: number;
+  readonly binding: number;
   readonly stage?: number; // of whole-model generation: the only one
 }
 export type Said = Pick<Fault, "code" | "message">;

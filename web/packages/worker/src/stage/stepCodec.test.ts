@@ -29,7 +29,7 @@ Frame {
     candidateCount: 0, ...run,
   }));
   const header = {
-    type: FrameType.step, sequence: 5, epoch: 1, stage: 1,
+    type: FrameType.step, sequence: 5, binding: 1, stage: 1,
     rows: whole.reduce((sum, { count }) => sum + count, 0), columns, dtype, queueUs: 0,
     computeUs: 0,
   };
@@ -126,7 +126,7 @@ describe("what goes out", () => {
     const { header, payload } = decodeFrame(
       encodeResult(step, manifest(), kMiddle, output(values), times));
     expect(header).toMatchObject({
-      type: FrameType.result, sequence: 5, epoch: 1, stage: 1, rows: 2, columns: 4,
+      type: FrameType.result, sequence: 5, binding: 1, stage: 1, rows: 2, columns: 4,
       dtype: DType.f16, queueUs: 1200, computeUs: 5678,
     });
     expect([...new Uint16Array(payload.slice().buffer)])

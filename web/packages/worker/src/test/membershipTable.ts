@@ -59,12 +59,12 @@ export const computed = done({ kind: "computed", message: new Uint8Array([87]) }
 export const there = (layer: number): Event =>
   ({ kind: "layerFetched", layer, byteCount: 1, elapsedUs: 1 });
 
-export function prepare(epoch: number, first: number, end: number, standby = false): ServerKind {
-  return { case: "prepareStage", value: { epoch, stage: 0, layers: { first, end }, standby } };
+export function prepare(binding: number, first: number, end: number, standby = false): ServerKind {
+  return { case: "prepareStage", value: { binding, stage: 0, layers: { first, end }, standby } };
 }
 // Keeps these bindings, and layers [first, end).
-export const retire = (epochs: number[], first: number, end: number): ServerKind =>
-  ({ case: "retire", value: { epochs, keep: [{ first, end }] } });
+export const retire = (bindings: number[], first: number, end: number): ServerKind =>
+  ({ case: "retire", value: { bindings, keep: [{ first, end }] } });
 export const download = (...layers: number[]): ServerKind =>
   ({ case: "downloadLayers", value: { layers } });
 export const kPing: ServerKind = { case: "ping", value: { nonce: 4n } };
@@ -73,20 +73,20 @@ export function received(message: Uint8Array, arrival = 0): Event {
   return { kind: "messageReceived", message, arrival };
 }
 
-export function step(sequence: number, epoch: number, sessions = [1], firstPosition = 0): Event {
+export function step(sequence: number, binding: number, sessions = [1], firstPosition = 0): Event {
   const runs = sessions.map((session) => ({
     session, generation: 0, firstPosition, count: 1, output: OutputKind.hidden, candidateCount: 0,
   }));
   const header = {
-    type: FrameType.step, sequence, epoch, stage: 0, rows: runs.length, columns: 1,
+    type: FrameType.step, sequence, binding, stage: 0, rows: runs.length, columns: 1,
     dtype: DType.i32, queueUs: 0, computeUs: 0,
   };
   return received(encodeFrame(header, runs, new Uint8Array(4 * runs.length)));
 }
 
-export function generate(sequence: number, epoch: number, session = 1): Event {
+export function generate(sequence: number, binding: number, session = 1): Event {
   const frame: GenerateFrame = {
-    kind: "generate", sequence, epoch, session, generation: 0, position: 0, token: 3, count: 8,
+    kind: "generate", sequence, binding, session, generation: 0, position: 0, token: 3, count: 8,
     interval: 4, temperature: 0, topK: 0, topP: 1, minP: 0, repetitionPenalty: 1,
     presencePenalty: 0, frequencyPenalty: 0, seed: 0n, stopTokens: [], biases: [], seen: [],
   };
@@ -96,8 +96,8 @@ export function generate(sequence: number, epoch: number, session = 1): Event {
 export const told = (sequence: number, tokens: number[], isLast = false): Event =>
   ({ kind: "tokensMade", sequence, tokens, computeMs: 1, isLast });
 export const kPaused: Event = { kind: "workDone", outcome: { kind: "paused" } };
-export const stop = (sequence: number, epoch: number): Event =>
-  received(encodeGeneration({ kind: "stop", sequence, epoch }));
+export const stop = (sequence: number, binding: number): Event =>
+  received(encodeGeneration({ kind: "stop", sequence, binding }));
 export const wholeModel = (state: WholeModel, message = ""): Event =>
   received(encodeGeneration({ kind: "wholeModel", state, message }));
 
@@ -106,8 +106,8 @@ const span = ({ first, end }: { first: number; end: number }): string => `${firs
 // " 3: s1 at 7" for binding 3, whose layers hold 7 positions of session 1.
 function heldWords(connect: { held?: readonly HeldBinding[] }): string {
   return (connect.held ?? [])
-    .map(({ epoch, sessions, positions }) =>
-      ` ${epoch}:${sessions.map((it, index) => ` s${it} at ${positions[index]}`).join("")}`)
+    .map(({ binding, sessions, positions }) =>
+      ` ${binding}:${sessions.map((it, index) => ` s${it} at ${positions[index]}`).join("")}`)
     .join();
 }
 
@@ -131,7 +131,7 @@ function words(action: Action): string {
   switch (action.kind) {
     case "sendControl": {
       const { case: name, value } = action.message as { case: string; value: object };
-      const numbers = ["sequence", "epoch", "layer"].filter((key) => key in value)
+      const numbers = ["sequence", "binding", "layer"].filter((key) => key in value)
         .map((key) => ` ${key} ${String((value as Record<string, unknown>)[key])}`);
       if (name === "connect") return `send connect${heldWords(value)}`;
       const code = "code" in value ? ` ${String(value.code)}` : "";
@@ -169,7 +169,7 @@ function words(action: Action): string {
       }
       if (work.kind === "releaseSessions") return `release ${work.sessions.join()}`;
       if (work.kind === "takeStock") {
-        return `takeStock of ${work.bindings.map(({ epoch }) => epoch).join()}, sessions ` +
+        return `takeStock of ${work.bindings.map(({ binding }) => binding).join()}, sessions ` +
           work.sessions.join();
       }
       return work.kind;
@@ -214,7 +214,7 @@ export function joined(change: Partial<MembershipOptions> = {}): Membership {
   return membership;
 }
 
-// Layers [first, end) bound under epoch 1, nothing under way.
+// Layers [first, end) bound under binding 1, nothing under way.
 export function serving(
   first: number,
   end: number,
@@ -224,6 +224,6 @@ export function serving(
   tell(membership, prepare(1, first, end));
   tell(membership, kFetched);
   for (let layer = first; layer < end - 1; ++layer) tell(membership, installed);
-  expect(tell(membership, installed).map(words)).toContain("send prepared epoch 1");
+  expect(tell(membership, installed).map(words)).toContain("send prepared binding 1");
   return membership;
 }

@@ -60,7 +60,7 @@ type Generating = Extract<Work, { kind: "makeTokens" }>;
 class Player {
   readonly #membership: Membership;
   readonly #options: NonNullable<Case["options"]>;
-  readonly #stages = new Map<number, LayerRange>(); // by epoch, as they were to be prepared
+  readonly #stages = new Map<number, LayerRange>(); // by binding, as they were to be prepared
   readonly #works: Work[] = []; // under way
   #batch: number[] = []; // sequences whose tokens are made
   #pauses = false;
@@ -99,8 +99,8 @@ class Player {
       case "init":
         return this.#on({ server: { init: { ...kInit, ...value } } });
       case "server": {
-        const stage = value["prepareStage"] as { epoch: number; layers: Partial<LayerRange> };
-        if (stage) this.#stages.set(stage.epoch, { first: 0, end: 0, ...stage.layers });
+        const stage = value["prepareStage"] as { binding: number; layers: Partial<LayerRange> };
+        if (stage) this.#stages.set(stage.binding, { first: 0, end: 0, ...stage.layers });
         return this.#receive(serverMessageOf(value));
       }
       case "joined": {
@@ -212,7 +212,7 @@ class Player {
     const { first, end } = this.#stages.get(binding)!;
     expect(isLast, "the last layer says so").toBe(layers.end === end);
     if (layers.first === first) {
-      this.#words.push({ install: { epoch: binding, layers: [first, end] } });
+      this.#words.push({ install: { binding, layers: [first, end] } });
     }
   }
 }
@@ -220,13 +220,13 @@ class Player {
 function givenSteps(given: Json): Json[] {
   if (given === "member") return [{ init: {} }, "joined"];
   const { binding, experts } = given as {
-    binding?: { epoch: number; stage?: number; hub?: boolean; layers: [number, number] };
-    experts?: { epoch: number; sets: number[][] };
+    binding?: { id: number; stage?: number; hub?: boolean; layers: [number, number] };
+    experts?: { binding: number; sets: number[][] };
   };
   if (!binding) return [{ holdExperts: experts! }, "fetched", "done"];
-  const { epoch, stage = 0, hub: shards = false, layers: [first, end] } = binding;
+  const { id, stage = 0, hub: shards = false, layers: [first, end] } = binding;
   return [
-    { server: { prepareStage: { epoch, stage, shards, layers: { first, end } } } },
+    { server: { prepareStage: { binding: id, stage, shards, layers: { first, end } } } },
     "fetched", "done",
   ];
 }

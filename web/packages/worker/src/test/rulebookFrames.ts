@@ -11,17 +11,17 @@ import type { JsonObject } from "./rulebookWords.ts";
 
 interface StepWords {
   readonly sequence: number;
-  readonly epoch: number;
+  readonly binding: number;
   readonly stage?: number;
   readonly runs?: readonly (readonly [session: number, firstPosition: number])[];
 }
 
-function stepFrame({ sequence, epoch, stage = 0, runs = [[1, 0]] }: StepWords): Uint8Array {
+function stepFrame({ sequence, binding, stage = 0, runs = [[1, 0]] }: StepWords): Uint8Array {
   const rows = runs.map(([session, firstPosition]) => ({
     session, generation: 0, firstPosition, count: 1, output: OutputKind.none, candidateCount: 0,
   }));
   const header = {
-    type: FrameType.step, sequence, epoch, stage, rows: rows.length, columns: 1,
+    type: FrameType.step, sequence, binding, stage, rows: rows.length, columns: 1,
     dtype: DType.i32, queueUs: 0, computeUs: 0,
   };
   return encodeFrame(header, rows, new Uint8Array(4 * rows.length));
@@ -29,7 +29,7 @@ function stepFrame({ sequence, epoch, stage = 0, runs = [[1, 0]] }: StepWords): 
 
 function generateFrame(words: Partial<GenerateFrame>): Uint8Array {
   return encodeGeneration({
-    kind: "generate", sequence: 1, epoch: 1, session: 1, generation: 0, position: 3, token: 3,
+    kind: "generate", sequence: 1, binding: 1, session: 1, generation: 0, position: 3, token: 3,
     count: 8, interval: 2, temperature: 0, topK: 0, topP: 1, minP: 0, repetitionPenalty: 1,
     presencePenalty: 0, frequencyPenalty: 0, seed: 0n, stopTokens: [], biases: [], seen: [],
     ...words,
@@ -97,8 +97,8 @@ export function frameOf(name: string, value: JsonObject): Uint8Array {
       return encodeFork(fork as never);
     }
     case "holdExperts": {
-      const { epoch, sets } = value as { epoch: number; sets: number[][] };
-      return serverMessageOf({ holdExperts: { epoch, sets: setsOf(sets) } });
+      const { binding, sets } = value as { binding: number; sets: number[][] };
+      return serverMessageOf({ holdExperts: { binding, sets: setsOf(sets) } });
     }
     case "shards": {
       const { peer, frames } = value as { peer: number; frames: JsonObject[] };

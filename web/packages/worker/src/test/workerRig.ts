@@ -193,10 +193,10 @@ export class WorkerRig {
     await this.next("connect");
   }
 
-  // Prepares [first, end) as `stage` of `epoch`.
-  async giveStage(epoch: number, stage: number, first: number, end: number): Promise<void> {
-    this.tell({ case: "prepareStage", value: { epoch, stage, layers: { first, end } } });
-    await until(() => this.all("prepared").some((it) => it.epoch === epoch), "prepared");
+  // Prepares [first, end) as `stage` of `binding`.
+  async giveStage(binding: number, stage: number, first: number, end: number): Promise<void> {
+    this.tell({ case: "prepareStage", value: { binding, stage, layers: { first, end } } });
+    await until(() => this.all("prepared").some((it) => it.binding === binding), "prepared");
   }
 }
 

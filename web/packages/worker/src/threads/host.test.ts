@@ -453,7 +453,7 @@ describe("with work", () => {
     await eventually(() => expect(sent(socket)).toContain("connect"));
     const layers = { first: 0, end: 6 };
     socket.events.onMessage(encodeServerMessage({
-      case: "prepareStage", value: { epoch: 1, stage: 0, layers },
+      case: "prepareStage", value: { binding: 1, stage: 0, layers },
     }));
     return socket;
   }
@@ -476,7 +476,7 @@ describe("with work", () => {
     second.events.onOpen();
     second.events.onMessage(encodeServerMessage(init({ packageDigest })));
     await eventually(() => expect(sent(second)).toContain("connect"));
-    expect(second.sent[0]!.value).toMatchObject({ held: [{ epoch: 1 }] });
+    expect(second.sent[0]!.value).toMatchObject({ held: [{ binding: 1 }] });
     expect(made).toBe(1);
     await eventually(() => expect(last()).toMatchObject({ phase: "ready", layers: [0, 6] }));
     // Silence as Init wants it: three turns, counted from the last that was heard.
@@ -523,7 +523,7 @@ describe("with work", () => {
       for (let failures = 1; failures <= 3; ++failures) {
         await eventually(() =>
           expect(sent(socket).filter((kind) => kind === "failed").length).toBe(failures));
-        const value = { epoch: failures + 1, stage: 0, layers: { first: 0, end: 6 } };
+        const value = { binding: failures + 1, stage: 0, layers: { first: 0, end: 6 } };
         socket.events.onMessage(encodeServerMessage({ case: "prepareStage", value }));
       }
       await eventually(() => expect(sockets.length).toBe(stop + 1));
@@ -630,7 +630,7 @@ describe("with work", () => {
     const socket = await giveStage(5000); // 6 layers of 5,000 bytes; 20,000 are offered
     await eventually(() => expect(sent(socket)).toContain("failed"));
     const failed = socket.sent.find((kind) => kind.case === "failed");
-    expect(failed?.value).toMatchObject({ epoch: 1, code: "out_of_memory" });
+    expect(failed?.value).toMatchObject({ binding: 1, code: "out_of_memory" });
     expect(Math.max(...statuses.map(({ usedBytes }) => usedBytes))).toBeLessThanOrEqual(20_000);
     giveEngine();
     host.onMessage({ kind: "stop" });

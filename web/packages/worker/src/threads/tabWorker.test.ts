@@ -28,7 +28,7 @@ function step(
     {
       type: FrameType.step,
       sequence: 1,
-      epoch: 1,
+      binding: 1,
       stage: 0,
       rows: whole.count,
       columns: 1,
@@ -180,7 +180,7 @@ describe("stages", () => {
     expect(rig.status).toMatchObject({ phase: "ready", layers: [0, 3], download: null });
     rig.worker.onMessage(step({}, { count: 2 }));
     const { header, payload } = await rig.nextResult();
-    expect(header).toMatchObject({ sequence: 1, epoch: 1, stage: 0, rows: 2, columns: kHidden });
+    expect(header).toMatchObject({ sequence: 1, binding: 1, stage: 0, rows: 2, columns: kHidden });
     // 0 + 3 layers in f16
     expect(new Uint16Array(payload.slice().buffer)).toEqual(new Uint16Array(8).fill(0x4200));
     await until(() => rig.status.rowsComputed === 2, "two rows");
@@ -211,8 +211,8 @@ describe("stages", () => {
   });
 
   it.each<[string, Uint8Array<ArrayBuffer>, string]>([
-    ["an epoch that is not prepared", step({ epoch: 2 }), "Stage 0 of epoch 2 is not prepared"],
-    ["another stage", step({ stage: 1 }), "Stage 1 of epoch 1 is not prepared"],
+    ["an unprepared binding", step({ binding: 2 }), "Stage 0 of binding 2 is not prepared"],
+    ["another stage", step({ stage: 1 }), "Stage 1 of binding 1 is not prepared"],
     ["a session in its middle", step({}, { firstPosition: 3 }), "must begin at position 0"],
     ["tokens from the last stage's head", step({}, { output: OutputKind.argmax }), "only the last"],
     ["a token that does not exist", tokenStep(99), "Token id 99 is outside the vocabulary of 16"],
@@ -266,17 +266,17 @@ describe("stages", () => {
     const broken = new WorkerRig(fetch);
     await broken.join();
     const layers = { first: 0, end: 2 };
-    broken.tell({ case: "prepareStage", value: { epoch: 1, stage: 0, layers } });
-    expect(await broken.next("failed")).toMatchObject({ epoch: 1, code: "not_found" });
+    broken.tell({ case: "prepareStage", value: { binding: 1, stage: 0, layers } });
+    expect(await broken.next("failed")).toMatchObject({ binding: 1, code: "not_found" });
     broken.worker.onMessage(step());
-    expect((await broken.next("stepFailed")).message).toContain("epoch 1 is not prepared");
+    expect((await broken.next("stepFailed")).message).toContain("binding 1 is not prepared");
   });
 
   it("layers that do not exist end the connection", async () => {
     for (const layers of [{ first: 2, end: 2 }, { first: 0, end: kLayers + 1 }, undefined]) {
       const rig = new WorkerRig();
       await rig.join();
-      const value = { epoch: 1, stage: 0, ...(layers ? { layers } : {}) };
+      const value = { binding: 1, stage: 0, ...(layers ? { layers } : {}) };
       rig.tell({ case: "prepareStage", value });
       expect((await rig.ended()).message).toMatch(/named layers \d to \d of a model with 6/);
     }
@@ -287,8 +287,8 @@ describe("stages", () => {
     rig.makeEngine = () => Object.assign(new FakeEngine(), { failLoadAt: 2 });
     await rig.join();
     const layers = { first: 0, end: 4 };
-    rig.tell({ case: "prepareStage", value: { epoch: 1, stage: 0, layers } });
-    expect(await rig.next("failed")).toMatchObject({ epoch: 1, code: "out_of_memory" });
+    rig.tell({ case: "prepareStage", value: { binding: 1, stage: 0, layers } });
+    expect(await rig.next("failed")).toMatchObject({ binding: 1, code: "out_of_memory" });
     await until(() => rig.engine.loaded.size === 0, "room again");
     rig.engine.failLoadAt = -1;
     await rig.giveStage(2, 0, 0, 1); // and the session goes on
@@ -311,11 +311,11 @@ describe("stages", () => {
       return compute(input);
     };
     const layers = { first: 3, end: kLayers };
-    rig.tell({ case: "prepareStage", value: { epoch: 2, stage: 1, layers } });
+    rig.tell({ case: "prepareStage", value: { binding: 2, stage: 1, layers } });
     await until(() => order.includes("load 4"), "the second layer");
     rig.worker.onMessage(step());
     open();
-    expect((await rig.next("prepared", 2)).epoch).toBe(2);
+    expect((await rig.next("prepared", 2)).binding).toBe(2);
     expect(order).toEqual(["load 3", "load 4", "step", "load 5"]);
     await rig.nextResult();
   });
@@ -340,12 +340,12 @@ describe("stages", () => {
     await rig.next("layerDownloaded", 4);
     expect(order).toEqual([]); // it is only kept
     const layers = { first: 3, end: kLayers };
-    rig.tell({ case: "prepareStage", value: { epoch: 2, stage: 1, layers, standby: true } });
+    rig.tell({ case: "prepareStage", value: { binding: 2, stage: 1, layers, standby: true } });
     await until(() => order.includes("ahead 4"), "the second layer");
     rig.worker.onMessage(step());
     await rig.nextResult(); // which waits for nothing
     open();
-    expect((await rig.next("prepared", 2)).epoch).toBe(2);
+    expect((await rig.next("prepared", 2)).binding).toBe(2);
     expect([...order].sort())
       .toEqual(["ahead 3", "ahead 4", "ahead 5", "load 3", "load 4", "load 5"]);
     for (const layer of [3, 4, 5]) {
@@ -363,18 +363,18 @@ describe("stages", () => {
       return await fetch(url, request);
     });
     await rig.join();
-    const prepare = (epoch: number, first: number, end: number): void =>
-      rig.tell({ case: "prepareStage", value: { epoch, stage: 0, layers: { first, end } } });
+    const prepare = (binding: number, first: number, end: number): void =>
+      rig.tell({ case: "prepareStage", value: { binding, stage: 0, layers: { first, end } } });
     prepare(1, 0, 6);
     await rig.next("layerDownloaded");
     prepare(2, 0, 1);
-    rig.tell({ case: "retire", value: { epochs: [2], keep: [{ first: 0, end: 1 }] } });
+    rig.tell({ case: "retire", value: { bindings: [2], keep: [{ first: 0, end: 1 }] } });
     open();
-    expect((await rig.next("prepared")).epoch).toBe(2);
+    expect((await rig.next("prepared")).binding).toBe(2);
     expect([...rig.engine.loaded]).toEqual([0]);
     expect(requests.some((path) => later.some((digest) => path.endsWith(digest)))).toBe(false);
     rig.worker.onMessage(step());
-    expect(await rig.next("stepFailed")).toMatchObject({ epoch: 1 });
+    expect(await rig.next("stepFailed")).toMatchObject({ binding: 1 });
   });
 
   it("a new binding keeps what stays, and Retire unloads the rest", async () => {
@@ -384,13 +384,13 @@ describe("stages", () => {
     const reads = rig.engine.reads.length;
     await rig.giveStage(2, 0, 0, 2);
     expect(rig.engine.reads).toHaveLength(reads);
-    rig.worker.onMessage(step({ epoch: 1 }, { firstPosition: 1 })); // both may compute
+    rig.worker.onMessage(step({ binding: 1 }, { firstPosition: 1 })); // both may compute
     await rig.nextResult(2);
-    rig.tell({ case: "retire", value: { epochs: [2], keep: [{ first: 0, end: 2 }] } });
+    rig.tell({ case: "retire", value: { bindings: [2], keep: [{ first: 0, end: 2 }] } });
     await until(() => rig.engine.loaded.size === 2, "two layers");
-    rig.worker.onMessage(step({ epoch: 1 }));
-    expect((await rig.next("stepFailed")).message).toContain("epoch 1 is not prepared");
-    rig.worker.onMessage(step({ epoch: 2 }, { firstPosition: 2 }));
+    rig.worker.onMessage(step({ binding: 1 }));
+    expect((await rig.next("stepFailed")).message).toContain("binding 1 is not prepared");
+    rig.worker.onMessage(step({ binding: 2 }, { firstPosition: 2 }));
     await rig.nextResult(3); // the session's keys and values are still there
   });
 
@@ -452,7 +452,7 @@ describe("downloads", () => {
     await rig.join();
     rig.tell({ case: "downloadLayers", value: { layers: [1] } });
     rig.tell({ case: "downloadLayers", value: { layers: [2] } });
-    expect(await rig.next("failed")).toMatchObject({ epoch: 0, code: "not_found" });
+    expect(await rig.next("failed")).toMatchObject({ binding: 0, code: "not_found" });
     expect((await rig.next("layerDownloaded")).layer).toBe(2);
     await until(() => rig.status.phase === "idle", "idle");
     expect(rig.status.message).toContain("404");
@@ -518,10 +518,10 @@ describe("an engine that fails", () => {
     const rig = await working();
     const lost = new EngineError("unavailable", "The GPU was lost.");
     rig.engine.load = () => Promise.reject(lost);
-    for (let epoch = 2; epoch <= 4; ++epoch) {
+    for (let binding = 2; binding <= 4; ++binding) {
       const layers = { first: 3, end: 5 };
-      rig.tell({ case: "prepareStage", value: { epoch, stage: 0, layers } });
-      await rig.next("failed", epoch - 1);
+      rig.tell({ case: "prepareStage", value: { binding, stage: 0, layers } });
+      await rig.next("failed", binding - 1);
     }
     expect((await rig.ended()).message).toContain("has stopped working: The GPU was lost.");
   });
@@ -529,7 +529,7 @@ describe("an engine that fails", () => {
   it("refused steps are not the engine's failure", async () => {
     const rig = await working();
     for (let i = 1; i <= 5; ++i) {
-      rig.worker.onMessage(step({ epoch: 7 }));
+      rig.worker.onMessage(step({ binding: 7 }));
       await rig.next("stepFailed", i);
     }
     expect(rig.endings).toEqual([]);
@@ -550,8 +550,8 @@ describe("coming back", () => {
       cachedLayers: [0, 1, 2],
       downloadBytesPerS: 5e6,
       held: [
-        { epoch: 1, stage: 0, layers: { first: 0, end: 3 }, sessions: [1], positions: [4] },
-        { epoch: 2, stage: 1, layers: { first: 1, end: 3 }, sessions: [1], positions: [4] },
+        { binding: 1, stage: 0, layers: { first: 0, end: 3 }, sessions: [1], positions: [4] },
+        { binding: 2, stage: 1, layers: { first: 1, end: 3 }, sessions: [1], positions: [4] },
       ],
     });
     expect(rig.probeCount).toBe(1);
@@ -576,7 +576,7 @@ describe("coming back", () => {
     expect(rig.all("pong")).toHaveLength(1);
     open();
     const { held } = await rig.next("connect");
-    expect(held).toMatchObject([{ epoch: 1, sessions: [1], positions: [1] }]);
+    expect(held).toMatchObject([{ binding: 1, sessions: [1], positions: [1] }]);
     expect(rig.engine.inputs).toHaveLength(1);
     expect(rig.results()).toEqual([]);
   });

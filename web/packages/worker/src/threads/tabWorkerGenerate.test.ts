@@ -9,7 +9,7 @@ import { WorkerRig, init, kLayers, until } from "../test/workerRig.ts";
 const kPlain: GenerateFrame = {
   kind: "generate",
   sequence: 5,
-  epoch: 1,
+  binding: 1,
   session: 1,
   generation: 0,
   position: 0,
@@ -46,7 +46,7 @@ describe("generating", () => {
     const rig = await whole();
     rig.tellGeneration(kPlain);
     expect(await told(rig)).toEqual([[4, 5, 6], [7, 8, 9], [10]]);
-    expect(rig.tokens().map(({ sequence, epoch, isLast }) => [sequence, epoch, isLast]))
+    expect(rig.tokens().map(({ sequence, binding, isLast }) => [sequence, binding, isLast]))
       .toEqual([[5, 1, false], [5, 1, false], [5, 1, true]]);
     expect(rig.engine.sessionLength(1, { first: 0, end: kLayers })).toBe(7);
     await until(() => rig.status.rowsComputed === 7, "seven rows");
@@ -80,8 +80,8 @@ describe("generating", () => {
     rig.tellGeneration({ ...kPlain, count: 12 });
     rig.tellGeneration({ ...kPlain, sequence: 6, session: 2 });
     await until(() => rig.engine.requests.length === 1, "a start");
-    rig.tellGeneration({ kind: "stop", sequence: 5, epoch: 1 });
-    rig.tellGeneration({ kind: "stop", sequence: 6, epoch: 1 });
+    rig.tellGeneration({ kind: "stop", sequence: 5, binding: 1 });
+    rig.tellGeneration({ kind: "stop", sequence: 6, binding: 1 });
     open();
     await until(() => rig.tokens().length === 2, "both ends");
     expect(rig.tokens().map(({ sequence, isLast, tokens }) => [sequence, isLast, [...tokens]]))
@@ -124,19 +124,19 @@ describe("generating", () => {
     rig.engine.failAfter = 3;
     rig.tellGeneration(kPlain);
     expect(await rig.next("stepFailed")).toMatchObject({
-      sequence: 5, epoch: 1, stage: 0, code: "unavailable",
+      sequence: 5, binding: 1, stage: 0, code: "unavailable",
     });
     const sent = rig.tokens().map(({ isLast, tokens }) => [isLast, tokens]);
     expect(sent).toEqual([[false, [4, 5, 6]]]);
   });
 
-  it("refuses what is not the whole model of a prepared epoch", async () => {
+  it("refuses what is not the whole model of a prepared binding", async () => {
     const part = await whole(3);
     part.tellGeneration(kPlain);
     expect((await part.next("stepFailed")).message).toContain("not prepared");
     const rig = await whole();
-    rig.tellGeneration({ ...kPlain, epoch: 2 });
-    expect((await rig.next("stepFailed")).message).toContain("epoch 2");
+    rig.tellGeneration({ ...kPlain, binding: 2 });
+    expect((await rig.next("stepFailed")).message).toContain("binding 2");
     rig.tellGeneration({ ...kPlain, position: 4 });
     expect((await rig.next("stepFailed", 2)).message).toContain("position 0");
     expect(rig.tokens()).toEqual([]);
