@@ -138,7 +138,7 @@ json::object StageJson(const swarm::StageSnapshot& stage) {
           {"end_layer", stage.end_layer},
           {"predicted_us", stage.predicted_us},
           {"measured_us", stage.measured_us},
-          {"binding", stage.binding},
+          {"binding", stage.binding.value()},
           {"filled_by", json::array(stage.filled_by.begin(), stage.filled_by.end())},
           {"loss_us", stage.loss_us ? json::value(*stage.loss_us) : nullptr}};
 }

@@ -32,14 +32,14 @@ swarm::PlacedTimes FromRecord(const journal::pb::Times& record) {
 journal::pb::Placement ToRecord(const swarm::Placement& placement) {
   journal::pb::Placement record;
   record.set_swarm_id(placement.swarm_id);
-  record.set_last_binding(placement.last_binding);
-  record.set_last_session(placement.last_session);
+  record.set_last_binding(placement.last_binding.value());
+  record.set_last_session(placement.last_session.value());
   for (const swarm::PlacedDevice& device : placement.devices) {
     auto& out = *record.add_devices();
     out.set_id(device.device);
     for (const swarm::Binding& binding : device.bindings) {
       auto& bound = *out.add_bindings();
-      bound.set_id(binding.id);
+      bound.set_id(binding.id.value());
       bound.set_stage(binding.stage);
       bound.set_first_layer(binding.layers.first);
       bound.set_end_layer(binding.layers.end);
@@ -57,7 +57,7 @@ journal::pb::Placement ToRecord(const swarm::Placement& placement) {
   }
   for (const swarm::PlacedStage& stage : placement.stages) {
     auto& out = *record.add_stages();
-    out.set_binding(stage.binding);
+    out.set_binding(stage.binding.value());
     out.set_first_layer(stage.layers.first);
     out.set_end_layer(stage.layers.end);
     out.set_predicted_us(stage.predicted_us);
@@ -69,14 +69,14 @@ journal::pb::Placement ToRecord(const swarm::Placement& placement) {
 swarm::Placement FromRecord(const journal::pb::Placement& record) {
   swarm::Placement placement;
   placement.swarm_id = record.swarm_id();
-  placement.last_binding = record.last_binding();
-  placement.last_session = record.last_session();
+  placement.last_binding = swarm::BindingId(record.last_binding());
+  placement.last_session = swarm::SessionId(record.last_session());
   for (const auto& in : record.devices()) {
     swarm::PlacedDevice& device = placement.devices.emplace_back();
     device.device = in.id();
     for (const auto& bound : in.bindings()) {
       swarm::Binding& binding = device.bindings.emplace_back();
-      binding.id = bound.id();
+      binding.id = swarm::BindingId(bound.id());
       binding.stage = bound.stage();
       binding.layers = {bound.first_layer(), bound.end_layer(), LayerFormOf(bound.shards())};
       binding.loaded = true;
@@ -89,7 +89,7 @@ swarm::Placement FromRecord(const journal::pb::Placement& record) {
     placement.lifetimes.push_back({lifetime.device(), lifetime.losses(), lifetime.stayed_s()});
   for (const auto& stage : record.stages())
     placement.stages.push_back(
-        {stage.binding(),
+        {swarm::BindingId(stage.binding()),
          {stage.first_layer(), stage.end_layer(), LayerFormOf(stage.shards())},
          stage.predicted_us()});
   return placement;

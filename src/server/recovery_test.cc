@@ -17,17 +17,17 @@ using testing::SizeIs;
 swarm::Placement SomePlacement() {
   swarm::Placement placement;
   placement.swarm_id = "0123456789abcdef";
-  placement.last_binding = 9;
-  placement.last_session = 2048;
+  placement.last_binding = swarm::BindingId(9);
+  placement.last_session = swarm::SessionId(2048);
   swarm::PlacedDevice& device = placement.devices.emplace_back();
   device.device = "laptop";
-  device.bindings = {{.id = 9, .stage = 1, .layers = {0, 3}, .loaded = true}};
+  device.bindings = {{.id = swarm::BindingId(9), .stage = 1, .layers = {0, 3}, .loaded = true}};
   device.weight_factor = 1.5;
   device.used_bytes = 1000;
   device.times.overhead_us = 20;
   device.times.up_rate = 2.5;
   placement.devices.emplace_back().device = "phone";
-  placement.stages = {{9, {0, 3}, 120.5}};
+  placement.stages = {{swarm::BindingId(9), {0, 3}, 120.5}};
   placement.lifetimes = {{"laptop", 3, 1800.5}};
   return placement;
 }

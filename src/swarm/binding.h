@@ -8,10 +8,9 @@
 #include "base/clock.h"
 #include "base/layer_range.h"
 #include "swarm/events.h"
+#include "swarm/ids.h"
 
 namespace weft::swarm {
-
-using BindingId = uint32_t;  // 0: none; rising, never reused
 
 // A range of layers in one of their forms.
 struct LayerSpan : LayerRange {
@@ -22,7 +21,7 @@ struct LayerSpan : LayerRange {
 
 // As its worker was told (PrepareStage).
 struct Binding {
-  BindingId id = 0;
+  BindingId id;
   uint32_t stage = 0;  // what its steps carry beside its number
   LayerSpan layers;
   bool loaded = false;      // Prepared has come: steps may be sent
@@ -33,7 +32,7 @@ struct Binding {
 
 // What a step or a session needs to know of a binding, its worker included.
 struct BoundStage {
-  BindingId binding = 0;
+  BindingId binding;
   WorkerId worker = 0;
   uint32_t stage = 0;
   LayerSpan layers;

@@ -32,9 +32,9 @@ Status CheckDevice(const PlacedDevice& device, const Placement& placement, uint3
     return Wrong("gives a weight factor outside 0.25 to 16");
   if (!CanBe(device.times)) return Wrong("gives a time or a rate that nothing has");
   for (const Binding& binding : device.bindings) {
-    if (binding.id == 0 || binding.id > placement.last_binding)
-      return Wrong("names binding " + std::to_string(binding.id) + ", expected 1 to " +
-                   std::to_string(placement.last_binding));
+    if (!binding.id.is_set() || binding.id > placement.last_binding)
+      return Wrong("names binding " + ToString(binding.id) + ", expected 1 to " +
+                   ToString(placement.last_binding));
     if (binding.layers.first >= binding.layers.end || binding.layers.end > layer_count)
       return Wrong("binds layers that the model does not have");
   }
@@ -45,7 +45,7 @@ Status CheckDevice(const PlacedDevice& device, const Placement& placement, uint3
 
 Status CheckPlacement(const Placement& placement, uint32_t layer_count) {
   if (placement.swarm_id.size() != kSwarmIdBytes) return Wrong("has a swarm id of a wrong length");
-  if (placement.last_binding > kMostNumber || placement.last_session > kMostNumber)
+  if (placement.last_binding.value() > kMostNumber || placement.last_session.value() > kMostNumber)
     return Wrong("has used up its numbers");
   std::map<BindingId, const PlacedDevice*> holders;
   std::map<BindingId, LayerSpan> spans;
@@ -65,7 +65,7 @@ Status CheckPlacement(const Placement& placement, uint32_t layer_count) {
     if (!(std::isfinite(stage.predicted_us) && stage.predicted_us >= 0))
       return Wrong("gives a time that is not a number");
     next = stage.layers.end;
-    if (stage.binding == 0) continue;
+    if (!stage.binding.is_set()) continue;
     const auto span = spans.find(stage.binding);
     if (span == spans.end() || span->second != stage.layers)
       return Wrong("has a stage whose binding no device holds");

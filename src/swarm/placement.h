@@ -33,7 +33,7 @@ struct PlacedDevice {
 };
 
 struct PlacedStage {
-  BindingId binding = 0;  // 0: a hole
+  BindingId binding;  // 0: a hole
   LayerSpan layers;
   double predicted_us = 0;
 };
@@ -52,9 +52,9 @@ struct PlacedPopularity {
 };
 
 struct Placement {
-  std::string swarm_id;        // CoreOptions::swarm_id
-  BindingId last_binding = 0;  // no number up to these is given out again
-  uint32_t last_session = 0;
+  std::string swarm_id;    // CoreOptions::swarm_id
+  BindingId last_binding;  // no number up to these is given out again
+  SessionId last_session;
   std::vector<PlacedDevice> devices;
   std::vector<PlacedStage> stages;  // of the active plan; empty: there was none
   // Good for any model, and however long ago it was: CoreOptions::lifetimes.

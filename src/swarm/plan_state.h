@@ -9,17 +9,13 @@
 
 namespace weft::swarm {
 
-// The active plan, or one that serves beside it (plan/side_plans.h). Rising, never reused.
-using PlanId = uint32_t;
-inline constexpr PlanId kActivePlan = 0;
-
 // A range of layers and who runs it. Without a worker it is a hole: the stages in front of it go
 // on, as far as history holds what they give, while somebody is found for it.
 struct PlanStage {
   WorkerId worker = 0;
   uint32_t first = 0, end = 0;         // layers [first, end)
   double predicted_us = 0;             // per token: overhead, compute and transfer
-  BindingId binding = 0;               // 0: a hole, or not asked for yet
+  BindingId binding;                   // 0: a hole, or not asked for yet
   uint32_t number = 0;                 // Binding::stage
   LayerForm form = LayerForm::kWhole;  // the same for all stages of a plan
   bool is_measured = false;            // predicted_us is of what was measured of the worker

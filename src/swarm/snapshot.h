@@ -8,6 +8,7 @@
 
 #include "swarm/events.h"
 #include "swarm/holder_counts.h"
+#include "swarm/ids.h"
 #include "swarm/step_sums.h"
 
 namespace weft::swarm {
@@ -54,7 +55,7 @@ struct StageSnapshot {
   WorkerId worker = 0;  // 0: a hole, nobody runs these layers now
   uint32_t first_layer = 0, end_layer = 0;
   double predicted_us = 0, measured_us = 0;
-  uint32_t binding = 0;
+  BindingId binding;
   std::vector<WorkerId> filled_by;  // who loads the layers of a hole
   // What the loss of its worker would cost answers now, as far as it can be foreseen; nullopt: they
   // would stop until another device joins.

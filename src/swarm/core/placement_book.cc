@@ -55,7 +55,7 @@ WorkerTimes TimesOf(const PlacedTimes& placed) {
 
 uint64_t PlacementBook::version(Instant now) const {
   constexpr Duration kMeasuredInterval = Seconds(60);
-  return parts_.lifecycle.version() + parts_.sessions.last_id() / kSessionBlock +
+  return parts_.lifecycle.version() + parts_.sessions.last_id().value() / kSessionBlock +
          static_cast<uint64_t>(now.us / kMeasuredInterval.us);
 }
 
@@ -63,7 +63,8 @@ Placement PlacementBook::Take(Instant now) const {
   Placement placement;
   placement.swarm_id = parts_.options.swarm_id;
   placement.last_binding = parts_.lifecycle.last_binding();
-  placement.last_session = (parts_.sessions.last_id() / kSessionBlock + 2) * kSessionBlock;
+  placement.last_session =
+      SessionId((parts_.sessions.last_id().value() / kSessionBlock + 2) * kSessionBlock);
   const auto add = [&](PlacedDevice device) {
     const bool known =
         std::any_of(placement.devices.begin(), placement.devices.end(),
@@ -87,7 +88,8 @@ Placement PlacementBook::Take(Instant now) const {
           return std::any_of(device.bindings.begin(), device.bindings.end(),
                              [&](const Binding& each) { return each.id == stage.binding; });
         });
-    placement.stages.push_back({is_placed ? stage.binding : 0, stage.layers(), stage.predicted_us});
+    placement.stages.push_back(
+        {is_placed ? stage.binding : BindingId(), stage.layers(), stage.predicted_us});
   }
   return placement;
 }
@@ -118,7 +120,8 @@ void PlacementBook::Restore(Instant now) {
                            stage.binding, 0, stage.layers.form});
     plan.predicted_us += stage.predicted_us;
   }
-  parts_.lifecycle.Restore(std::move(plan), placement.last_binding + kUnknownBindings);
+  parts_.lifecycle.Restore(std::move(plan),
+                           BindingId(placement.last_binding.value() + kUnknownBindings));
   parts_.sessions.ContinueAfter(placement.last_session);
   if (!awaited_.empty()) parts_.planning.WaitUntil(now + parts_.options.timeouts.restart_limit);
 }
@@ -153,7 +156,7 @@ std::vector<Binding> PlacementBook::MatchHeld(const Worker& worker, const Absenc
   for (const wire::pb::HeldBinding& claim : connect.held()) {
     const auto known =
         std::find_if(absence.bindings.begin(), absence.bindings.end(), [&](const Binding& binding) {
-          return binding.id == claim.binding() && binding.stage == claim.stage() &&
+          return binding.id.value() == claim.binding() && binding.stage == claim.stage() &&
                  binding.layers ==
                      LayerSpan{claim.layers().first(), claim.layers().end(), binding.layers.form};
         });
@@ -167,7 +170,7 @@ std::vector<Binding> PlacementBook::MatchHeld(const Worker& worker, const Absenc
       if (progress == nullptr) continue;
       uint32_t positions = 0;
       for (int i = 0; i < claim.sessions_size(); ++i)
-        if (claim.sessions(i) == session->id) positions = claim.positions(i);
+        if (claim.sessions(i) == session->id.value()) positions = claim.positions(i);
       progress->worker = worker.id;
       progress->held = std::min(positions, progress->held);
       progress->sent = positions;  // it may have gone beyond what it has answered
@@ -183,7 +186,7 @@ std::vector<Binding> PlacementBook::MatchHeld(const Worker& worker, const Absenc
 void PlacementBook::EndSessions(const Worker& worker, const wire::pb::Connect& connect,
                                 const std::vector<Binding>& held) {
   const auto is_ours = [&](uint32_t id) {
-    Session* session = parts_.sessions.Find(id);
+    Session* session = parts_.sessions.Find(SessionId(id));
     return session != nullptr && std::any_of(held.begin(), held.end(), [&](const Binding& binding) {
              return session->Find(binding.id) != nullptr;
            });
@@ -208,7 +211,7 @@ void PlacementBook::DropAllBut(const Worker& worker, const std::vector<Binding>&
     auto& range = *message.mutable_retire()->add_keep();
     range.set_first(binding.layers.first);
     range.set_end(binding.layers.end);
-    message.mutable_retire()->add_bindings(binding.id);
+    message.mutable_retire()->add_bindings(binding.id.value());
   }
 }
 

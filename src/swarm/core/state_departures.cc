@@ -29,7 +29,7 @@ void State::BlameRequests(const Worker& worker) {
 
 void State::BlameRequests(const Worker& worker, const SentFrame& computing) {
   for (const wire::Run& run : computing.runs) {
-    Session* session = sessions.Find(run.session);
+    Session* session = sessions.Find(SessionId(run.session));
     StageProgress* stage = session ? session->Find(computing.binding) : nullptr;
     if (!stage || !session->active || stage->generation != run.generation) continue;
     const uint32_t position = run.first_position + computing.tokens_made;

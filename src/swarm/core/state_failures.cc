@@ -20,7 +20,7 @@ void State::OnFailedRuns(Worker& worker, const Pipeline::FailedRuns& live,
   if (live.runs.empty()) return;  // nobody waits for it any more
   bool refused_guess = false, is_doubted = false;
   for (const wire::Run& run : live.runs) {
-    Session& session = *sessions.Find(run.session);
+    Session& session = *sessions.Find(SessionId(run.session));
     StageProgress& stage = *session.Find(live.binding);
     // What a replacement or a follower is behind is nobody's answer: the request goes on. It may be
     // what is wrong, all the same, so that this counts as what one device says of it.

@@ -54,8 +54,8 @@ Status State::OnControl(Worker& worker, const wire::pb::WorkerMessage& message) 
       return hub_reports.OnHolderStats(worker, message.holder_stats(), now);
     case Kind::kFailed:
       // Of what was dropped, or of nothing: no failure of anything.
-      if (!is_answer && worker.Find(message.failed().binding()) == nullptr &&
-          message.failed().binding() <= *worker.newest_binding)
+      if (!is_answer && worker.Find(BindingId(message.failed().binding())) == nullptr &&
+          message.failed().binding() <= worker.newest_binding->value())
         return OkStatus();
       return OnFailed(worker, message.failed());
     case Kind::kStepFailed:
@@ -102,7 +102,7 @@ void State::OnLeaving(Worker& worker, const wire::pb::Leaving& leaving) {
 
 Status State::OnFailed(Worker& worker, const wire::pb::Failed& failed) {
   const std::string problem = PrintableText(failed.message(), 500);
-  const LayerSpan layers = LayersOf(worker, failed.binding());
+  const LayerSpan layers = LayersOf(worker, BindingId(failed.binding()));
   lifecycle.EndDownload(worker, false);
   if (failed.binding() == 0) {
     // A check of one that serves is asked again; what is late was put down to it already.
@@ -122,7 +122,7 @@ Status State::OnFailed(Worker& worker, const wire::pb::Failed& failed) {
                                                              worker.layers->loaded_hubs),
                             now);
     } else {
-      const Binding* binding = worker.Find(failed.binding());
+      const Binding* binding = worker.Find(BindingId(failed.binding()));
       if (binding && no_memory)
         members.LowerMemory(worker, costs.MemoryBytes(factor, binding->layers), now);
       TRY(lifecycle.OnFailed(worker, failed, now));

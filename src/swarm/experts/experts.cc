@@ -328,12 +328,12 @@ bool Experts::Covers(const SwarmPlan& plan) const {
 Status Experts::OnHeld(Worker& worker, const wire::pb::ExpertsHeld& held) {
   const WorkerHolding& holding = *worker.holding;
   // It answered a statement before it heard of the one that has taken its place.
-  if (!holding.answered && held.binding() != 0 && held.binding() < holding.binding)
+  if (!holding.answered && held.binding() != 0 && BindingId(held.binding()) < holding.binding)
     return OkStatus();
-  if (held.binding() != holding.binding || holding.answered)
+  if (BindingId(held.binding()) != holding.binding || holding.answered)
     return BadAnswer("ExpertsHeld names binding " + std::to_string(held.binding()) +
                      (holding.answered ? ", but no answer is due."
-                                       : ", expected " + std::to_string(holding.binding) + "."));
+                                       : ", expected " + ToString(holding.binding) + "."));
   if (held.used_bytes() > (1ull << 50))
     return BadAnswer("ExpertsHeld reports " + std::to_string(held.used_bytes()) +
                      " bytes in use, expected at most 2^50.");
@@ -350,7 +350,7 @@ Status Experts::OnHeld(Worker& worker, const wire::pb::ExpertsHeld& held) {
 
 bool Experts::OnFailed(Worker& worker, const wire::pb::Failed& failed) {
   const WorkerHolding& holding = *worker.holding;
-  if (holding.answered || failed.binding() != holding.binding) return false;
+  if (holding.answered || BindingId(failed.binding()) != holding.binding) return false;
   lifecycle_.NoteExpertsFailed(worker);
   lifecycle_.NoteExpertMemory(worker, MemoryBytes(worker, BytesOf(holding.told)));
   changes_.Note({.experts = true});

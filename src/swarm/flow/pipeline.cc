@@ -37,8 +37,9 @@ bool Pipeline::IsOn(WorkerId worker) const {
 }
 
 bool Pipeline::serves() const {
-  return !stages_.empty() &&
-         std::ranges::none_of(stages_, [](const Stage& stage) { return stage.bound.binding == 0; });
+  return !stages_.empty() && std::ranges::none_of(stages_, [](const Stage& stage) {
+    return !stage.bound.binding.is_set();
+  });
 }
 
 void Pipeline::SetPlan(const SwarmPlan* plan, std::vector<BoundStage> followers) {
@@ -50,7 +51,7 @@ void Pipeline::SetPlan(const SwarmPlan* plan, std::vector<BoundStage> followers)
     const auto same =
         std::count_if(followers_.begin(), followers_.end(),
                       [&](const Stage& follower) { return follower.bound.layers == bound.layers; });
-    if (same < kFollowersOfARange) followers_.push_back({bound, 0, false, true});
+    if (same < kFollowersOfARange) followers_.push_back({bound, {}, false, true});
   }
   if (plan == nullptr) {
     generates_ = false;
@@ -67,7 +68,7 @@ void Pipeline::SetPlan(const SwarmPlan* plan, std::vector<BoundStage> followers)
   }
   stages_.back().last = true;
   generates_ = false;
-  if (stages_.size() == 1 && stages_[0].bound.binding != 0 && !plan->is_hub()) {
+  if (stages_.size() == 1 && stages_[0].bound.binding.is_set() && !plan->is_hub()) {
     const Worker& worker = *roster_.Find(stages_[0].bound.worker);
     // It goes back behind a token that turns out to be the last one wanted.
     const bool can_go_back = worker.offer.states_ahead || !options_.model.is_recurrent();
@@ -85,7 +86,7 @@ uint32_t Pipeline::MostRows() const {
   double rows = fixed ? std::min<double>(options_.prefill_chunk_rows, 65535) : kMostSliceRows;
   const double row_bytes = static_cast<double>(costs_.boundary_row_bytes());
   for (size_t i = 0; i < stages_.size(); ++i) {
-    if (stages_[i].bound.binding == 0) continue;
+    if (!stages_[i].bound.binding.is_set()) continue;
     const Worker* worker = roster_.Find(stages_[i].bound.worker);
     CHECK(worker != nullptr);
     const LineRates rates = worker->Rates();
@@ -99,7 +100,7 @@ uint32_t Pipeline::MostRows() const {
 void Pipeline::FitSlices() {
   chunk_rows_ = most_rows_;
   for (const Stage& stage : stages_)
-    if (stage.bound.binding != 0)
+    if (stage.bound.binding.is_set())
       chunk_rows_ = std::min(
           chunk_rows_,
           SliceRows(options_, costs_, *roster_.Find(stage.bound.worker), stage.bound.layers));
@@ -190,7 +191,7 @@ const Pipeline::Stage* Pipeline::FindStage(BindingId binding) const {
 // The session's progress that this run of the binding belongs to; null where nobody waits for it
 // any more.
 StageProgress* Pipeline::LiveProgress(const wire::Run& run, BindingId binding) const {
-  Session* session = sessions_.Find(run.session);
+  Session* session = sessions_.Find(SessionId(run.session));
   StageProgress* progress = session ? session->Find(binding) : nullptr;
   return progress && progress->generation == run.generation ? progress : nullptr;
 }
@@ -240,7 +241,7 @@ bool Pipeline::SomeoneDecodes() const {
 bool Pipeline::HasRoomBehind(size_t stage_index, const Worker& worker, bool with_idle) const {
   if (stage_index + 1 == stages_.size()) return true;
   const Stage& next = stages_[stage_index + 1];
-  if (next.bound.binding == 0) return sessions_.history_bytes() < options_.history_bytes;
+  if (!next.bound.binding.is_set()) return sessions_.history_bytes() < options_.history_bytes;
   uint64_t rows = WaitingRows(stage_index + 1, with_idle);
   for (const SentFrame& sent : worker.steps->in_flight)
     if (sent.binding == stages_[stage_index].bound.binding && sent.columns > 0) rows += sent.rows;
@@ -277,7 +278,7 @@ void Pipeline::Pump(Instant now) {
   // From the back, so that what the front sends never finds a stage filled by rows that could have
   // moved on.
   for (size_t i = stages_.size(); i-- > 0;)
-    if (stages_[i].bound.binding != 0) SendWaiting(i, now);
+    if (stages_[i].bound.binding.is_set()) SendWaiting(i, now);
 }
 
 void Pipeline::FeedFollowers(Instant now, const std::function<bool(WorkerId)>& is_busy) {
@@ -335,7 +336,7 @@ void Pipeline::Send(Stage& stage, Worker& worker, Batch batch, Instant now) {
   wire::FrameHeader header;
   header.type = wire::FrameType::kStep;
   header.sequence = totals_.next_sequence++;
-  header.binding = bound.binding;
+  header.binding = bound.binding.value();
   header.stage = static_cast<uint16_t>(bound.stage);
   header.rows = batch.rows;
   header.columns = takes_tokens ? 1 : options_.model.hidden_columns;

@@ -47,7 +47,7 @@ struct GeneratedTokens {
 
 // What a session's rows of a step had to do without.
 struct LostGroups {
-  uint32_t session = 0;
+  SessionId session;
   uint32_t groups = 0;
 };
 
@@ -104,7 +104,7 @@ class Pipeline {
 
   // Of a step that failed: the runs of it that are still wanted, and whose they were.
   struct FailedRuns {
-    BindingId binding = 0;
+    BindingId binding;
     size_t frame_runs = 0;  // of all that were computed together
     std::vector<wire::Run> runs;
     bool counted = false;  // a failure of the same batch of Generates has been told already
@@ -151,9 +151,9 @@ class Pipeline {
  private:
   struct Stage {
     BoundStage bound;
-    uint32_t rotation = 0;  // id of the session that was served last
-    bool last = false;      // of the plan
-    bool follows = false;   // runs no part of the plan
+    SessionId rotation;    // of the session that was served last
+    bool last = false;     // of the plan
+    bool follows = false;  // runs no part of the plan
     // Of one row: when the plan was made, or once its device had been measured. 0: it has not.
     double planned_us = 0;
   };
@@ -257,8 +257,8 @@ class Pipeline {
   uint32_t chunk_rows_ = 1;  // of a frame of prompts
   // In how many parts so many decoding rows go round, and since how many steps.
   uint32_t parts_ = 1, parts_of_ = 0, parts_steps_ = 0;
-  bool generates_ = false;          // one stage, on a worker that chooses tokens by itself
-  uint32_t generate_rotation_ = 0;  // id of the session that was last asked tokens for
+  bool generates_ = false;       // one stage, on a worker that chooses tokens by itself
+  SessionId generate_rotation_;  // of the session that was last asked tokens for
   std::optional<Instant> asked_at_;
   bool generated_last_ = false;  // prompts and generations take turns
 };

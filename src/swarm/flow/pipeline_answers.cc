@@ -98,9 +98,10 @@ Result<Pipeline::StepResult> Pipeline::OnResult(Worker& worker, Slice message, I
   if (worker.steps->in_flight.empty())
     return Unexpected("A data frame came though no step is under way.");
   const SentFrame& expected = worker.steps->in_flight.front();
-  TRY(wire::CheckFrame(frame, {wire::FrameType::kResult, expected.sequence, expected.binding,
-                               expected.stage, expected.runs, expected.columns,
-                               options_.model.boundary_dtype, options_.model.head_columns()}));
+  TRY(wire::CheckFrame(
+      frame, {wire::FrameType::kResult, expected.sequence, expected.binding.value(), expected.stage,
+              expected.runs, expected.columns, options_.model.boundary_dtype,
+              options_.model.head_columns()}));
   const SentFrame sent = std::move(worker.steps.edit().in_flight.front());
   RecordTimes(worker, sent, frame.header, now);
   PopOldest(worker, now);
@@ -137,7 +138,7 @@ Result<Pipeline::StepResult> Pipeline::OnResult(Worker& worker, Slice message, I
       }
     progress->held = run.first_position + run.count;
     progress->forked = false;
-    Session& session = *sessions_.Find(run.session);
+    Session& session = *sessions_.Find(SessionId(run.session));
     if (run.output == wire::OutputKind::kHidden) {
       session.history[sent.layers.end].Append(run.first_position, run.count, payload.bytes());
     } else if (is_last) {
@@ -157,19 +158,19 @@ Result<Pipeline::FailedRuns> Pipeline::OnStepFailed(Worker& worker,
                                                     Instant now) {
   auto& generating = worker.steps.edit().generating;
   const auto generate = std::find_if(generating.begin(), generating.end(), [&](const auto& sent) {
-    return sent.sequence == failed.sequence() && sent.binding == failed.binding();
+    return sent.sequence == failed.sequence() && sent.binding.value() == failed.binding();
   });
   if (generate != generating.end()) return FailGenerate(worker, generate, now);
   if (worker.steps->in_flight.empty())
     return Unexpected("StepFailed came though no step is under way.");
   const SentFrame& oldest = worker.steps->in_flight.front();
-  if (failed.sequence() != oldest.sequence || failed.binding() != oldest.binding ||
+  if (failed.sequence() != oldest.sequence || failed.binding() != oldest.binding.value() ||
       failed.stage() != oldest.stage)
-    return Unexpected(
-        "StepFailed names step " + std::to_string(failed.sequence()) + " of binding " +
-        std::to_string(failed.binding()) + " and stage " + std::to_string(failed.stage()) +
-        ", expected step " + std::to_string(oldest.sequence) + " of binding " +
-        std::to_string(oldest.binding) + " and stage " + std::to_string(oldest.stage) + ".");
+    return Unexpected("StepFailed names step " + std::to_string(failed.sequence()) +
+                      " of binding " + std::to_string(failed.binding()) + " and stage " +
+                      std::to_string(failed.stage()) + ", expected step " +
+                      std::to_string(oldest.sequence) + " of binding " + ToString(oldest.binding) +
+                      " and stage " + std::to_string(oldest.stage) + ".");
   FailedRuns live{oldest.binding, oldest.runs.size(), {}, false};
   std::copy_if(oldest.runs.begin(), oldest.runs.end(), std::back_inserter(live.runs),
                [&](const wire::Run& run) { return LiveProgress(run, live.binding) != nullptr; });

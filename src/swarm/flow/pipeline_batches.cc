@@ -47,7 +47,7 @@ StageProgress* Pipeline::Ready(Session& session, size_t stage_index) {
 // to the tokens.
 void Pipeline::Reproduce(Session& session, size_t stage_index, StageProgress& stage) {
   const Stage& before = stages_[stage_index - 1];
-  if (before.bound.binding == 0) return;
+  if (!before.bound.binding.is_set()) return;
   RowHistory& rows = session.history[stage.layers.first];
   const uint32_t next = stage.sent;
   if (rows.Has(next)) return;
@@ -122,7 +122,7 @@ uint32_t Pipeline::DecodingLimit(uint32_t most) {
 uint32_t Pipeline::FittingParts(uint32_t rows) const {
   std::vector<StageCosts> costs;
   for (const Stage& stage : stages_) {
-    if (stage.bound.binding == 0) continue;
+    if (!stage.bound.binding.is_set()) continue;
     const Worker& worker = *roster_.Find(stage.bound.worker);
     if (RunLimit(worker) == 1) return rows;
     const auto passed_us = [this, &stage, &worker](uint32_t together) {
@@ -188,7 +188,7 @@ void Pipeline::AddRun(Session& session, StageProgress& progress, const Stage& st
                       uint32_t row_limit, Batch& batch) {
   const LayerSpan& layers = stage.bound.layers;
   wire::Run run;
-  run.session = session.id;
+  run.session = session.id.value();
   run.generation = progress.generation;
   run.first_position = progress.sent;
   run.candidate_count = 0;

@@ -83,7 +83,7 @@ bool Pipeline::SuitsWhatIsBehind(Session& session, const Stage& stage, const Sha
     first = own.end() > own.first() ? own.first() : theirs.first();
   else if (theirs.end() >= share.now)
     first = theirs.first();
-  if (next.bound.binding == 0) return first == 0;
+  if (!next.bound.binding.is_set()) return first == 0;
   const StageProgress& behind = session.Track(next.bound);
   return first <= behind.sent || first <= BestShare(session, behind, next).now;
 }
@@ -97,7 +97,7 @@ bool Pipeline::WaitsForAnother(const Session& session, const StageProgress& prog
 
 // Whether it does so behind this stage, and as many of its rows wait there as may wait of all.
 bool Pipeline::WaitsBehind(Session& session, size_t stage_index) const {
-  if (stage_index + 1 == stages_.size() || stages_[stage_index + 1].bound.binding == 0)
+  if (stage_index + 1 == stages_.size() || !stages_[stage_index + 1].bound.binding.is_set())
     return false;
   const Stage& next = stages_[stage_index + 1];
   const StageProgress* progress = session.Find(next.bound.binding);
@@ -132,10 +132,10 @@ void Pipeline::Fork(Session& session, StageProgress& progress, const Stage& stag
       session.history[behind].Restart(share.now);
   }
   wire::Fork frame;
-  frame.binding = stage.bound.binding;
+  frame.binding = stage.bound.binding.value();
   frame.stage = static_cast<uint16_t>(stage.bound.stage);
-  frame.from = share.donor->id;
-  frame.session = session.id;
+  frame.from = share.donor->id.value();
+  frame.session = session.id.value();
   frame.generation = progress.generation;
   frame.position_count = share.now;
   SendData data{stage.bound.worker, {}};

@@ -97,8 +97,8 @@ void Pipeline::SendGenerate(Session& session, Worker& worker, Instant now) {
   StageProgress& progress = session.Track(bound);
   wire::Generate frame;
   frame.sequence = totals_.next_sequence++;
-  frame.binding = bound.binding;
-  frame.session = session.id;
+  frame.binding = bound.binding.value();
+  frame.session = session.id.value();
   frame.generation = progress.generation;
   frame.position = progress.sent;
   frame.token_id = session.tokens.back();
@@ -119,7 +119,7 @@ void Pipeline::SendGenerate(Session& session, Worker& worker, Instant now) {
   sent.binding = bound.binding;
   sent.layers = bound.layers;
   wire::Run run;
-  run.session = session.id;
+  run.session = session.id.value();
   run.generation = progress.generation;
   run.first_position = frame.position;
   run.count = frame.count;
@@ -148,7 +148,7 @@ void Pipeline::StopUnwanted() {
   for (SentFrame& sent : roster_.Find(worker)->steps.edit().generating) {
     if (sent.stopped || LiveProgress(sent.runs[0], sent.binding)) continue;
     sent.stopped = true;
-    SendFrame(worker, wire::StopGenerating{sent.sequence, sent.binding});
+    SendFrame(worker, wire::StopGenerating{sent.sequence, sent.binding.value()});
   }
 }
 
@@ -160,12 +160,12 @@ void Pipeline::EndGenerating(const BoundStage& bound) {
   for (SentFrame& sent : worker->steps.edit().generating) {
     if (sent.binding != bound.binding) continue;
     if (StageProgress* progress = LiveProgress(sent.runs[0], sent.binding)) {
-      Session& session = *sessions_.Find(sent.runs[0].session);
+      Session& session = *sessions_.Find(SessionId(sent.runs[0].session));
       session.RewindStage(*progress, session.completed);
     }
     if (sent.stopped) continue;
     sent.stopped = true;
-    SendFrame(worker->id, wire::StopGenerating{sent.sequence, sent.binding});
+    SendFrame(worker->id, wire::StopGenerating{sent.sequence, sent.binding.value()});
   }
 }
 
@@ -188,13 +188,12 @@ Result<GeneratedTokens> Pipeline::OnTokens(Worker& worker, const wire::Tokens& t
                                            Instant now) {
   auto& generating = worker.steps.edit().generating;
   const auto found = std::find_if(generating.begin(), generating.end(), [&](const auto& sent) {
-    return sent.sequence == tokens.sequence && sent.binding == tokens.binding;
+    return sent.sequence == tokens.sequence && sent.binding.value() == tokens.binding;
   });
   if (found == generating.end()) {
     std::string expected = generating.empty() ? "none" : "one of";
     for (const SentFrame& sent : generating)
-      expected +=
-          " " + std::to_string(sent.sequence) + " of binding " + std::to_string(sent.binding);
+      expected += " " + std::to_string(sent.sequence) + " of binding " + ToString(sent.binding);
     return Unexpected("Tokens answers the Generate " + std::to_string(tokens.sequence) +
                       " of binding " + std::to_string(tokens.binding) + ", expected " + expected +
                       ".");
@@ -219,8 +218,9 @@ Result<GeneratedTokens> Pipeline::OnTokens(Worker& worker, const wire::Tokens& t
   out.token_ids = tokens.token_ids;
   out.last = tokens.last;
   StageProgress* progress = LiveProgress(sent.runs[0], sent.binding);
-  out.live = progress != nullptr && FindStage(sent.binding) != nullptr &&
-             out.run.first_position + 1u == sessions_.Find(out.run.session)->tokens.size();
+  out.live =
+      progress != nullptr && FindStage(sent.binding) != nullptr &&
+      out.run.first_position + 1u == sessions_.Find(SessionId(out.run.session))->tokens.size();
   if (progress != nullptr) {
     progress->forked = false;
     progress->held = out.run.first_position + static_cast<uint32_t>(tokens.token_ids.size());

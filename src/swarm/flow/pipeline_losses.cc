@@ -18,7 +18,7 @@ Result<std::vector<LostGroups>> Pipeline::OnGroupsLost(Worker& worker,
                                                        const wire::pb::GroupsLost& lost) {
   auto& in_flight = worker.steps.edit().in_flight;
   const auto sent = std::find_if(in_flight.begin(), in_flight.end(), [&](const SentFrame& frame) {
-    return frame.sequence == lost.sequence() && frame.binding == lost.binding();
+    return frame.sequence == lost.sequence() && frame.binding.value() == lost.binding();
   });
   if (!options_.loss_limit || sent == in_flight.end() || !sent->layers.is_hub() ||
       lost.sessions_size() != lost.groups_size())
@@ -36,7 +36,7 @@ Result<std::vector<LostGroups>> Pipeline::OnGroupsLost(Worker& worker,
       return BadReport("GroupsLost says that session " + std::to_string(id) + " did without " +
                        std::to_string(lost.groups(i)) + " groups, expected one of its step and " +
                        std::to_string(most) + " at most.");
-    losses.push_back({id, lost.groups(i)});
+    losses.push_back({SessionId(id), lost.groups(i)});
   }
   return losses;
 }

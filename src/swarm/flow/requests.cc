@@ -148,7 +148,7 @@ void Requests::Admit(Instant now, bool last_tries, const std::function<void(Sess
     }
     ActiveRequest admitted = queue_.Take(place);
     admitted.turn_rows = 0;
-    std::vector<uint32_t> released;
+    std::vector<SessionId> released;
     Session& session = sessions_.Admit(std::move(admitted), released);
     ActiveRequest& active = *session.active;
     // A turn that begins with what an earlier one had computed already gains as much as that costs.
@@ -190,7 +190,7 @@ void Requests::Pause(Session& session, Instant now) {
   active.is_paused = true;
   queue_.PushFront(std::move(active));
   if (session.completed > 0) return sessions_.MakeIdle(session, now);
-  const uint32_t id = session.id;
+  const SessionId id = session.id;
   sessions_.Remove(id);
   InvalidateSessions({id});
 }
@@ -272,7 +272,7 @@ void Requests::Doubt(Instant since, const std::string& problem, Instant now) {
     else
       ++i;
   }
-  std::vector<uint32_t> removed;
+  std::vector<SessionId> removed;
   std::vector<RequestId> failed;
   for (const auto& session : sessions_.sessions()) {
     if (!session->active)
@@ -282,7 +282,7 @@ void Requests::Doubt(Instant since, const std::string& problem, Instant now) {
     else
       Recompute(*session);
   }
-  for (const uint32_t id : removed) sessions_.Remove(id);
+  for (const SessionId id : removed) sessions_.Remove(id);
   InvalidateSessions(removed);
   for (const RequestId id : failed) Fail(*sessions_.FindRequest(id), error, now);
   changes_.Note({.view = true});
@@ -319,7 +319,7 @@ void Requests::EndSession(Session& session, FinishReason reason, std::optional<E
   // with what only rows were wanted of nobody goes on.
   const bool leads_on = !session.active->request.wants_rows() || session.active->max_tokens > 0;
   if (reason == FinishReason::kError || session.completed == 0 || !leads_on) {
-    const uint32_t id = session.id;
+    const SessionId id = session.id;
     sessions_.Remove(id);
     InvalidateSessions({id});
   } else {
@@ -332,13 +332,13 @@ void Requests::EndKept(Session& session, Instant now) {
   sessions_.Keep(session, now);
 }
 
-void Requests::InvalidateSessions(const std::vector<uint32_t>& ids) {
+void Requests::InvalidateSessions(const std::vector<SessionId>& ids) {
   if (ids.empty()) return;
   for (const auto& [id, worker] : roster_) {
     // One that has no layers now remembers the sessions of those that it had.
-    if (!worker.ready || *worker.newest_binding == 0) continue;
+    if (!worker.ready || !worker.newest_binding->is_set()) continue;
     auto& message = *outbox_.Control(id).mutable_invalidate_sessions();
-    for (const uint32_t session : ids) message.add_sessions(session);
+    for (const SessionId session : ids) message.add_sessions(session.value());
   }
 }
 

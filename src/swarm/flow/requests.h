@@ -94,7 +94,7 @@ class Requests {
               bool over_share = false);
   void EndSession(Session& session, FinishReason reason, std::optional<Error> error, Instant now);
   void EndKept(Session& session, Instant now);
-  void InvalidateSessions(const std::vector<uint32_t>& ids);
+  void InvalidateSessions(const std::vector<SessionId>& ids);
 
   // An error comes before a token of the output has been emitted.
   Status TakeOutput(Session& session, const StageOutput& output, Instant now);

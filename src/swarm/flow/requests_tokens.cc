@@ -78,7 +78,7 @@ Result<wire::CandidatesResult> CandidatesOf(std::span<const float> logits, size_
 }  // namespace
 
 Status Requests::OnOutput(const StageOutput& output, Instant now) {
-  Session* session = sessions_.Find(output.run.session);
+  Session* session = sessions_.Find(SessionId(output.run.session));
   if (!session || !session->active) return OkStatus();  // an earlier output of the frame ended it
   const uint32_t completed = session->completed;
   session->completed = std::max(completed, output.run.first_position + output.run.count);
@@ -120,7 +120,7 @@ void Requests::OnGenerated(const GeneratedTokens& generated, Instant now) {
   const wire::Run& run = generated.run;
   uint32_t position = run.first_position;
   for (const int32_t id : generated.token_ids) {
-    Session* session = sessions_.Find(run.session);
+    Session* session = sessions_.Find(SessionId(run.session));
     if (!session || !session->active) return;
     CHECK(position + 1 == session->tokens.size());
     session->completed = ++position;

@@ -205,7 +205,7 @@ uint32_t SessionTable::kept_count() const {
       std::ranges::count_if(sessions_, [](const auto& session) { return !session->kept.empty(); }));
 }
 
-void SessionTable::Remove(uint32_t id) {
+void SessionTable::Remove(SessionId id) {
   ForgetKin(id);
   std::erase_if(sessions_, [id](const auto& session) { return session->id == id; });
 }
@@ -233,7 +233,7 @@ uint64_t SessionTable::history_bytes() const {
   return *history_tally_;
 }
 
-Session* SessionTable::Find(uint32_t id) const {
+Session* SessionTable::Find(SessionId id) const {
   const auto at =
       std::ranges::lower_bound(sessions_, id, {}, [](const auto& session) { return session->id; });
   return at == sessions_.end() || (*at)->id != id ? nullptr : at->get();

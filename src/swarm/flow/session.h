@@ -113,7 +113,7 @@ struct ActiveRequest {
 
 // How far one binding is with a session.
 struct StageProgress {
-  BindingId binding = 0;
+  BindingId binding;
   WorkerId worker = 0;
   LayerSpan layers;
   uint32_t generation = 0;
@@ -135,7 +135,7 @@ inline constexpr uint32_t kLeastShare = 16;
 
 // Another session that begins with the same tokens.
 struct Kin {
-  uint32_t session = 0;
+  SessionId session;
   uint32_t common = 0;  // tokens
 };
 
@@ -150,7 +150,7 @@ class Histories : public std::map<uint32_t, RowHistory> {
 };
 
 struct Session {
-  uint32_t id = 0;
+  SessionId id;
   std::string salt;           // Request::salt: of all its requests
   PlanId plan = kActivePlan;  // whose stages its rows go through
   uint64_t admission = 0;     // rises with every request that is given a session
@@ -166,7 +166,7 @@ struct Session {
   std::optional<ActiveRequest> active;
   // The Sampling message that the last stage has: of a generation, with so many tokens.
   struct Told {
-    BindingId binding = 0;
+    BindingId binding;
     uint32_t generation = 0;
     uint32_t token_count = 0;
   };
@@ -242,7 +242,7 @@ class SessionTable {
   // idle session is cut back only where that loses next to nothing, or where there is no room and
   // it loses less than the session that would have to go.
   // REQUIRES: HasPlace().
-  Session& Admit(ActiveRequest request, std::vector<uint32_t>& released);
+  Session& Admit(ActiveRequest request, std::vector<SessionId>& released);
   // Whether one more may be active: kept sessions have their places for good.
   bool HasPlace() const { return active_count() + kept_count() < session_limit_; }
   // The request is over; its session stays for reuse.
@@ -252,7 +252,7 @@ class SessionTable {
   // The session that was kept under the name is as others from now on.
   void Forget(const std::string& salt, const std::string& name);
   uint32_t kept_count() const;
-  void Remove(uint32_t id);
+  void Remove(SessionId id);
   // Drops kept rows until no more than `budget` bytes are held, those first that are cheapest to
   // make again: of the session that has been idle for the longest, and of the cut nearest to the
   // tokens. Rows that `keep_from` (session, layer) and later positions name stay: somebody has not
@@ -262,7 +262,7 @@ class SessionTable {
   uint64_t history_bytes() const;
   uint64_t history_trims() const { return history_trims_; }
 
-  Session* Find(uint32_t id) const;
+  Session* Find(SessionId id) const;
   Session* FindRequest(RequestId request);
   // So many rows of an active session are computed.
   void Charge(Session& session, uint64_t rows) {
@@ -276,9 +276,9 @@ class SessionTable {
   const std::vector<std::unique_ptr<Session>>& sessions() const { return sessions_; }
   uint32_t active_count() const;
   uint32_t active_count(PlanId plan) const;  // of one plan
-  uint32_t last_id() const { return next_id_ - 1; }
+  SessionId last_id() const { return last_id_; }
   // Numbers up to this one are spent.
-  void ContinueAfter(uint32_t id) { next_id_ = id + 1; }
+  void ContinueAfter(SessionId id) { last_id_ = id; }
 
  private:
   // What of the idle session would be gone if the request continued it, and from where.
@@ -293,13 +293,13 @@ class SessionTable {
   // Positions that nobody else would have if the session went.
   uint32_t LossOf(const Session& session) const;
   void NoteKin(Session& session);
-  void ForgetKin(uint32_t session);
-  Session& Add(std::vector<uint32_t>& released);
+  void ForgetKin(SessionId session);
+  Session& Add(std::vector<SessionId>& released);
 
   uint32_t session_limit_;
   bool recurrent_;
   uint32_t mark_limit_;
-  uint32_t next_id_ = 1;
+  SessionId last_id_;
   uint64_t admissions_ = 0;
   uint64_t computed_positions_ = 0, history_trims_ = 0;
   HistoryTally history_tally_ = std::make_shared<uint64_t>(0);

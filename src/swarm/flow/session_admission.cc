@@ -93,7 +93,7 @@ uint32_t SessionTable::LossOf(const Session& session) const {
   return session.completed - std::min(kept, session.completed);
 }
 
-void SessionTable::ForgetKin(uint32_t id) {
+void SessionTable::ForgetKin(SessionId id) {
   for (const auto& session : sessions_) {
     if (session->id == id) session->kin.clear();
     std::erase_if(session->kin, [id](const Kin& kin) { return kin.session == id; });
@@ -111,21 +111,21 @@ void SessionTable::NoteKin(Session& session) {
   }
 }
 
-Session& SessionTable::Add(std::vector<uint32_t>& released) {
+Session& SessionTable::Add(std::vector<SessionId>& released) {
   if (sessions_.size() >= session_limit_) {
-    const uint32_t oldest = LeastRecent()->id;
+    const SessionId oldest = LeastRecent()->id;
     released.push_back(oldest);
     Remove(oldest);
   }
   Session& session = *sessions_.emplace_back(std::make_unique<Session>());
-  session.id = next_id_++;
+  session.id = last_id_ = last_id_.Next();
   session.recurrent = recurrent_;
   session.mark_limit = mark_limit_;
   session.history.CountIn(history_tally_);
   return session;
 }
 
-Session& SessionTable::Admit(ActiveRequest request, std::vector<uint32_t>& released) {
+Session& SessionTable::Admit(ActiveRequest request, std::vector<SessionId>& released) {
   CHECK(HasPlace());
   std::vector<int32_t> known = request.request.prompt_ids;
   const std::vector<int32_t>& answer = request.request.answer_ids;

@@ -16,8 +16,8 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-BoundStage Bound(BindingId binding, WorkerId worker, uint32_t first, uint32_t end) {
-  return {binding, worker, 0, {first, end}};
+BoundStage Bound(uint32_t binding, WorkerId worker, uint32_t first, uint32_t end) {
+  return {BindingId(binding), worker, 0, {first, end}};
 }
 
 // A stage that has computed so many positions.
@@ -31,9 +31,10 @@ void Keep(Session& session, uint32_t layer, uint32_t first, uint32_t count) {
   session.history[layer].Append(first, count, std::vector<uint8_t>(count * 8));
 }
 
-std::vector<BindingId> Tracked(const Session& session) {
-  std::vector<BindingId> bindings;
-  for (const StageProgress& stage : session.progress) bindings.push_back(stage.binding);
+// The numbers of its bindings.
+std::vector<uint32_t> Tracked(const Session& session) {
+  std::vector<uint32_t> bindings;
+  for (const StageProgress& stage : session.progress) bindings.push_back(stage.binding.value());
   return bindings;
 }
 
@@ -51,7 +52,7 @@ TEST(Track, ANewWorkerBeginsWithNothing) {
   EXPECT_EQ(fresh.held, 0u);
   EXPECT_EQ(fresh.sent, 0u);
   EXPECT_NE(fresh.generation, before);
-  EXPECT_EQ(session.Find(1)->held, 20u);
+  EXPECT_EQ(session.Find(BindingId(1))->held, 20u);
 }
 
 // Keys and values are a layer's: a part of what a worker ran, and two of its ranges as one.
@@ -64,7 +65,7 @@ TEST(Track, ABindingBeginsWithWhatItsWorkerHoldsInAllItsLayers) {
   Session merged;
   At(merged, Bound(1, 7, 0, 2), 20);
   At(merged, Bound(2, 7, 2, 4), 12);
-  const uint32_t generation = merged.Find(1)->generation;
+  const uint32_t generation = merged.Find(BindingId(1))->generation;
   const StageProgress& both = merged.Track(Bound(3, 7, 0, 4));
   EXPECT_EQ(both.held, 12u) << "as far as all its layers are";
   EXPECT_EQ(both.sent, 12u);
@@ -100,17 +101,17 @@ TEST(Rewind, OnlyTouchesStagesThatWereSentMore) {
   At(session, Bound(3, 9, 4, 6), 20).sent = 24;
   Keep(session, 2, 0, 20);
   Keep(session, 4, 0, 24);
-  const uint32_t lagging = session.Find(2)->generation;
-  const uint32_t first = session.Find(1)->generation;
+  const uint32_t lagging = session.Find(BindingId(2))->generation;
+  const uint32_t first = session.Find(BindingId(1))->generation;
   session.Rewind(20);
-  EXPECT_EQ(session.Find(1)->generation, first) << "it goes on where it is";
-  EXPECT_EQ(session.Find(3)->sent, 20u) << "what is on its way is wanted no more";
-  EXPECT_GT(session.Find(3)->generation, first);
+  EXPECT_EQ(session.Find(BindingId(1))->generation, first) << "it goes on where it is";
+  EXPECT_EQ(session.Find(BindingId(3))->sent, 20u) << "what is on its way is wanted no more";
+  EXPECT_GT(session.Find(BindingId(3))->generation, first);
   session.Rewind(16);
-  EXPECT_EQ(session.Find(1)->held, 16u);
-  EXPECT_EQ(session.Find(3)->held, 16u);
-  EXPECT_EQ(session.Find(2)->held, 12u);
-  EXPECT_EQ(session.Find(2)->generation, lagging);
+  EXPECT_EQ(session.Find(BindingId(1))->held, 16u);
+  EXPECT_EQ(session.Find(BindingId(3))->held, 16u);
+  EXPECT_EQ(session.Find(BindingId(2))->held, 12u);
+  EXPECT_EQ(session.Find(BindingId(2))->generation, lagging);
   EXPECT_EQ(session.completed, 16u);
   EXPECT_EQ(session.history.at(2).end(), 16u);
   EXPECT_EQ(session.history.at(4).end(), 16u);
@@ -180,7 +181,7 @@ ActiveRequest RequestFor(RequestId id, std::vector<int32_t> prompt) {
 
 TEST(CountLiveRows, PositionsThatSessionsHaveInCommonCountOnce) {
   SessionTable table(4);
-  std::vector<uint32_t> released;
+  std::vector<SessionId> released;
   for (const int32_t message : {1, 2, 3}) {
     Session& session =
         table.Admit(RequestFor(static_cast<RequestId>(message), Alike(message)), released);
@@ -188,11 +189,11 @@ TEST(CountLiveRows, PositionsThatSessionsHaveInCommonCountOnce) {
   }
   EXPECT_EQ(table.CountLiveRows(), 40u + 3 * 10);
   // Of one that is still to compute the beginning, it is no other one's yet.
-  table.Find(1)->completed = 8;
+  table.Find(SessionId(1))->completed = 8;
   EXPECT_EQ(table.CountLiveRows(), 8u + 42 + 10);
-  table.Find(2)->completed = 0;
+  table.Find(SessionId(2))->completed = 0;
   EXPECT_EQ(table.CountLiveRows(), 8u + 42);
-  table.MakeIdle(*table.Find(1), Instant{1});
+  table.MakeIdle(*table.Find(SessionId(1)), Instant{1});
   EXPECT_EQ(table.CountLiveRows(), 50u);
 }
 
@@ -202,7 +203,7 @@ TEST(CountLiveRows, PositionsThatSessionsHaveInCommonCountOnce) {
 // for longest, then the third one, and the first one active.
 struct ThreeSessions {
   ThreeSessions() {
-    std::vector<uint32_t> released;
+    std::vector<SessionId> released;
     for (RequestId id = 1; id <= 3; ++id) {
       Session& session = table.Admit(
           RequestFor(id, std::vector<int32_t>(10, static_cast<int32_t>(id * 100))), released);
@@ -210,12 +211,12 @@ struct ThreeSessions {
       for (uint32_t at = 0; at < 10; at += 2)
         for (const uint32_t layer : {2u, 4u}) Keep(session, layer, at, 2);
     }
-    table.MakeIdle(*table.Find(2), Instant{5});
-    table.MakeIdle(*table.Find(3), Instant{6});
+    table.MakeIdle(*table.Find(SessionId(2)), Instant{5});
+    table.MakeIdle(*table.Find(SessionId(3)), Instant{6});
   }
   // Where the rows in front of this layer begin that are still kept.
   uint32_t KeptFrom(uint32_t session, uint32_t layer) {
-    return table.Find(session)->history.at(layer).first();
+    return table.Find(SessionId(session))->history.at(layer).first();
   }
   void Trim(uint64_t budget) {
     table.TrimHistory(budget, [this](const Session&, uint32_t) { return keep_from; });
@@ -261,7 +262,7 @@ TEST(TrimHistory, RowsThatSomebodyHasNotBeenSentStay) {
 
 TEST(SessionTable, AnIdleSessionKeepsWhatEveryStageHoldsOfIt) {
   SessionTable table(2);
-  std::vector<uint32_t> released;
+  std::vector<SessionId> released;
   Session& session = table.Admit(RequestFor(1, {1, 2, 3, 4, 5, 6}), released);
   session.completed = 4;
   At(session, Bound(1, 7, 0, 2), 5).sent = 6;
@@ -269,15 +270,15 @@ TEST(SessionTable, AnIdleSessionKeepsWhatEveryStageHoldsOfIt) {
   Keep(session, 2, 0, 5);
   table.MakeIdle(session, Instant{1});
   EXPECT_EQ(session.tokens, (std::vector<int32_t>{1, 2, 3, 4}));
-  EXPECT_EQ(session.Find(1)->sent, 4u);
-  EXPECT_EQ(session.Find(2)->sent, 4u) << "what is on its way to it is still good";
+  EXPECT_EQ(session.Find(BindingId(1))->sent, 4u);
+  EXPECT_EQ(session.Find(BindingId(2))->sent, 4u) << "what is on its way to it is still good";
   EXPECT_EQ(session.history.at(2).end(), 4u);
   // The next turn goes back for those alone that are further.
   Session& again = table.Admit(RequestFor(2, {1, 2, 3, 9}), released);
   EXPECT_EQ(again.id, session.id);
   EXPECT_EQ(again.active->cached_prompt_tokens, 3u);
-  EXPECT_EQ(again.Find(1)->held, 3u);
-  EXPECT_EQ(again.Find(2)->held, 2u);
+  EXPECT_EQ(again.Find(BindingId(1))->held, 3u);
+  EXPECT_EQ(again.Find(BindingId(2))->held, 2u);
   EXPECT_EQ(again.history.at(2).end(), 3u);
   EXPECT_THAT(released, IsEmpty());
 }
@@ -384,7 +385,7 @@ TEST(MarkPositions, OutsideOfThePromptAreNone) {
 
 TEST(RecurrentSession, ANextTurnGoesOnFromAMark) {
   SessionTable table(3, true, 2);
-  std::vector<uint32_t> released;
+  std::vector<SessionId> released;
   std::vector<int32_t> prompt(100);
   std::iota(prompt.begin(), prompt.end(), 1);
   Session& session = table.Admit(RequestFor(1, prompt), released);
@@ -401,7 +402,7 @@ TEST(RecurrentSession, ANextTurnGoesOnFromAMark) {
   Session& next = table.Admit(RequestFor(2, other), released);
   EXPECT_EQ(next.id, session.id);
   EXPECT_EQ(next.active->cached_prompt_tokens, 99u);
-  EXPECT_EQ(next.Find(1)->sent, 99u);
+  EXPECT_EQ(next.Find(BindingId(1))->sent, 99u);
 }
 
 TEST(RecurrentSession, AStageStaysWhereItIsOrBeginsAgain) {
@@ -448,7 +449,7 @@ TEST(RecurrentSession, ABindingTakesOverLayersThatAreAtOnePlace) {
 
 TEST(RecurrentSession, ANextTurnGoesOnFromTheEndOrNotAtAll) {
   SessionTable table(3, true);
-  std::vector<uint32_t> released;
+  std::vector<SessionId> released;
   Session& session = table.Admit(RequestFor(1, {1, 2, 3, 4, 5, 6}), released);
   session.completed = 5;
   At(session, Bound(1, 7, 0, 2), 5);
@@ -459,7 +460,7 @@ TEST(RecurrentSession, ANextTurnGoesOnFromTheEndOrNotAtAll) {
   Session& next = table.Admit(RequestFor(3, {1, 2, 3, 4, 5, 9, 9}), released);
   EXPECT_EQ(next.id, session.id);
   EXPECT_EQ(next.active->cached_prompt_tokens, 5u);
-  EXPECT_EQ(next.Find(1)->sent, 5u);
+  EXPECT_EQ(next.Find(BindingId(1))->sent, 5u);
 }
 
 }  // namespace

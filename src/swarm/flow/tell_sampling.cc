@@ -28,7 +28,7 @@ void TellSampling(Session& session, const StageProgress& stage, Outbox& outbox) 
   uint32_t& told = session.told->token_count;
   for (bool first = begins; first || told < end; first = false) {
     auto& message = *outbox.Control(stage.worker).mutable_sampling();
-    message.set_session(session.id);
+    message.set_session(session.id.value());
     message.set_generation(stage.generation);
     if (first) {
       wire::FillSamplingParams(request.sampling, SeedOf(request), *message.mutable_params());

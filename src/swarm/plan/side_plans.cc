@@ -14,7 +14,7 @@ void SidePlans::Settle(Instant now) {
   bool changed = ended > 0;
   if (changed) NoteWorkers();
   while (auto next = FindNext(now)) {
-    plans_.push_back({++last_id_, std::move(*next)});
+    plans_.push_back({last_id_ = last_id_.Next(), std::move(*next)});
     NoteWorkers();
     changed = true;
   }

@@ -207,7 +207,7 @@ TEST(CheckAgain, WhoRefusesIsAskedAfterThreeRequests) {
     EXPECT_EQ(serving.Check(), "passed");
     serving.Ask(1);
     EXPECT_EQ(serving.Asked(), i);
-    swarm.Control(serving.id, swarm.Failed(0, ErrorCode::kUnavailable));
+    swarm.Control(serving.id, swarm.Failed(BindingId(0), ErrorCode::kUnavailable));
     swarm.Advance(Seconds(25));
     EXPECT_EQ(serving.Asked(), i);
   }

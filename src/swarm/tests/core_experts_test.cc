@@ -218,8 +218,8 @@ TEST(CoreExperts, AnAnswerToAReplacedStatementIsLetPass) {
   swarm.Advance(Milliseconds(200));
   const wire::pb::ServerMessage first = swarm.Last(hub, Kind::kHoldExperts);
   ASSERT_THAT(SetOf(first.hold_experts().sets()), SizeIs(kSparseLayers * kExperts));
-  wire::pb::WorkerMessage prepared =
-      swarm.Prepared(hub, swarm.Last(hub, Kind::kPrepareStage).prepare_stage().binding());
+  wire::pb::WorkerMessage prepared = swarm.Prepared(
+      hub, BindingId(swarm.Last(hub, Kind::kPrepareStage).prepare_stage().binding()));
   prepared.mutable_prepared()->set_weight_factor(2);
   swarm.Control(hub, prepared);
   const wire::pb::ServerMessage second = swarm.Last(hub, Kind::kHoldExperts);
@@ -460,8 +460,9 @@ TEST(CoreExperts, WhatDoesNotFitIsNotAskedForAgain) {
   swarm.Join(Holder());
   swarm.Advance(Milliseconds(200));
   const size_t asked = Told(swarm, small).size();
-  swarm.Control(small, swarm.Failed(swarm.Last(small, Kind::kHoldExperts).hold_experts().binding(),
-                                    ErrorCode::kOutOfMemory));
+  swarm.Control(
+      small, swarm.Failed(BindingId(swarm.Last(small, Kind::kHoldExperts).hold_experts().binding()),
+                          ErrorCode::kOutOfMemory));
   EXPECT_LT(Told(swarm, small).size(), asked);
   swarm.AnswerExperts(small);
   EXPECT_EQ(swarm.picture().state, SwarmState::kUp);

@@ -114,7 +114,8 @@ TEST(Lifecycle, AWorkerThatKeepsFailingIsPutAsideForAWhile) {
   TestSwarm swarm;
   swarm.Join(Held());
   swarm.Advance(Milliseconds(200));
-  for (BindingId id = 1; id <= 3; ++id) swarm.Control(1, swarm.Failed(id, ErrorCode::kUnavailable));
+  for (const uint32_t id : {1u, 2u, 3u})
+    swarm.Control(1, swarm.Failed(BindingId(id), ErrorCode::kUnavailable));
   EXPECT_EQ(swarm.picture().state, SwarmState::kDown);
   EXPECT_THAT(swarm.picture().message, HasSubstr("cannot be used"));
   swarm.Advance(Seconds(14));
@@ -130,7 +131,7 @@ TEST(Lifecycle, OutOfMemoryLowersWhatIsAskedOfTheWorker) {
   swarm.Join(worker);
   swarm.Join(Third());
   swarm.Advance(Milliseconds(200));
-  swarm.Control(1, swarm.Failed(1, ErrorCode::kOutOfMemory));
+  swarm.Control(1, swarm.Failed(BindingId(1), ErrorCode::kOutOfMemory));
   const auto range = swarm.Last(1, ServerMessage::kPrepareStage).prepare_stage().layers();
   EXPECT_LT(range.end() - range.first(), 6u);
 }
@@ -141,7 +142,7 @@ TEST(Lifecycle, AfterAWhileTheWholeOfferIsTriedAgain) {
   worker.memory_bytes = 6'100'000;
   swarm.Join(worker);
   swarm.Advance(Milliseconds(200));
-  swarm.Control(1, swarm.Failed(1, ErrorCode::kOutOfMemory));
+  swarm.Control(1, swarm.Failed(BindingId(1), ErrorCode::kOutOfMemory));
   EXPECT_EQ(swarm.picture().state, SwarmState::kDown);
   EXPECT_THAT(swarm.picture().message, HasSubstr("more memory"));
   swarm.ClearLog();
@@ -160,7 +161,7 @@ TEST(Lifecycle, LayersOfAFailedPrepareAreDownloadedWhenTheyAreWanted) {
   swarm.Join(worker);
   swarm.Advance(Milliseconds(200));
   ASSERT_THAT(swarm.Sent(1), HasSubstr("prepare_stage"));
-  swarm.Control(1, swarm.Failed(1, ErrorCode::kOutOfMemory));
+  swarm.Control(1, swarm.Failed(BindingId(1), ErrorCode::kOutOfMemory));
   // It cannot hold all layers: the deepest prefix that it can hold is downloaded ahead.
   ASSERT_EQ(swarm.picture().state, SwarmState::kDown);
   EXPECT_THAT(swarm.Last(1, ServerMessage::kDownloadLayers).download_layers().layers(),
@@ -219,7 +220,7 @@ TEST(Lifecycle, ADownloadIsShownOnlyWhileItGoesOn) {
   };
   swarm.Control(worker, progress);
   EXPECT_EQ(shown(), std::pair(uint64_t{682}, uint64_t{840}));
-  swarm.Control(worker, swarm.Failed(1, ErrorCode::kUnavailable));
+  swarm.Control(worker, swarm.Failed(BindingId(1), ErrorCode::kUnavailable));
   EXPECT_EQ(shown(), std::pair(uint64_t{0}, uint64_t{0}));
   swarm.Control(worker, progress);
   swarm.Control(worker, swarm.Prepared(worker));

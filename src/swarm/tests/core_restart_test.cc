@@ -71,12 +71,12 @@ TEST(Restart, NumbersGoOnWhereTheyWere) {
   swarm.ClearLog();
   swarm.Submit({5}, 2);
   ASSERT_THAT(swarm.runs(), Not(IsEmpty()));
-  for (const TestRun& run : swarm.runs()) EXPECT_GT(run.run.session, before.last_session);
+  for (const TestRun& run : swarm.runs()) EXPECT_GT(run.run.session, before.last_session.value());
   // Nor did every binding that was asked for come into the last placement.
   const WorkerId late = swarm.Join(Half());
   swarm.Advance(Seconds(20));
   ASSERT_THAT(swarm.bindings(late), Not(IsEmpty())) << "it stands by";
-  EXPECT_GT(swarm.bindings(late)[0].id, before.last_binding + 100);
+  EXPECT_GT(swarm.bindings(late)[0].id.value(), before.last_binding.value() + 100);
 }
 
 TEST(Restart, HowOftenADeviceWasLostIsKnown) {
@@ -317,12 +317,12 @@ TEST(Restart, AnAnswerGoesOnBehindItsTokens) {
 Placement Good() {
   Placement placement;
   placement.swarm_id = std::string(16, 's');
-  placement.last_binding = 4;
+  placement.last_binding = BindingId(4);
   for (const uint32_t i : {0u, 1u}) {
     PlacedDevice& device = placement.devices.emplace_back();
     device.device = "device" + std::to_string(i);
-    device.bindings.push_back({.id = i + 1, .stage = i, .layers = {3 * i, 3 * i + 3}});
-    placement.stages.push_back({i + 1, {3 * i, 3 * i + 3}, 10});
+    device.bindings.push_back({.id = BindingId(i + 1), .stage = i, .layers = {3 * i, 3 * i + 3}});
+    placement.stages.push_back({BindingId(i + 1), {3 * i, 3 * i + 3}, 10});
   }
   return placement;
 }
@@ -331,10 +331,10 @@ TEST(Placement, IsCheckedBeforeItIsBelieved) {
   ASSERT_TRUE(CheckPlacement(Good(), 6).ok());
   const std::pair<const char*, std::function<void(Placement&)>> mistakes[] = {
       {"swarm id", [](Placement& p) { p.swarm_id = "short"; }},
-      {"used up", [](Placement& p) { p.last_session = UINT32_MAX; }},
-      {"used up", [](Placement& p) { p.last_binding = UINT32_MAX; }},
-      {"expected 1 to 4", [](Placement& p) { p.devices[0].bindings[0].id = 5; }},
-      {"expected 1 to 4", [](Placement& p) { p.devices[0].bindings[0].id = 0; }},
+      {"used up", [](Placement& p) { p.last_session = SessionId(UINT32_MAX); }},
+      {"used up", [](Placement& p) { p.last_binding = BindingId(UINT32_MAX); }},
+      {"expected 1 to 4", [](Placement& p) { p.devices[0].bindings[0].id = BindingId(5); }},
+      {"expected 1 to 4", [](Placement& p) { p.devices[0].bindings[0].id = BindingId(0); }},
       {"does not have",
        [](Placement& p) {
          p.devices[0].bindings[0].layers = {2, 9};
@@ -352,7 +352,7 @@ TEST(Placement, IsCheckedBeforeItIsBelieved) {
       {"rate that nothing has", [](Placement& p) { p.devices[1].times.load_rate = 0; }},
       {"not a number", [](Placement& p) { p.stages[0].predicted_us = std::nan(""); }},
       {"follow each other", [](Placement& p) { std::swap(p.stages[0], p.stages[1]); }},
-      {"no device holds", [](Placement& p) { p.stages[1].binding = 4; }},
+      {"no device holds", [](Placement& p) { p.stages[1].binding = BindingId(4); }},
       {"no device holds", [](Placement& p) { p.stages[1].layers.end = 5; }},
       {"does not cover", [](Placement& p) { p.stages.pop_back(); }}};
   for (const auto& [sentence, spoil] : mistakes) {
@@ -363,7 +363,7 @@ TEST(Placement, IsCheckedBeforeItIsBelieved) {
     EXPECT_THAT(status.error().message(), HasSubstr(sentence));
   }
   Placement hole = Good();
-  hole.stages[1].binding = 0;
+  hole.stages[1].binding = {};
   EXPECT_TRUE(CheckPlacement(hole, 6).ok());
   // A worker that served one range stood by with another one, and took over.
   Placement both = Good();

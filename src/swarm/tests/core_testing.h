@@ -61,7 +61,7 @@ std::vector<int32_t> Counting(int32_t from, size_t count);
 
 // A binding as its worker knows it.
 struct TestBinding {
-  BindingId id = 0;
+  BindingId id;
   uint32_t stage = 0;
   LayerSpan layers;
   bool standby = false;
@@ -71,7 +71,7 @@ struct TestBinding {
 // Rows of one session as a worker got them.
 struct TestRun {
   WorkerId worker = 0;
-  BindingId binding = 0;
+  BindingId binding;
   LayerSpan layers;
   wire::Run run;
 };
@@ -187,7 +187,7 @@ class TestSwarm {
     std::vector<std::vector<int32_t>> rows, known;
   };
   struct Seen {
-    BindingId newest_binding = 0;
+    BindingId newest_binding;
     std::vector<TestBinding> bindings;
     TestEngine engine;
     std::deque<Step> steps;

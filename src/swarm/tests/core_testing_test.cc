@@ -116,7 +116,7 @@ wire::pb::WorkerMessage TestSwarm::ConnectOf(WorkerId id) const {
   const Seen& seen = seen_.at(id);
   for (const TestBinding& binding : seen.bindings) {
     auto& held = *connect.add_held();
-    held.set_binding(binding.id);
+    held.set_binding(binding.id.value());
     held.set_stage(binding.stage);
     held.mutable_layers()->set_first(binding.layers.first);
     held.mutable_layers()->set_end(binding.layers.end);
@@ -280,14 +280,14 @@ void TestSwarm::NoteAnswer(const Event& event) {
   const auto* control = std::get_if<WorkerControl>(&event);
   if (!control || !seen_.contains(control->worker) || !control->message.has_prepared()) return;
   for (TestBinding& binding : seen_[control->worker].bindings)
-    if (binding.id == control->message.prepared().binding()) binding.loaded = true;
+    if (binding.id == BindingId(control->message.prepared().binding())) binding.loaded = true;
 }
 
 void TestSwarm::OnStep(WorkerId id, wire::Frame frame) {
   Seen& seen = seen_.at(id);
-  const auto binding =
-      std::find_if(seen.bindings.begin(), seen.bindings.end(),
-                   [&](const TestBinding& each) { return each.id == frame.header.binding; });
+  const auto binding = std::find_if(
+      seen.bindings.begin(), seen.bindings.end(),
+      [&](const TestBinding& each) { return each.id == BindingId(frame.header.binding); });
   if (binding == seen.bindings.end() || !binding->loaded || binding->stage != frame.header.stage) {
     ADD_FAILURE() << "Worker " << id << " got a step of binding " << frame.header.binding
                   << " and stage " << frame.header.stage << ", which it has not loaded.";
@@ -315,7 +315,7 @@ void TestSwarm::OnFork(WorkerId id, const wire::Fork& fork) {
   seen.forks.push_back(std::to_string(fork.from) + " into " + std::to_string(fork.session) +
                        " at " + std::to_string(fork.position_count));
   for (const TestBinding& binding : seen.bindings)
-    if (binding.id == fork.binding && binding.layers.first == 0)
+    if (binding.id == BindingId(fork.binding) && binding.layers.first == 0)
       tokens_.Note(fork.session, 0, tokens_.Of(fork.from, fork.position_count));
   seen.behind_steps.emplace_back(seen.steps_received, fork);
   ChangeEngine(seen);
@@ -338,9 +338,9 @@ void TestSwarm::OnBindings(WorkerId id, const wire::pb::ServerMessage& message) 
   Seen& seen = seen_.at(id);
   if (message.has_prepare_stage()) {
     const auto& asked = message.prepare_stage();
-    seen.newest_binding = asked.binding();
+    seen.newest_binding = BindingId(asked.binding());
     seen.bindings.push_back(
-        {asked.binding(),
+        {BindingId(asked.binding()),
          asked.stage(),
          {asked.layers().first(), asked.layers().end(), LayerFormOf(asked.shards())},
          asked.standby()});
@@ -349,7 +349,7 @@ void TestSwarm::OnBindings(WorkerId id, const wire::pb::ServerMessage& message) 
   } else if (message.has_retire()) {
     const auto& kept = message.retire().bindings();
     std::erase_if(seen.bindings, [&](const TestBinding& binding) {
-      return std::find(kept.begin(), kept.end(), binding.id) == kept.end();
+      return std::find(kept.begin(), kept.end(), binding.id.value()) == kept.end();
     });
   }
   seen.behind_steps.emplace_back(seen.steps_received, message);
@@ -362,7 +362,7 @@ void TestSwarm::ChangeEngine(Seen& seen) {
     seen.behind_steps.pop_front();
     if (const auto* fork = std::get_if<wire::Fork>(&each)) {
       for (const TestBinding& binding : seen.bindings)
-        if (binding.id == fork->binding) {
+        if (binding.id == BindingId(fork->binding)) {
           const std::string why = seen.engine.Fork(binding.layers, *fork);
           EXPECT_EQ(why, "") << seen.forks.back();
         }
@@ -520,7 +520,7 @@ wire::pb::WorkerMessage TestSwarm::Prepared(WorkerId id) const {
 
 wire::pb::WorkerMessage TestSwarm::Prepared(WorkerId, BindingId binding) const {
   wire::pb::WorkerMessage message;
-  message.mutable_prepared()->set_binding(binding);
+  message.mutable_prepared()->set_binding(binding.value());
   message.mutable_prepared()->set_weight_factor(1);
   message.mutable_prepared()->set_used_bytes(1000);
   return message;
@@ -533,7 +533,7 @@ void TestSwarm::AnswerPrepares(WorkerId id) {
 
 wire::pb::WorkerMessage TestSwarm::Failed(BindingId binding, ErrorCode code) const {
   wire::pb::WorkerMessage message;
-  message.mutable_failed()->set_binding(binding);
+  message.mutable_failed()->set_binding(binding.value());
   message.mutable_failed()->set_code(std::string(ErrorCodeName(code)));
   return message;
 }

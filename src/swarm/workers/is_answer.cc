@@ -20,12 +20,12 @@ bool IsAnswer(const Worker& worker, const wire::pb::WorkerMessage& message, uint
              worker.IsFetching(message.layer_downloaded().layer()) &&
              !worker.layers->cached.Has(message.layer_downloaded().layer());
     case Kind::kPrepared:
-      return is_loading(message.prepared().binding());
+      return is_loading(BindingId(message.prepared().binding()));
     case Kind::kExpertsHeld:
       return !worker.holding->answered;
     case Kind::kFailed: {
-      const BindingId id = message.failed().binding();
-      if (id == 0)
+      const BindingId id(message.failed().binding());
+      if (!id.is_set())
         return worker.measure->phase != MeasureJob::Phase::kNone ||
                worker.measure->late_answers > 0 || !worker.layers->requested.empty();
       return is_loading(id) || (!worker.holding->answered && worker.holding->binding == id);

@@ -33,7 +33,7 @@ void Lifecycle::Stage(SwarmPlan plan, Instant now) {
   const std::optional<SwarmPlan> before = std::exchange(staged_, std::move(plan));
   restored_.reset();
   for (PlanStage& stage : staged_->stages) {
-    stage.binding = 0;
+    stage.binding = {};
     for (const Binding& binding : *roster_.Find(stage.worker)->bindings)
       if (binding.layers == stage.layers()) {
         stage.binding = binding.id;
@@ -48,7 +48,8 @@ void Lifecycle::Stage(SwarmPlan plan, Instant now) {
   downloading_ = false;
   const bool fits =
       std::all_of(staged_->stages.begin(), staged_->stages.end(), [this](const PlanStage& stage) {
-        return stage.binding != 0 || FitsBesidePlans(*roster_.Find(stage.worker), stage.layers());
+        return stage.binding.is_set() ||
+               FitsBesidePlans(*roster_.Find(stage.worker), stage.layers());
       });
   // Hubs are fetched as they are prepared: DownloadLayers means whole layers.
   if (!serves() || fits || staged_->is_hub()) return BeginPreparing(now);
@@ -75,7 +76,7 @@ Instant Lifecycle::RepairDeadline(Instant now) const {
   if (!active_ || serves() || staged_->is_hub()) return Instant{INT64_MAX};
   double longest_us = 0;
   for (const PlanStage& stage : staged_->stages)
-    if (stage.binding == 0)
+    if (!stage.binding.is_set())
       longest_us = std::max(longest_us, LoadUs(*roster_.Find(stage.worker), stage.layers()));
   const Duration limit = Microseconds(
       static_cast<int64_t>(std::min(longest_us * options_.timeouts.repair_factor, 86400e6)));
@@ -100,7 +101,7 @@ void Lifecycle::BeginPreparing(Instant now) {
   downloading_ = false;
   for (size_t i = 0; i < staged_->stages.size(); ++i) {
     PlanStage& stage = staged_->stages[i];
-    if (stage.binding != 0) continue;
+    if (stage.binding.is_set()) continue;
     Worker& worker = *roster_.Find(stage.worker);
     MakeRoom(worker, stage.layers(), now);
     stage.binding = Prepare(worker, stage.layers(), static_cast<uint32_t>(i), false, now).id;
@@ -112,7 +113,7 @@ void Lifecycle::BeginPreparing(Instant now) {
 Binding& Lifecycle::Prepare(Worker& worker, LayerSpan layers, uint32_t number, bool standby,
                             Instant now) {
   Binding& binding = worker.bindings.edit().emplace_back();
-  binding.id = worker.newest_binding.edit() = ++last_binding_;
+  binding.id = worker.newest_binding.edit() = last_binding_ = last_binding_.Next();
   binding.stage = number;
   binding.layers = layers;
   binding.standby = standby;
@@ -128,7 +129,7 @@ Binding& Lifecycle::Prepare(Worker& worker, LayerSpan layers, uint32_t number, b
   binding.answer_deadline = begin + std::max(options_.timeouts.prepare_min, limit);
   worker.layers.edit().NoteLoaded(layers);
   auto& prepare = *outbox_.Control(worker.id).mutable_prepare_stage();
-  prepare.set_binding(binding.id);
+  prepare.set_binding(binding.id.value());
   prepare.set_stage(number);
   prepare.mutable_layers()->set_first(layers.first);
   prepare.mutable_layers()->set_end(layers.end);
@@ -171,14 +172,13 @@ void Lifecycle::OnConnect(Worker& worker) const {
 
 // The answer to a binding that it was asked for, once, or that it has been told to drop since.
 Status Lifecycle::OnPrepared(Worker& worker, const wire::pb::Prepared& prepared, Instant now) {
-  const BindingId id = prepared.binding();
+  const BindingId id(prepared.binding());
   Binding* binding = Find(worker, id);
-  if (id == 0 || id > *worker.newest_binding)
-    return Illegal("Prepared names binding " + std::to_string(id) +
-                   ", but the last one asked for was " + std::to_string(*worker.newest_binding) +
-                   ".");
+  if (!id.is_set() || id > *worker.newest_binding)
+    return Illegal("Prepared names binding " + ToString(id) + ", but the last one asked for was " +
+                   ToString(*worker.newest_binding) + ".");
   if (binding != nullptr && binding->loaded)
-    return Illegal("Prepared for binding " + std::to_string(id) + " came twice.");
+    return Illegal("Prepared for binding " + ToString(id) + " came twice.");
   const double factor = prepared.weight_factor();
   if (!(factor >= kMinWeightFactor && factor <= kMaxWeightFactor))
     return Illegal("Prepared gives the weight factor " + std::to_string(factor) +
@@ -247,15 +247,14 @@ void Lifecycle::Swap(Instant now) {
 }
 
 Status Lifecycle::OnFailed(Worker& worker, const wire::pb::Failed& failed, Instant now) {
-  const BindingId id = failed.binding();
+  const BindingId id(failed.binding());
   if (id > *worker.newest_binding)
-    return Illegal("Failed names binding " + std::to_string(id) +
-                   ", but the last one asked for was " + std::to_string(*worker.newest_binding) +
-                   ".");
+    return Illegal("Failed names binding " + ToString(id) + ", but the last one asked for was " +
+                   ToString(*worker.newest_binding) + ".");
   const Binding* binding = worker.Find(id);
   if (binding == nullptr) return OkStatus();  // dropped since
   if (binding->loaded)
-    return Illegal("Failed names binding " + std::to_string(id) + ", which was answered before.");
+    return Illegal("Failed names binding " + ToString(id) + ", which was answered before.");
   const bool planned = staged_ && staged_->Uses(id);
   // What it managed to load is not said.
   DropBindings(worker, [id](const Binding& each) { return each.id == id; });

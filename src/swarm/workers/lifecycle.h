@@ -149,7 +149,7 @@ class Lifecycle {
   bool downloading_ = false;           // the staged plan waits for layers before it is prepared
   Instant download_deadline_{INT64_MAX};
   Instant repair_deadline_{INT64_MAX};
-  BindingId last_binding_ = 0;
+  BindingId last_binding_;
   uint64_t version_ = 1;
   Instant last_swap_;
 };

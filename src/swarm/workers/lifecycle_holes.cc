@@ -12,7 +12,7 @@ bool Lifecycle::OnWorkerGone(WorkerId gone, Instant now) {
     for (PlanStage& stage : active_->stages)
       if (stage.worker == gone) {
         stage.worker = 0;
-        stage.binding = 0;
+        stage.binding = {};
       }
   }
   if (staged_ && staged_->StageOf(gone)) {
@@ -91,7 +91,7 @@ void Lifecycle::TakeBack(const Worker& worker, Instant now) {
     if (binding == nullptr || binding->layers != before.layers()) continue;
     if (!active_) {
       active_ = restored_;
-      for (PlanStage& stage : active_->stages) stage.binding = 0;
+      for (PlanStage& stage : active_->stages) stage.binding = {};
       last_swap_ = now;
     }
     for (PlanStage& stage : active_->stages)

@@ -33,7 +33,7 @@ bool Lifecycle::FitsBesidePlans(const Worker& worker, LayerSpan layers) const {
 wire::pb::HoldExperts& Lifecycle::HoldExperts(Worker& worker, std::vector<bool> told,
                                               uint64_t memory_bytes, double load_us, Instant now) {
   WorkerHolding& experts = worker.holding.edit();
-  experts.binding = worker.newest_binding.edit() = ++last_binding_;
+  experts.binding = worker.newest_binding.edit() = last_binding_ = last_binding_.Next();
   experts.told = std::move(told);
   experts.memory_bytes = memory_bytes;
   experts.answered = false;
@@ -46,7 +46,7 @@ wire::pb::HoldExperts& Lifecycle::HoldExperts(Worker& worker, std::vector<bool> 
     if (!binding.loaded) begin = std::max(begin, binding.answer_deadline);
   experts.answer_deadline = begin + std::max(options_.timeouts.prepare_min, limit);
   auto& message = *outbox_.Control(worker.id).mutable_hold_experts();
-  message.set_binding(experts.binding);
+  message.set_binding(experts.binding.value());
   return message;
 }
 
@@ -95,7 +95,7 @@ void Lifecycle::MakeRoom(Worker& worker, LayerSpan layers, Instant now) {
     for (PlanStage& stage : active_->stages)
       if (stage.worker == worker.id && !staged_->Uses(stage.binding)) {
         stage.worker = 0;
-        stage.binding = 0;
+        stage.binding = {};
       }
   DropBindings(worker, [this](const Binding& binding) { return !IsPlanned(binding.id); });
   if (FitsBeside(worker, layers, all)) return;
@@ -147,7 +147,7 @@ void Lifecycle::DropBindings(Worker& worker, const std::function<bool(const Bind
     range.set_first(first);
     range.set_end(end);
   }
-  for (const Binding& binding : *worker.bindings) retire.add_bindings(binding.id);
+  for (const Binding& binding : *worker.bindings) retire.add_bindings(binding.id.value());
 }
 
 }  // namespace weft::swarm

@@ -45,7 +45,7 @@ class LifecycleTest : public testing::Test {
   }
   Status Answer(WorkerId id, BindingId binding, double factor = 1) {
     wire::pb::Prepared prepared;
-    prepared.set_binding(binding);
+    prepared.set_binding(binding.value());
     prepared.set_weight_factor(factor);
     return lifecycle_.OnPrepared(*roster_.Find(id), prepared, now_);
   }
@@ -350,7 +350,7 @@ TEST_F(LifecycleTest, ADroppedPlanIsUnloadedOnlyWhereAnotherOneServes) {
 
 TEST_F(LifecycleTest, BindingsRiseAndAreNeverUsedTwice) {
   for (const WorkerId id : {1, 2}) Add(id, 6);
-  BindingId last = 0;
+  BindingId last;
   for (int i = 0; i < 3; ++i) {
     lifecycle_.Stage(PlanOf({{1, {0, 3}}, {2, {3, 6}}}), now_);
     for (const WorkerId id : {1, 2})

@@ -45,7 +45,7 @@ class WholeWishes;
 struct SentFrame {
   PlanId plan = kActivePlan;  // that asked for it
   uint32_t sequence = 0;
-  BindingId binding = 0;
+  BindingId binding;
   uint16_t stage = 0;
   LayerSpan layers;
   std::vector<wire::Run> runs;
@@ -199,8 +199,8 @@ struct WorkerSteps {
   Instant answered_at;   // a step frame was answered
   Instant last_at{INT64_MIN};  // anything was sent or answered
   bool idle() const { return in_flight.empty() && generating.empty(); }
-  BindingId answered_binding = 0;  // last binding of which it answered a step
-  MetSizes met;                    // of that binding
+  BindingId answered_binding;  // last binding of which it answered a step
+  MetSizes met;                // of that binding
   void NoteAnswered(BindingId binding) {
     if (binding != answered_binding) met = {};
     answered_binding = binding;
@@ -238,7 +238,7 @@ struct WorkerHolding {
   std::vector<bool> told, held;
   uint64_t memory_bytes = 0;            // that `told` takes
   std::optional<double> weight_factor;  // as it has reported
-  BindingId binding = 0;                // the number of the last HoldExperts
+  BindingId binding;                    // the number of the last HoldExperts
   bool answered = true;
   Instant answer_deadline;
   bool was_holder = false;

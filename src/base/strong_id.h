@@ -1,0 +1,48 @@
+// A number that names one thing of one kind. `using BindingId = StrongId<struct BindingTag>` is a
+// type of its own: a session's number cannot be passed where a binding's is wanted, and neither can
+// a plain integer. value() and the constructor are for the edges, where ids are encoded or decoded.
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <ostream>
+#include <string>
+
+namespace weft {
+
+// Trivially copyable, as large as its value. The default, 0, names nothing.
+template <class Tag, class Value = uint32_t>
+class StrongId {
+ public:
+  constexpr StrongId() = default;
+  constexpr explicit StrongId(Value value) : value_(value) {}
+
+  constexpr Value value() const { return value_; }
+  constexpr bool is_set() const { return value_ != 0; }
+  // The id behind this one, of kinds whose ids rise.
+  constexpr StrongId Next() const { return StrongId(value_ + 1); }
+
+  constexpr auto operator<=>(const StrongId&) const = default;
+
+ private:
+  Value value_ = 0;
+};
+
+template <class Tag, class Value>
+std::string ToString(StrongId<Tag, Value> id) {
+  return std::to_string(id.value());
+}
+
+template <class Tag, class Value>
+std::ostream& operator<<(std::ostream& out, StrongId<Tag, Value> id) {
+  return out << id.value();
+}
+
+}  // namespace weft
+
+template <class Tag, class Value>
+struct std::hash<weft::StrongId<Tag, Value>> {
+  size_t operator()(weft::StrongId<Tag, Value> id) const { return std::hash<Value>()(id.value()); }
+};
