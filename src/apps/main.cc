@@ -26,6 +26,7 @@ int Main(const std::vector<std::string>& arguments) {
   wire::SilenceProtobuf();
   int exit_code = 0;
   AddServeCommand(app, &exit_code);
+  AddConfigCommand(app, &exit_code);
   AddWorkerCommand(app, &exit_code);
   AddRunCommand(app, &exit_code);
   AddPullCommand(app, &exit_code);

@@ -2,6 +2,8 @@
 // worker.
 #include "apps/serve_command.h"
 
+#include <unistd.h>
+
 #include <filesystem>
 #include <iostream>
 #include <map>
@@ -12,6 +14,9 @@
 #include "apps/local_worker.h"
 #include "apps/model_info.h"
 #include "apps/onnx_stages.h"
+#include "apps/secret_file.h"
+#include "apps/service_manager.h"
+#include "apps/settings.h"
 #include "apps/state_folder.h"
 #include "apps/web_files.h"
 #include "base/log.h"
@@ -56,6 +61,18 @@ std::filesystem::path JournalOf(const ServeOptions& options) {
   return folder / ("serve-" + std::to_string(options.port) + ".journal");
 }
 
+// Those that files hold.
+Result<server::Secrets> ReadSecrets(const std::string& key_file, const std::string& token_file) {
+  server::Secrets secrets;
+  if (!key_file.empty()) {
+    ASSIGN_OR_RETURN(secrets.api_key, ReadSecretFile(key_file, "API key"));
+  }
+  if (!token_file.empty()) {
+    ASSIGN_OR_RETURN(secrets.join_token, ReadSecretFile(token_file, "join token"));
+  }
+  return secrets;
+}
+
 server::ServerOptions ServerOptionsOf(const ServeOptions& options) {
   server::ServerOptions server;
   server.is_shared = options.share;
@@ -89,6 +106,9 @@ server::ServerOptions ServerOptionsOf(const ServeOptions& options) {
   server.journal_prompts = options.journal_prompts;
   server.new_secrets = options.new_secrets;
   if (options.own_secrets) server.secrets = server::RandomSecrets();
+  server.read_secrets = [key = options.api_key_file, token = options.join_token_file] {
+    return ReadSecrets(key, token);
+  };
   return server;
 }
 
@@ -107,6 +127,9 @@ class ServeCommand {
     if (options.lossy && server.plan_kind != swarm::PlanKind::kTensor) {
       return Error(ErrorCode::kInvalidArgument,
                    "--lossy is for neuron groups alone: serve with --plan tensor.");
+    }
+    if (options.lossy && options.exact) {
+      return Error(ErrorCode::kInvalidArgument, "--exact and --lossy exclude each other.");
     }
     ASSIGN_OR_RETURN(const std::filesystem::path folder,
                      hub::FindPackage(hub::LibraryFolder(std::getenv), options.package));
@@ -170,7 +193,23 @@ class ServeCommand {
     return *std::move(socket);
   }
 
+  // For readers of a journal: nothing that lets somebody in.
+  void PrintWithoutSecrets() const {
+    const server::Reach& reach = server_->reach();
+    std::cout << "weft " << wire::kServerVersion << " serves " << package_.manifest.name << " ("
+              << package_.manifest.quantisation << ")\n  chat:  " << reach.Base("http")
+              << "/\n  help:  " << reach.Base("http") << "/join\n  API:   " << reach.Base("http")
+              << "/v1\n";
+    if (!secrets_.api_key.empty()) {
+      std::cout << "  The API key and the join token are not written here. Set them with "
+                   "--api-key-file and\n  --join-token-file, or make named ones with `weft keys "
+                   "add` and `weft join-link`.\n";
+    }
+    std::cout << std::flush;
+  }
+
   void PrintAddresses() const {
+    if (IsKeptInJournal(std::getenv, isatty(STDOUT_FILENO) == 1)) return PrintWithoutSecrets();
     const server::Reach& reach = server_->reach();
     const std::string join_url = reach.JoinUrl(secrets_.join_token);
     std::cout << "weft " << wire::kServerVersion << " serves " << package_.manifest.name << " ("
@@ -263,7 +302,26 @@ std::string BackgroundServer::url() const {
 
 namespace {
 
-Status Serve(const ServeOptions& options) {
+std::vector<std::string> NamesInEnvironment() {
+  std::vector<std::string> names;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const std::string_view text = *variable;
+    names.emplace_back(text.substr(0, text.find('=')));
+  }
+  return names;
+}
+
+// `flags` fill `options`.
+Status Serve(CLI::App& flags, const ServeOptions& options) {
+  TRY(ApplySettings(flags, std::getenv));
+  if (!options.log.empty()) SetLogLevel(options.log);
+  for (const std::string& sentence : FindMistypedVariables(flags, NamesInEnvironment()))
+    LogWarn("{}", sentence);
+  if (options.package.empty()) {
+    return Error(ErrorCode::kInvalidArgument,
+                 "Which model? Name a package (weft serve PACKAGE), or set WEFT_PACKAGE or "
+                 "'package' in the file of --config; `weft list` shows those in the library.");
+  }
   OutliveReaders();
   ASSIGN_OR_RETURN(const auto command, ServeCommand::Start(options));
   command->ServeUntilSignal();
@@ -373,68 +431,96 @@ void AddBuiltInWorker(CLI::App& command, ServeOptions& options) {
       ->check(CLI::Range(1, 1024));
 }
 
+// Who may come, and how they are told from others.
+void AddReach(CLI::App& command, ServeOptions& options) {
+  command.add_flag(
+      "--share", options.share,
+      "Let devices on your network join: LAN address, TLS, join token, API key, QR code");
+  command.add_option("--address", options.address,
+                     "IP address to listen on (default: 127.0.0.1; 0.0.0.0 with --share)");
+  command.add_option("--port", options.port, "Port; 0 takes a free one")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 65'535));
+  command.add_option("--tls", options.tls, "'auto' (self-signed) or a PEM certificate file");
+  command.add_option("--tls-key", options.tls_key, "PEM key of the certificate");
+  command.add_option("--host-name", options.host_names,
+                     "Another name this server is reached by; demands an API key");
+  command
+      .add_option("--trusted-proxy", options.trusted_proxies,
+                  "Address of a proxy whose X-Forwarded-For and X-Forwarded-Proto are believed; "
+                  "demands an API key")
+      ->check(AddressOption());
+  command.add_option("--allow-origin", options.allowed_origins,
+                     "Origin of a page that may call the API (CORS)");
+  command.add_option("--api-key-file", options.api_key_file,
+                     "File whose first line is the API key (before WEFT_API_KEY)");
+  command.add_option("--join-token-file", options.join_token_file,
+                     "File whose first line is the join token (before WEFT_JOIN_TOKEN)");
+  command.add_flag("--new-secrets", options.new_secrets,
+                   "Let nobody in with an API key or a join token of an earlier start");
+}
+
+void AddOperations(CLI::App& command, ServeOptions& options) {
+  command.add_option("--config", options.config,
+                     "File of settings in TOML; flags and WEFT_... variables count more "
+                     "(docs/operations.md)");
+  command.add_option("--log", options.log, "How much to log: error, warn or info")
+      ->check(CLI::IsMember({"error", "warn", "info"}));
+}
+
+// How much is computed at once, for whom.
+void AddComputing(CLI::App& command, ServeOptions& options) {
+  command.add_option("--context", options.context_length, "Positions of a conversation")
+      ->capture_default_str()
+      ->check(CLI::Range(16, 1 << 20));
+  command
+      .add_option("--sessions", options.sessions,
+                  "Conversations computed at once, prefixes that are kept by name among them")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1024));
+  command
+      .add_option("--generate-interval", options.generate_interval,
+                  "Tokens in a frame of a tab that runs the whole model; 0: by its speed")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 256));
+  command
+      .add_option(
+          "--prefill-slice", options.prefill_slice_ms,
+          "Time of the slowest device, in ms, that one frame of a prompt takes: no token of "
+          "another conversation waits longer for it")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 10'000));
+  command
+      .add_option("--history", options.history,
+                  "Memory for rows between devices, with which a lost device is replaced; 0 keeps "
+                  "none (default: 5% of this machine's, at most 1GiB)")
+      ->check(ByteCountOption());
+}
+
 }  // namespace
+
+void AddServeOptions(CLI::App& command, ServeOptions& options) {
+  command.add_option("package", options.package, "A package's folder, or its name in the library");
+  AddOperations(command, options);
+  AddReach(command, options);
+  AddBuiltInWorker(command, options);
+  AddComputing(command, options);
+  AddPlanning(command, options);
+  command.add_option("--web-root", options.web_root,
+                     "Folder of the built page (default: beside this program)");
+  AddPatience(command, options);
+  AddJournalOptions(&command, &options);
+  AddTextOptions(&command, &options);
+}
 
 void AddServeCommand(CLI::App& app, int* exit_code) {
   auto options = std::make_shared<ServeOptions>();
   CLI::App* command = app.add_subcommand(
       "serve",
       "Serve a model: chat page, OpenAI-compatible API, and the address where devices join.");
-  command->add_option("package", options->package, "A package's folder, or its name in the library")
-      ->required();
-  command->add_flag(
-      "--share", options->share,
-      "Let devices on your network join: LAN address, TLS, join token, API key, QR code");
-  command->add_option("--address", options->address,
-                      "IP address to listen on (default: 127.0.0.1; 0.0.0.0 with --share)");
-  command->add_option("--port", options->port, "Port; 0 takes a free one")->capture_default_str();
-  command->add_option("--tls", options->tls, "'auto' (self-signed) or a PEM certificate file");
-  command->add_option("--tls-key", options->tls_key, "PEM key of the certificate");
-  AddBuiltInWorker(*command, *options);
-  command->add_option("--context", options->context_length, "Positions of a conversation")
-      ->capture_default_str()
-      ->check(CLI::Range(16, 1 << 20));
-  command
-      ->add_option("--sessions", options->sessions,
-                   "Conversations computed at once, prefixes that are kept by name among them")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 1024));
-  command
-      ->add_option("--generate-interval", options->generate_interval,
-                   "Tokens in a frame of a tab that runs the whole model; 0: by its speed")
-      ->capture_default_str()
-      ->check(CLI::Range(0, 256));
-  command
-      ->add_option(
-          "--prefill-slice", options->prefill_slice_ms,
-          "Time of the slowest device, in ms, that one frame of a prompt takes: no token of "
-          "another conversation waits longer for it")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 10'000));
-  command
-      ->add_option("--history", options->history,
-                   "Memory for rows between devices, with which a lost device is replaced; 0 keeps "
-                   "none (default: 5% of this machine's, at most 1GiB)")
-      ->check(ByteCountOption());
-  AddPlanning(*command, *options);
-  command->add_option("--web-root", options->web_root,
-                      "Folder of the built page (default: beside this program)");
-  AddPatience(*command, *options);
-  command->add_option("--host-name", options->host_names,
-                      "Another name this server is reached by; demands an API key");
-  command
-      ->add_option("--trusted-proxy", options->trusted_proxies,
-                   "Address of a proxy whose X-Forwarded-For and X-Forwarded-Proto are believed; "
-                   "demands an API key")
-      ->check(AddressOption());
-  command->add_option("--allow-origin", options->allowed_origins,
-                      "Origin of a page that may call the API (CORS)");
-
-  AddJournalOptions(command, options.get());
-  AddTextOptions(command, options.get());
-  command->add_flag("--new-secrets", options->new_secrets,
-                    "Let nobody in with an API key or a join token of an earlier start");
-  command->callback([options, exit_code] { *exit_code = ReportStatus(Serve(*options)); });
+  AddServeOptions(*command, *options);
+  command->callback(
+      [command, options, exit_code] { *exit_code = ReportStatus(Serve(*command, *options)); });
 }
 
 }  // namespace weft::apps

@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "apps/commands.h"
 #include "base/result.h"
 #include "swarm/options.h"
 
@@ -50,7 +51,15 @@ struct ServeOptions {
   bool control_tokens_in_text = false;
   bool new_secrets = false;  // those of earlier starts are not let in any more
   bool own_secrets = false;  // new ones, whatever the environment says
+  // Files whose first line is a secret; "": that of the environment, or a new one.
+  std::string api_key_file;
+  std::string join_token_file;
+  std::string log;     // a level, "": as it is
+  std::string config;  // a file of settings (settings.h)
 };
+
+// All flags of `weft serve`.
+void AddServeOptions(CLI::App& command, ServeOptions& options);
 
 // Serves on a thread of its own until it is destroyed.
 class BackgroundServer {

@@ -87,7 +87,11 @@ Result<std::unique_ptr<Server>> Server::Listen(const ServerOptions& options, Ser
     // A name or a proxy means that others come through it, wherever the server itself listens.
     const bool demanded = options.is_shared || server->reach_.IsPublic() ||
                           !options.host_names.empty() || !options.trusted_proxies.empty();
-    ASSIGN_OR_RETURN(server->secrets_, MakeSecrets(demanded));
+    Secrets given;
+    if (options.read_secrets) {
+      ASSIGN_OR_RETURN(given, options.read_secrets());
+    }
+    ASSIGN_OR_RETURN(server->secrets_, MakeSecrets(demanded, std::move(given)));
   }
   TRY(server->OpenJournal(model.info));
   TRY(server->OpenKeys(model.package.manifest.name));

@@ -50,6 +50,8 @@ struct ServerOptions {
   std::vector<std::string> trusted_proxies;  // addresses whose X-Forwarded-... are believed
   // nullopt: those of the environment, or new ones where others can reach the server.
   std::optional<Secrets> secrets;
+  // Asked for those of files, which count more than the environment; may be empty.
+  std::function<Result<Secrets>()> read_secrets;
   // What a restart needs is kept there; "": nowhere.
   std::filesystem::path journal;
   bool journal_is_asked_for = false;  // a server that cannot have it does not start

@@ -49,9 +49,12 @@ Secrets RandomSecrets() {
   return {SecureRandomHex(kSecretBytes), SecureRandomHex(kSecretBytes)};
 }
 
-Result<Secrets> MakeSecrets(bool demanded) {
+Result<Secrets> MakeSecrets(bool demanded, Secrets given) {
   // Both leave the environment, whatever is wrong with one of them.
-  Secrets given = {TakeFromEnvironment(kApiKeyName), TakeFromEnvironment(kJoinTokenName)};
+  Secrets set = {TakeFromEnvironment(kApiKeyName), TakeFromEnvironment(kJoinTokenName)};
+  if (given.api_key.empty()) given.api_key.swap(set.api_key);
+  if (given.join_token.empty()) given.join_token.swap(set.join_token);
+  Wipe(set);
   given.key_is_set = !given.api_key.empty();
   given.token_is_set = !given.join_token.empty();
   TRY(CheckLength(kApiKeyName, given.api_key));

@@ -22,8 +22,8 @@ struct Secrets {
 
 // WEFT_API_KEY and WEFT_JOIN_TOKEN, which count wherever the server listens; a new one for what is
 // not set when the other one is, or when `demanded`. Their values are wiped from the process's
-// environment. kInvalidArgument when one that is given is too short.
-Result<Secrets> MakeSecrets(bool demanded);
+// environment. What is in `given` counts more. kInvalidArgument when one of them is too short.
+Result<Secrets> MakeSecrets(bool demanded, Secrets given = {});
 Secrets RandomSecrets();
 // Overwrites their bytes.
 void Wipe(Secrets& secrets);
