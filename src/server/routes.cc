@@ -12,6 +12,7 @@
 #include "base/random.h"
 #include "net/tls.h"
 #include "server/dialect_routes.h"
+#include "server/health_routes.h"
 #include "server/key_routes.h"
 #include "server/metrics.h"
 #include "server/responses.h"
@@ -43,10 +44,6 @@ Route Ask(std::string path, ChatRoutes& chat, void (ChatRoutes::*answer)(Request
     (chat.*answer)(std::move(request), std::move(client));
   };
   return {"POST", std::move(path), Secret::kApiKey, body_bytes, handle, nullptr, nullptr};
-}
-
-void AnswerLiveness(const Request&, const Client& client) {
-  client->Send(net::TextResponse(200, "text/plain; charset=utf-8", "ok\n"));
 }
 
 void AnswerInfo(const Request&, const Client& client) {
@@ -187,7 +184,6 @@ std::vector<Route> MakeRoutes(const RouteParts& parts) {
             client->Send(net::TextResponse(200, "text/plain; version=0.0.4; charset=utf-8",
                                            MetricsText(*host) + KeyMetricsText(keys->table())));
           }),
-      {"GET", "/healthz", Secret::kNone, 0, AnswerLiveness, nullptr, nullptr, true},
 
       // What a phone installs so that it trusts this server.
       Get("/certificate.crt", Secret::kNone,
@@ -212,7 +208,7 @@ std::vector<Route> MakeRoutes(const RouteParts& parts) {
        {ModelRoutes(chat), PrefixRoutes(chat, chat_body_bytes),
         MakeEmbeddingRoutes(embeddings, chat_body_bytes), AnthropicRoutes(chat, chat_body_bytes),
         OllamaRoutes(chat, chat_body_bytes), OllamaModelRoutes(ollama_model, host),
-        ResponsesRoutes(chat, chat_body_bytes), KeyRoutes(keys)})
+        ResponsesRoutes(chat, chat_body_bytes), KeyRoutes(keys), HealthRoutes(host)})
     routes.insert(routes.end(), more.begin(), more.end());
   if (files == nullptr) return routes;
   for (const std::string& path : files->Paths()) {

@@ -72,6 +72,7 @@ class SwarmHost {
   void EndRequests(const Error& error);
 
   bool is_up() const { return core_.is_up(); }
+  bool is_ending() const { return ended_with_.has_value(); }  // EndRequests was called
   swarm::Snapshot snapshot() const { return core_.snapshot(MonotonicNow()); }
   std::optional<swarm::RequestProgress> progress(swarm::RequestId request) const {
     return core_.progress(request);
