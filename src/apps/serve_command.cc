@@ -20,6 +20,7 @@
 #include "apps/state_folder.h"
 #include "apps/web_files.h"
 #include "base/log.h"
+#include "base/log_line.h"
 #include "hub/hub_settings.h"
 #include "hub/library.h"
 #include "net/udp_socket.h"
@@ -105,6 +106,7 @@ server::ServerOptions ServerOptionsOf(const ServeOptions& options) {
   server.journal_is_asked_for = !options.journal.empty() || options.journal_prompts;
   server.journal_prompts = options.journal_prompts;
   server.new_secrets = options.new_secrets;
+  server.log_requests = options.log_requests;
   if (options.own_secrets) server.secrets = server::RandomSecrets();
   server.read_secrets = [key = options.api_key_file, token = options.join_token_file] {
     return ReadSecrets(key, token);
@@ -315,6 +317,7 @@ std::vector<std::string> NamesInEnvironment() {
 Status Serve(CLI::App& flags, const ServeOptions& options) {
   TRY(ApplySettings(flags, std::getenv));
   if (!options.log.empty()) SetLogLevel(options.log);
+  SetLogFormat(options.log_format);
   for (const std::string& sentence : FindMistypedVariables(flags, NamesInEnvironment()))
     LogWarn("{}", sentence);
   if (options.package.empty()) {
@@ -466,6 +469,11 @@ void AddOperations(CLI::App& command, ServeOptions& options) {
                      "(docs/operations.md)");
   command.add_option("--log", options.log, "How much to log: error, warn or info")
       ->check(CLI::IsMember({"error", "warn", "info"}));
+  command
+      .add_option("--log-format", options.log_format,
+                  "Form of the log: text, or json for one object a line")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"text", "json"}));
 }
 
 // How much is computed at once, for whom.
@@ -519,8 +527,10 @@ void AddServeCommand(CLI::App& app, int* exit_code) {
       "serve",
       "Serve a model: chat page, OpenAI-compatible API, and the address where devices join.");
   AddServeOptions(*command, *options);
-  command->callback(
-      [command, options, exit_code] { *exit_code = ReportStatus(Serve(*command, *options)); });
+  command->callback([command, options, exit_code] {
+    options->log_requests = true;
+    *exit_code = ReportStatus(Serve(*command, *options));
+  });
 }
 
 }  // namespace weft::apps

@@ -54,7 +54,9 @@ struct ServeOptions {
   // Files whose first line is a secret; "": that of the environment, or a new one.
   std::string api_key_file;
   std::string join_token_file;
-  std::string log;     // a level, "": as it is
+  std::string log;  // a level, "": as it is
+  std::string log_format = "text";
+  bool log_requests = false;
   std::string config;  // a file of settings (settings.h)
 };
 

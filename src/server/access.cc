@@ -259,7 +259,7 @@ net::Headers CorsHeaders(const AccessPolicy& policy, const net::HttpRequest& req
   headers.emplace_back("Access-Control-Allow-Origin", request.Header("origin"));
   headers.emplace_back("Access-Control-Expose-Headers",
                        "Retry-After, Date, Allow, WWW-Authenticate, Accept-Encoding, ETag, "
-                       "Content-Range, X-Ratelimit-Limit-Requests, "
+                       "Content-Range, X-Request-Id, X-Ratelimit-Limit-Requests, "
                        "X-Ratelimit-Remaining-Requests, X-Ratelimit-Reset-Requests");
   if (!IsPreflight(policy, request)) return headers;
   const std::string method(request.Header("access-control-request-method"));

@@ -11,6 +11,7 @@
 #include "api/openai_response.h"
 #include "base/random.h"
 #include "server/completion.h"
+#include "server/counted_responder.h"
 #include "server/responses.h"
 
 namespace weft::server {
@@ -37,6 +38,22 @@ json::object PrefixJson(const KeptPrefixes::Prefix& prefix) {
           {"created", prefix.asked_at_s},
           {"tokens", prefix.token_ids.size()},
           {"status", prefix.is_kept ? "kept" : "computing"}};
+}
+
+// The same, told to the line that the answer leaves in the log.
+RequestCallbacks Counting(RequestCallbacks callbacks, std::shared_ptr<CountedResponder> counted,
+                          std::string model) {
+  callbacks.on_token = [counted,
+                        tell = std::move(callbacks.on_token)](const swarm::EmitToken& token) {
+    counted->CountToken();
+    tell(token);
+  };
+  callbacks.on_finish = [counted, model = std::move(model),
+                         tell = std::move(callbacks.on_finish)](const swarm::FinishRequest& end) {
+    counted->CountEnd(model, end.prompt_tokens, end.generated_tokens);
+    tell(end);
+  };
+  return callbacks;
 }
 
 }  // namespace
@@ -171,12 +188,13 @@ void ChatRoutes::Start(Prompt prompt, std::shared_ptr<net::Responder> responder)
     // The first choice is what the request would get alone.
     if (i > 0) request.sampling.seed = seeds.Next();
     const Generations::Key key{i == 0 ? prompt.call : std::nullopt, writers.size() == 1};
-    Begin(prompt, request, key, std::move(writers[i]));
+    Begin(prompt, request, key, std::move(writers[i]), responder);
   }
 }
 
 void ChatRoutes::Begin(const Prompt& prompt, const swarm::Request& request,
-                       const Generations::Key& key, std::unique_ptr<AnswerWriter> writer) {
+                       const Generations::Key& key, std::unique_ptr<AnswerWriter> writer,
+                       const std::shared_ptr<net::Responder>& responder) {
   const api::ChatRequest& chat = prompt.question.chat;
   GoOn go_on;
   if (chat.max_thinking_tokens) {
@@ -184,8 +202,21 @@ void ChatRoutes::Begin(const Prompt& prompt, const swarm::Request& request,
     rest.constraint = prompt.form_behind_thoughts;
     go_on = generations_.Continue(rest);
   }
-  Completion::Start({host_, loop_, *text_, options_.wait}, chat, prompt.reading,
-                    generations_.Begin(key, request), std::move(go_on), std::move(writer));
+  const auto counted = std::dynamic_pointer_cast<CountedResponder>(responder);
+  const auto count = [counted, model = options_.model_name](RequestCallbacks callbacks) {
+    return counted ? Counting(std::move(callbacks), counted, model) : callbacks;
+  };
+  if (go_on)
+    go_on = [go_on = std::move(go_on), count](const std::vector<int32_t>& answer_ids,
+                                              RequestCallbacks callbacks) {
+      return go_on(answer_ids, count(std::move(callbacks)));
+    };
+  const auto generate = [begin = generations_.Begin(key, request),
+                         count](RequestCallbacks callbacks) {
+    return begin(count(std::move(callbacks)));
+  };
+  Completion::Start({host_, loop_, *text_, options_.wait}, chat, prompt.reading, generate,
+                    std::move(go_on), std::move(writer));
 }
 
 void ChatRoutes::StartKeeping(const Prompt& prompt, std::shared_ptr<net::Responder> responder) {

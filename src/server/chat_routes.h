@@ -76,7 +76,8 @@ class ChatRoutes {
   void Start(Prompt prompt, std::shared_ptr<net::Responder> responder);
   void StartKeeping(const Prompt& prompt, std::shared_ptr<net::Responder> responder);
   void Begin(const Prompt& prompt, const swarm::Request& request, const Generations::Key& key,
-             std::unique_ptr<AnswerWriter> writer);
+             std::unique_ptr<AnswerWriter> writer,
+             const std::shared_ptr<net::Responder>& responder);
   swarm::Request RequestOf(const Prompt& prompt) const;
 
   const Options options_;

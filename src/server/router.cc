@@ -6,6 +6,8 @@
 #include "base/network.h"
 #include "net/http_fields.h"
 #include "net/limits.h"
+#include "server/access_line.h"
+#include "server/counted_responder.h"
 #include "server/key_table.h"
 #include "server/responses.h"
 
@@ -92,6 +94,20 @@ void AddSecurityHeaders(net::Headers& headers) {
        {"Permissions-Policy", "camera=(), geolocation=(), microphone=()"}});
 }
 
+// In the log: the client went away before its answer began, as nginx writes it.
+constexpr int kClientClosed = 499;
+
+AccessLine LineOf(const AccessPolicy& access, const net::HttpRequest& request, std::string id) {
+  AccessLine line;
+  line.request_id = std::move(id);
+  line.method = request.method;
+  line.path = request.path;
+  line.address = request.remote_address;
+  if (const store::Key* key = NamedKeyOf(access, request)) line.key = key->name;
+  line.begun = MonotonicNow();
+  return line;
+}
+
 }  // namespace
 
 // One answer that is owed to an address, or one socket of it.
@@ -117,17 +133,33 @@ class Router::Place {
 
 // The step that all answers share: headers for other origins and for browsers, HEAD without a body,
 // and an answer in our form where a handler gave none.
-class Router::FinishingResponder : public net::Responder {
+class Router::FinishingResponder : public CountedResponder {
  public:
   FinishingResponder(std::shared_ptr<net::Responder> client, net::Headers cors, bool is_head,
-                     std::unique_ptr<Place> place)
+                     std::unique_ptr<Place> place, AccessLine line, bool writes_line)
       : client_(std::move(client)),
         cors_(std::move(cors)),
         is_head_(is_head),
-        place_(std::move(place)) {}
+        place_(std::move(place)),
+        line_(std::move(line)),
+        writes_line_(writes_line) {}
   ~FinishingResponder() override {
-    if (answered_) return;
-    Send(ErrorResponse({500, "The server gave no answer.", "server_error", "", "unknown"}));
+    if (!answered_)
+      Send(ErrorResponse({500, "The server gave no answer.", "server_error", "", "unknown"}));
+    // Of a stream that did not come to its end.
+    line_.is_cut_off = true;
+    WriteLine();
+  }
+
+  void SetAdmitted() { line_.is_admitted = true; }
+  void CountToken() override {
+    if (!line_.first_token) line_.first_token = MonotonicNow() - line_.begun;
+  }
+  void CountEnd(const std::string& model, uint32_t prompt_tokens,
+                uint32_t generated_tokens) override {
+    if (line_.model.empty()) line_.prompt_tokens = prompt_tokens;
+    line_.model = model;
+    line_.generated_tokens += generated_tokens;
   }
 
   // What every answer from now on has beside its own headers, and what is held until its end.
@@ -138,34 +170,50 @@ class Router::FinishingResponder : public net::Responder {
     answered_ = true;
     Finish(response.headers);
     admission_.place.reset();
+    line_.status = response.status;
+    if (!is_head_)
+      for (const Slice& piece : response.body) line_.byte_count += piece.byte_count();
     client_->Send(std::move(response));
+    WriteLine();
   }
   // HEAD of a stream is over with its headers.
   void StartStream(int status, net::Headers headers) override {
     answered_ = true;
     Finish(headers);
+    line_.status = status;
     client_->StartStream(status, std::move(headers));
     if (!is_head_) return;
     client_->End();
     is_over_ = true;
+    WriteLine();
     if (on_closed_) std::exchange(on_closed_, nullptr)();
   }
   void Write(std::string chunk) override {
-    if (!is_over_) client_->Write(std::move(chunk));
+    if (is_over_) return;
+    line_.byte_count += chunk.size();
+    client_->Write(std::move(chunk));
   }
   void End() override {
     admission_.place.reset();
     if (!is_over_) client_->End();
+    WriteLine();
   }
   void OnClosed(std::function<void()> callback) override {
     if (is_over_) return callback();
-    if (!is_head_) return client_->OnClosed(std::move(callback));
-    on_closed_ = callback;
-    client_->OnClosed(std::move(callback));
+    if (is_head_) on_closed_ = callback;
+    client_->OnClosed([gone = is_gone_, tell = std::move(callback)] {
+      *gone = true;
+      tell();
+    });
   }
 
  private:
+  // Once.
+  void WriteLine() {
+    if (std::exchange(writes_line_, false)) WriteAccessLine(line_);
+  }
   void Finish(net::Headers& headers) const {
+    headers.emplace_back("X-Request-Id", line_.request_id);
     headers.insert(headers.end(), cors_.begin(), cors_.end());
     headers.insert(headers.end(), admission_.headers.begin(), admission_.headers.end());
     AddSecurityHeaders(headers);
@@ -176,6 +224,9 @@ class Router::FinishingResponder : public net::Responder {
   const bool is_head_;
   const std::unique_ptr<Place> place_;
   KeyTable::Admission admission_;
+  AccessLine line_;
+  bool writes_line_ = false;
+  const std::shared_ptr<bool> is_gone_ = std::make_shared<bool>(false);  // the client
   bool answered_ = false;
   bool is_over_ = false;  // HEAD of a stream: its client has all that it will get
   std::function<void()> on_closed_;
@@ -203,7 +254,7 @@ void Router::OnRequest(net::HttpRequest request, std::shared_ptr<net::Responder>
   const auto refuse = RefusalsOf(here);
   const auto responder = std::make_shared<FinishingResponder>(
       std::move(client), CorsHeaders(access_, request, methods), request.method == "HEAD",
-      std::move(place));
+      std::move(place), LineOf(access_, request, RequestIdOf(request)), logs_requests_);
   if (!is_free) {
     return responder->Send(refuse(OverShare(NoPlace())));
   }
@@ -243,6 +294,7 @@ void Router::OnRequest(net::HttpRequest request, std::shared_ptr<net::Responder>
     return responder->Send(std::move(response));
   }
   if (!AdmitByKey(route, request, *responder)) return;
+  if (route.secret != Secret::kNone) responder->SetAdmitted();
   request.client = ClientOf(access_, request);
   request.salt = SaltOf(access_, request);
   route.handle(std::move(request), responder);
@@ -308,6 +360,9 @@ bool Router::OnHandshake(const net::HttpRequest& received, net::HttpResponse* re
     error = OverShare(NoPlace());
   if (!error) return true;
   *refusal = ErrorResponse(*error);
+  const std::string id = RequestIdOf(request);
+  refusal->headers.emplace_back("X-Request-Id", id);
+  LogAnswer(request, id, *refusal);
   const net::Headers cors = CorsHeaders(access_, request, MethodsOf(here));
   refusal->headers.insert(refusal->headers.end(), cors.begin(), cors.end());
   AddSecurityHeaders(refusal->headers);
@@ -321,7 +376,19 @@ net::HttpResponse Router::MakeError(int status, const std::string& sentence,
   const net::Headers cors = CorsHeaders(access_, head, MethodsOf(here));
   response.headers.insert(response.headers.end(), cors.begin(), cors.end());
   AddSecurityHeaders(response.headers);
+  const std::string id = RequestIdOf(head);
+  response.headers.emplace_back("X-Request-Id", id);
+  LogAnswer(head, id, response);
   return response;
+}
+
+void Router::LogAnswer(const net::HttpRequest& request, const std::string& request_id,
+                       const net::HttpResponse& response) const {
+  if (!logs_requests_) return;
+  AccessLine line = LineOf(access_, request, request_id);
+  line.status = response.status;
+  for (const Slice& piece : response.body) line.byte_count += piece.byte_count();
+  WriteAccessLine(line);
 }
 
 net::WebSocketCallbacks Router::OnWebSocket(const net::HttpRequest& received,
@@ -331,6 +398,7 @@ net::WebSocketCallbacks Router::OnWebSocket(const net::HttpRequest& received,
   std::shared_ptr<Place> place;
   if (request.remote_address != received.remote_address)
     place = std::make_shared<Place>(taken_, request.remote_address);
+  LogAnswer(request, RequestIdOf(request), {.status = 101, .headers = {}, .body = {}});
   const bool is_owner = IsOwner(access_, request);
   net::WebSocketCallbacks callbacks =
       RoutesAt(request.path).front()->connect(request, is_owner, std::move(socket));

@@ -43,6 +43,8 @@ class Router : public net::ServerHandler {
   // The policy names ports, which are known after listening.
   void SetAccess(AccessPolicy access) { access_ = std::move(access); }
   const AccessPolicy& access() const { return access_; }
+  // From now on every answer leaves a line in the log (access_line.h).
+  void LogRequests() { logs_requests_ = true; }
 
   void OnRequest(net::HttpRequest request, std::shared_ptr<net::Responder> responder) override;
   bool OnHandshake(const net::HttpRequest& request, net::HttpResponse* refusal) override;
@@ -63,7 +65,11 @@ class Router : public net::ServerHandler {
   void AnswerOptions(const net::HttpRequest& request, const std::vector<const Route*>& here,
                      net::Responder& responder) const;
 
+  void LogAnswer(const net::HttpRequest& request, const std::string& request_id,
+                 const net::HttpResponse& response) const;
+
   const std::vector<Route> routes_;
+  bool logs_requests_ = false;
   AccessPolicy access_;
   // Answers that are owed and sockets, by the network of clients behind a trusted proxy.
   std::shared_ptr<std::map<std::string, size_t>> taken_ =

@@ -259,6 +259,7 @@ void Server::MakeRouter() {
   parts.ollama_model = &ollama_model_;
   parts.chat_body_bytes = body_limit_bytes_;
   router_ = std::make_unique<Router>(MakeRoutes(parts));
+  if (options_.log_requests) router_->LogRequests();
 }
 
 // Of named keys, whatever their requests came through.

@@ -75,6 +75,7 @@ struct ServerOptions {
   uint32_t worker_limit = swarm::kDefaultWorkerLimit;
   Duration wait = Seconds(30);          // of a request for a swarm that is down
   Duration token_limit = Seconds(900);  // a request that got no token for so long is ended
+  bool log_requests = false;            // a line for each answer
   Instant started = MonotonicNow();     // of the program, for the log
 };
 
