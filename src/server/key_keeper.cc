@@ -152,6 +152,7 @@ void KeyKeeper::Apply(Found found) {
   if (!found.contents) return;
   table_.Replace(std::move(found.contents->keys), std::move(found.contents->today),
                  found.contents->day_ms);
+  if (on_changed_) on_changed_();
 }
 
 void KeyKeeper::Add(const store::NewKey& key, const std::string& hash, OnKey on_key) {

@@ -37,6 +37,8 @@ class KeyKeeper {
   KeyKeeper& operator=(const KeyKeeper&) = delete;
 
   KeyTable& table() { return table_; }
+  // Called on the loop when the table has other keys than before.
+  void OnChanged(std::function<void()> callback) { on_changed_ = std::move(callback); }
   // Begins to look and to write. `server`: under which name usage is counted.
   void Start(const std::string& server);
 
@@ -71,6 +73,7 @@ class KeyKeeper {
   const std::unique_ptr<Disk> disk_;  // the thread's, after Open
   const bool has_file_;
   const int looks_per_write_;
+  std::function<void()> on_changed_;
   net::EventLoop::Timer timer_;
   int looks_ = 0;  // since usage was written
   const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);

@@ -224,6 +224,7 @@ void Server::MakeHost(ServedModel& model) {
   }
   feed_ = std::make_unique<SwarmFeed>(loop_, *host_, CardOf(model.package, context));
   host_->OnSwarmChanged([this] { OnSwarmChanged(); });
+  keys_->OnChanged([this] { CloseRevoked(); });
   CountTokens();
   ollama_model_ = DescribeForOllama(model, context);
   chat_ = std::make_unique<ChatRoutes>(
@@ -267,6 +268,16 @@ void Server::CountTokens() {
   host_->OnRequestFinished([this](const std::string& client, const swarm::FinishRequest& end) {
     keys_->table().Count(KeyOfClient(client), end.prompt_tokens, end.cached_prompt_tokens,
                          end.generated_tokens);
+  });
+}
+
+// A token whose time is over lets nobody in, and those who are in stay; one that somebody has ended
+// is to end what came of it.
+void Server::CloseRevoked() {
+  host_->CloseWorkers([this](const std::string& hash) -> std::optional<std::string> {
+    const store::Key* key = keys_->table().Find(hash);
+    if (key == nullptr || !key->ended_ms) return std::nullopt;
+    return "The join token '" + key->name + "' was revoked: ask for a new join link.";
   });
 }
 

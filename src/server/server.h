@@ -121,6 +121,7 @@ class Server {
   void MakeHost(ServedModel& model);
   void MakeRouter();
   void CountTokens();
+  void CloseRevoked();
   RequestLedger MakeLedger();
   std::function<void(journal::pb::Record)> MakeNote();
   std::vector<std::string> Salts() const;

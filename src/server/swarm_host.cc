@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/log.h"
+#include "base/secret.h"
 #include "wire/version.h"
 
 namespace weft::server {
@@ -65,10 +66,26 @@ void SwarmHost::OnWorkerMessage(swarm::WorkerId worker, Slice message) {
     found->second.close("a control message could not be parsed");
     return DetachWorker(worker, "malformed control message");
   }
+  if (event.message.has_connect() && !event.message.connect().join_token().empty())
+    token_hashes_[worker] = HashSecret(event.message.connect().join_token());
   Handle(event);
 }
 
+void SwarmHost::CloseWorkers(const FindReason& find_reason) {
+  std::vector<std::pair<swarm::WorkerId, std::string>> closed;
+  for (const auto& [worker, hash] : token_hashes_)
+    if (auto reason = find_reason(hash)) closed.emplace_back(worker, std::move(*reason));
+  for (const auto& [worker, reason] : closed) {
+    const auto found = workers_.find(worker);
+    if (found == workers_.end()) continue;
+    LogInfo("worker {} closed: {}", worker, reason);
+    found->second.close(reason);
+    DetachWorker(worker, reason);
+  }
+}
+
 void SwarmHost::DetachWorker(swarm::WorkerId worker, const std::string& reason) {
+  token_hashes_.erase(worker);
   if (workers_.erase(worker) == 0) return;
   relay_.Forget(worker);
   Handle(swarm::WorkerLost{worker, reason});
@@ -165,6 +182,7 @@ void SwarmHost::CarryOut(swarm::Action& action) {
                    if (worker == workers_.end()) return;
                    const WorkerSink sink = std::move(worker->second);
                    workers_.erase(worker);
+                   token_hashes_.erase(close.worker);
                    relay_.Forget(close.worker);
                    LogInfo("worker {} closed: {}", close.worker, close.reason);
                    sink.close(close.reason);

@@ -58,6 +58,9 @@ class SwarmHost {
   // A message of the worker: control or data; malformed ones close it.
   void OnWorkerMessage(swarm::WorkerId worker, Slice message);
   void DetachWorker(swarm::WorkerId worker, const std::string& reason);
+  // Closes those whose join token, by its hash (HashSecret), has a reason to; nullopt: none.
+  using FindReason = std::function<std::optional<std::string>(const std::string& token_hash)>;
+  void CloseWorkers(const FindReason& find_reason);
 
   // Gives the request its id.
   swarm::RequestId Submit(swarm::Request request, RequestCallbacks callbacks);
@@ -117,6 +120,7 @@ class SwarmHost {
   std::optional<Instant> armed_for_;  // when timer_ fires
   std::unordered_map<swarm::WorkerId, WorkerSink> workers_;
   std::unordered_map<swarm::RequestId, RequestCallbacks> requests_;
+  std::unordered_map<swarm::WorkerId, std::string> token_hashes_;  // that they showed in Connect
   swarm::WorkerId next_worker_ = 1;
   swarm::RequestId next_request_ = 1;
   std::optional<Error> ended_with_;  // what EndRequests was given
