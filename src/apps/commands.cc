@@ -10,10 +10,27 @@
 
 namespace weft::apps {
 
+int ExitCodeOf(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::kInvalidArgument:
+      return kExitUsage;
+    case ErrorCode::kNotFound:
+      return 3;
+    case ErrorCode::kInvalidData:
+      return 4;
+    case ErrorCode::kAlreadyExists:
+      return 5;
+    case ErrorCode::kOutOfMemory:
+      return 6;
+    default:
+      return kExitFailed;
+  }
+}
+
 int ReportStatus(const Status& status) {
   if (status.ok()) return 0;
   std::cerr << "weft: " << status.error().ToString() << "\n";
-  return 1;
+  return ExitCodeOf(status.error().code());
 }
 
 void OutliveReaders() {

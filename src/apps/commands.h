@@ -25,7 +25,12 @@ void AddGrammarCommand(CLI::App& app, int* exit_code);
 void AddSimCommand(CLI::App& app, int* exit_code);
 void AddOnnxSplitCommand(CLI::App& app, int* exit_code);
 
-// "weft: <sentence>" on stderr, 1; 0 for an ok status.
+// Exit codes (docs/operations.md): whoever starts weft can tell what trying again would change.
+inline constexpr int kExitFailed = 1;  // anything else; later it may go well
+inline constexpr int kExitUsage = 2;   // flags, settings, input
+int ExitCodeOf(ErrorCode code);
+
+// "weft: <sentence>" on stderr and the error's exit code; 0 for an ok status.
 int ReportStatus(const Status& status);
 
 // For commands that serve, compute or write files: a write to a pipe that nobody reads any more

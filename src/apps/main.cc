@@ -1,6 +1,7 @@
 // `weft`: one program for the server, native workers and tools.
 #include "apps/commands.h"
 #include "apps/convert_command.h"
+#include "apps/usage_errors.h"
 #include "base/log.h"
 #include "base/secret.h"
 #include "wire/protobuf_log.h"
@@ -48,7 +49,7 @@ int Main(const std::vector<std::string>& arguments) {
     for (const std::string& argument : arguments) pointers.push_back(argument.c_str());
     app.parse(static_cast<int>(pointers.size()), pointers.data());
   } catch (const CLI::ParseError& error) {
-    return app.exit(error);
+    return ReportParseError(app, error);
   }
   return exit_code;
 }

@@ -14,6 +14,7 @@
 #include "apps/local_worker.h"
 #include "apps/model_info.h"
 #include "apps/onnx_stages.h"
+#include "apps/port_owner.h"
 #include "apps/secret_file.h"
 #include "apps/service_manager.h"
 #include "apps/settings.h"
@@ -114,6 +115,13 @@ server::ServerOptions ServerOptionsOf(const ServeOptions& options) {
   return server;
 }
 
+// Of a port that is in use, with who has it where that can be told.
+Error WithPortOwner(const Error& error, uint16_t port) {
+  if (error.code() != ErrorCode::kAlreadyExists) return error;
+  const std::string owner = DescribePortOwner(port);
+  return owner.empty() ? error : Error(error.code(), error.message() + " It is " + owner + ".");
+}
+
 // A server with its built-in worker, and what it says on the terminal.
 class ServeCommand {
  public:
@@ -150,7 +158,9 @@ class ServeCommand {
     model.text = std::make_shared<const api::ModelText>(std::move(text));
     model.graphs = MakeOnnxStages(folder / "model.onnx");
     ASSIGN_OR_RETURN(model.files, LoadPage(options.web_root));
-    ASSIGN_OR_RETURN(command->server_, server::Server::Listen(server, std::move(model)));
+    auto listening = server::Server::Listen(server, std::move(model));
+    if (!listening.ok()) return WithPortOwner(listening.error(), options.port);
+    command->server_ = std::move(listening).value();
     command->secrets_ = command->server_->TakeSecrets();
     if (!options.no_worker && command->package_.manifest.lowered) command->StartWorker();
     return command;

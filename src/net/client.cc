@@ -96,6 +96,12 @@ Error ProxyRefused(const Url& server, const HttpProxy& proxy, int status) {
 // A certificate that is not trusted will not be by asking again; a connection that broke may.
 Error TlsFailed(const Url& server, const error_code& error) {
   const bool is_refusal = error.category() == asio::error::get_ssl_category();
+  const int reason = ERR_GET_REASON(static_cast<unsigned long>(error.value()));
+  if (is_refusal && (reason == SSL_R_WRONG_VERSION_NUMBER || reason == SSL_R_HTTP_REQUEST))
+    return Error(ErrorCode::kPermissionDenied,
+                 "The TLS handshake with " + server.Authority() +
+                     " failed: what answers there speaks plain http. Use http:// (for workers "
+                     "ws://), or the port where the server speaks https.");
   return Error(is_refusal ? ErrorCode::kPermissionDenied : ErrorCode::kUnavailable,
                "The TLS handshake with " + server.Authority() + " failed: " + error.message() +
                    ". Certificates are checked with those of the system, or of the file that "

@@ -17,6 +17,7 @@
 #include <optional>
 #include <sstream>
 
+#include "base/log.h"
 #include "net/address.h"
 #include "net/http_fields.h"
 #include "net/peer_process.h"
@@ -82,6 +83,11 @@ class PeerIdentity {
   bool is_settled_ = false;
   std::optional<uint32_t> user_;
 };
+
+// The beginning of a TLS handshake: a record of that kind, of SSL 3 or any TLS.
+bool IsTlsHello(std::string_view bytes) {
+  return bytes.size() >= 2 && bytes[0] == 0x16 && bytes[1] == 0x03;
+}
 
 class HttpConnection;
 
@@ -406,6 +412,14 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
       return;
     }
     ++serial_;
+    // It cannot read an answer; whoever runs the server can read the log.
+    if (IsTlsHello(Unparsed())) {
+      LogWarn(
+          "{} asks https of this port, which speaks http: use http:// there, or serve with "
+          "--tls auto",
+          remote_address_);
+      return SendError(400, "This port speaks http. Use http:// instead of https://.");
+    }
     if (error == http::error::body_limit) {
       SendError(413, BodyTooLong());
     } else if (error == http::error::bad_version && NamesOtherVersion(Unparsed())) {

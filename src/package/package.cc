@@ -20,14 +20,14 @@ Status CheckBlobFiles(const fs::path& folder, const Manifest& manifest) {
       return Error(ErrorCode::kInvalidData,
                    "Blob " + digest.ToHex() + " of the package '" + folder.string() + "' has " +
                        std::to_string(byte_count) + " bytes; its manifest says " +
-                       std::to_string(info.byte_count) + ".");
+                       std::to_string(info.byte_count) + ". Copy or convert it again.");
     }
   }
   for (const auto& [name, digest] : manifest.files) {
     std::error_code failure;
     if (!fs::is_regular_file(folder / name, failure)) {
-      return Error(ErrorCode::kNotFound,
-                   "The package '" + folder.string() + "' lacks the file '" + name + "'.");
+      return Error(ErrorCode::kNotFound, "The package '" + folder.string() + "' lacks the file '" +
+                                             name + "'. Copy or convert it again.");
     }
   }
   return OkStatus();
@@ -50,7 +50,8 @@ Result<Package> Package::Open(const fs::path& folder) {
   package.digest = Digest::Of(AsBytes(package.manifest_json));
   ASSIGN_OR_RETURN(package.manifest,
                    ParseManifest(AsBytes(package.manifest_json))
-                       .Context("While opening the package '" + folder.string() + "'"));
+                       .Context("While opening the package '" + folder.string() +
+                                "'; a damaged one is made again with `weft convert` or pull."));
   TRY(CheckBlobFiles(folder, package.manifest));
   ASSIGN_OR_RETURN(package.blobs, BlobStore::Open(folder / "blobs", DamagedFile::kKeep));
   return package;

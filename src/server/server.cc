@@ -392,6 +392,13 @@ void Server::BeginStop() {
   server_->Drain([this] { loop_.Stop(); });
 }
 
+// A swarm that cannot come up for want of memory says nothing else: it was down and stays so.
+void Server::TellLack(const swarm::Snapshot& snapshot) {
+  if (snapshot.state != swarm::SwarmState::kDown || snapshot.missing_memory_bytes == 0) return;
+  if (std::exchange(told_lack_, snapshot.message) != snapshot.message)
+    LogWarn("{}", snapshot.message);
+}
+
 // Runs for every step: what it costs is paid per token, so the picture is only taken now and then.
 void Server::OnSwarmChanged() {
   feed_->Changed();
@@ -401,6 +408,7 @@ void Server::OnSwarmChanged() {
                         [this] {
                           look_pending_ = false;
                           const swarm::Snapshot snapshot = host_->snapshot();
+                          TellLack(snapshot);
                           if (snapshot.state == last_state_) return;
                           last_state_ = snapshot.state;
                           LogInfo("{} ({:.2f} s after start)", snapshot.message,

@@ -129,6 +129,7 @@ class Server {
   Result<std::shared_ptr<net::TlsContext>> MakeTls() const;
   Result<AccessPolicy> MakeAccess() const;
   void OnSwarmChanged();
+  void TellLack(const swarm::Snapshot& snapshot);
   void BeginStop();
 
   const ServerOptions options_;
@@ -154,6 +155,7 @@ class Server {
   net::EventLoop::Timer look_timer_;
   net::EventLoop::Timer stop_timer_;
   bool look_pending_ = false;
+  std::string told_lack_;  // of memory, that the log has
   swarm::SwarmState last_state_ = swarm::SwarmState::kDown;
 };
 

@@ -282,7 +282,7 @@ test("a file that is damaged stops who asks for it, and nobody else", { skip }, 
   writeFileSync(file, "x".repeat(5000), { mode: 0o600 });
   const args = ["serve", packageOf("weft-tiny"), "--port", "0", "--no-worker"];
   const refused = spawnSync(weft, [...args, "--keys", file], { encoding: "utf8" });
-  assert.equal(refused.status, 1);
+  assert.equal(refused.status, 4);
   assert.match(refused.stderr, /damaged\.db' cannot be read as a database.*move it away/s);
   const state = join(folder, "other");
   execFileSync("mkdir", ["-p", join(state, "weft")]);
