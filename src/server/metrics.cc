@@ -1,6 +1,6 @@
 #include "server/metrics.h"
 
-#include <string_view>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -10,18 +10,21 @@ namespace {
 
 using Counts = std::vector<std::pair<std::string, uint64_t>>;
 
+double AsDouble(uint64_t count) {
+  return static_cast<double>(count);
+}
+
 // Of all hubs that may lose groups, by reason.
-std::string LossMetrics(const std::vector<swarm::LossSnapshot>& hubs) {
-  if (hubs.empty()) return "";
-  std::string text;
-  const auto add = [&text](const std::string& name, const char* help, const char* label,
-                           const Counts& counts) {
-    text += "# HELP " + name + " " + help + "\n# TYPE " + name + " counter\n";
+void AddLosses(MetricFamilies& families, const std::vector<swarm::LossSnapshot>& hubs) {
+  if (hubs.empty()) return;
+  const auto add = [&families](const std::string& name, const char* help, const char* label,
+                               const Counts& counts) {
+    std::vector<MetricValue> values;
     for (const auto& [reason, count] : counts) {
-      text += name;
-      if (label != nullptr) text += std::string("{") + label + "=\"" + reason + "\"}";
-      text += " " + std::to_string(count) + "\n";
+      values.push_back({{}, AsDouble(count)});
+      if (label != nullptr) values.back().labels.emplace_back(label, reason);
     }
+    AddFamily(families, name, help, values);
   };
   const auto sum = [&hubs](auto&& of) {
     Counts sums = of(hubs.front());
@@ -46,22 +49,17 @@ std::string LossMetrics(const std::vector<swarm::LossSnapshot>& hubs) {
       nullptr, sum([](const Hub& hub) {
         return Counts{{"", hub.falls}};
       }));
-  return text;
 }
 
 // Of workers that hold experts for hubs, by their numbers.
-std::string HolderMetrics(const std::vector<swarm::WorkerSnapshot>& workers) {
-  std::string text;
+void AddHolders(MetricFamilies& families, const std::vector<swarm::WorkerSnapshot>& workers) {
   const auto add = [&](const std::string& name, const char* help, auto&& of) {
-    std::string lines;
+    std::vector<MetricValue> values;
     for (const swarm::WorkerSnapshot& worker : workers)
       if (worker.holder)
-        lines += name + "{worker=\"" + std::to_string(worker.id) + "\"} " +
-                 std::to_string(of(*worker.holder)) + "\n";
-    if (lines.empty()) return;
-    // Prometheus' convention: what only rises is named so.
-    const char* kind = name.ends_with("_total") ? "counter" : "gauge";
-    text += "# HELP " + name + " " + help + "\n# TYPE " + name + " " + kind + "\n" + lines;
+        values.push_back(
+            {{{"worker", std::to_string(worker.id)}}, static_cast<double>(of(*worker.holder))});
+    AddFamily(families, name, help, values);
   };
   using Holder = swarm::HolderSnapshot;
   const auto count = [&add](const char* name, const char* help,
@@ -88,12 +86,28 @@ std::string HolderMetrics(const std::vector<swarm::WorkerSnapshot>& workers) {
       [](const Holder& holder) { return holder.times.slowest_ms; });
   add("weft_holder_queue_ms", "What waits there",
       [](const Holder& holder) { return holder.times.queue_ms; });
-  return text;
+}
+
+void AddTimes(MetricFamilies& families, const SwarmHost& host, const swarm::Snapshot& snapshot) {
+  const HostTimes& times = host.times();
+  AddHistogram(families, "weft_time_to_first_token_seconds",
+               "From the moment that the core was asked to the first token",
+               {{{}, times.first_token}});
+  AddHistogram(families, "weft_time_between_tokens_seconds", "Between two tokens of one answer",
+               {{{}, times.between_tokens}});
+  AddHistogram(families, "weft_queue_seconds", "That requests waited for a session",
+               {{{}, snapshot.queued_times}});
+  std::vector<MetricTimes> steps;
+  for (const swarm::WorkerSnapshot& worker : snapshot.workers)
+    if (worker.step_times.count() > 0)
+      steps.push_back({{{"worker", std::to_string(worker.id)}}, worker.step_times});
+  AddHistogram(families, "weft_step_seconds",
+               "Of a stage's step, from sending it to its answer, by worker", steps);
 }
 
 }  // namespace
 
-std::string MetricsText(const SwarmHost& host) {
+void AddSwarmMetrics(MetricFamilies& families, const SwarmHost& host) {
   const HostCounters& counters = host.counters();
   const swarm::Snapshot snapshot = host.snapshot();
   const bool is_up = snapshot.state == swarm::SwarmState::kUp;
@@ -102,7 +116,7 @@ std::string MetricsText(const SwarmHost& host) {
     const char* help;
     double value;
   };
-  const auto count = [](uint64_t value) { return static_cast<double>(value); };
+  const auto count = AsDouble;
   std::vector<Metric> metrics = {
       {"weft_core_seconds_total", "Time inside the orchestrator's core",
        counters.core_time.seconds()},
@@ -145,25 +159,21 @@ std::string MetricsText(const SwarmHost& host) {
                        "were sent",
                        *snapshot.running_error});
   }
-  std::string text = LossMetrics(snapshot.losses) + HolderMetrics(snapshot.workers);
-  for (const auto& [name, help, value] : metrics) {
-    const char* kind = std::string_view(name).ends_with("_total") ? "counter" : "gauge";
-    text += std::string("# HELP ") + name + " " + help + "\n# TYPE " + name + " " + kind + "\n" +
-            name + " " + std::to_string(value) + "\n";
-  }
-  return text;
+  AddLosses(families, snapshot.losses);
+  AddHolders(families, snapshot.workers);
+  for (const auto& [name, help, value] : metrics) AddFamily(families, name, help, {{{}, value}});
+  AddTimes(families, host, snapshot);
 }
 
-std::string KeyMetricsText(const KeyTable& table) {
+void AddKeyMetrics(MetricFamilies& families, const KeyTable& table) {
   constexpr store::Role kRoles[store::kRoleCount] = {store::Role::kUser, store::Role::kAdmin,
                                                      store::Role::kMetrics, store::Role::kHelper};
-  std::string text;
   const auto add = [&](const std::string& name, const char* help, auto&& of) {
-    const char* kind = name.ends_with("_total") ? "counter" : "gauge";
-    text += "# HELP " + name + " " + help + "\n# TYPE " + name + " " + kind + "\n";
+    std::vector<MetricValue> values;
     for (const store::Role role : kRoles)
-      text += name + "{role=\"" + std::string(store::RoleName(role)) + "\"} " +
-              std::to_string(of(role)) + "\n";
+      values.push_back(
+          {{{"role", std::string(store::RoleName(role))}}, static_cast<double>(of(role))});
+    AddFamily(families, name, help, values);
   };
   const auto count = [&](const char* name, const char* help, int64_t store::Usage::*field) {
     add(name, help, [&](store::Role role) { return table.UsageOf(role).*field; });
@@ -177,7 +187,6 @@ std::string KeyMetricsText(const KeyTable& table) {
         &store::Usage::cached_tokens);
   count("weft_key_generated_tokens_total", "Tokens generated for them",
         &store::Usage::generated_tokens);
-  return text;
 }
 
 }  // namespace weft::server

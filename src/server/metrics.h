@@ -1,15 +1,14 @@
-// GET /metrics: counters and gauges of the server and its swarm in Prometheus' text format.
+// GET /metrics: counters, gauges and histograms of the server and its swarm, for Prometheus.
 #pragma once
 
-#include <string>
-
 #include "server/key_table.h"
+#include "server/metric_families.h"
 #include "server/swarm_host.h"
 
 namespace weft::server {
 
-std::string MetricsText(const SwarmHost& host);
+void AddSwarmMetrics(MetricFamilies& families, const SwarmHost& host);
 // Of named keys by role, never by name: who watches a server need not know its users.
-std::string KeyMetricsText(const KeyTable& table);
+void AddKeyMetrics(MetricFamilies& families, const KeyTable& table);
 
 }  // namespace weft::server

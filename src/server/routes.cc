@@ -181,8 +181,11 @@ std::vector<Route> MakeRoutes(const RouteParts& parts) {
       Get("/api/info", Secret::kApiKey, AnswerInfo),
       Get("/metrics", Secret::kMetrics,
           [host = host, keys = keys](const Request&, const Client& client) {
+            MetricFamilies families;
+            AddSwarmMetrics(families, *host);
+            AddKeyMetrics(families, keys->table());
             client->Send(net::TextResponse(200, "text/plain; version=0.0.4; charset=utf-8",
-                                           MetricsText(*host) + KeyMetricsText(keys->table())));
+                                           MetricText(families)));
           }),
 
       // What a phone installs so that it trusts this server.

@@ -112,7 +112,7 @@ swarm::RequestId SwarmHost::Submit(swarm::Request request, RequestCallbacks call
       tell(end);
     };
   }
-  requests_.emplace(id, std::move(callbacks));
+  requests_.emplace(id, OpenRequest{std::move(callbacks), MonotonicNow(), std::nullopt});
   Handle(swarm::RequestSubmitted{std::move(request)});
   return id;
 }
@@ -146,7 +146,7 @@ void SwarmHost::ForgetPrefix(const std::string& salt, const std::string& name) {
 void SwarmHost::EndRequests(const Error& error) {
   ended_with_ = error;
   const auto open = std::exchange(requests_, {});
-  for (const auto& [id, callbacks] : open) callbacks.on_finish(Failed(id, error));
+  for (const auto& [id, request] : open) request.callbacks.on_finish(Failed(id, error));
 }
 
 void SwarmHost::Handle(swarm::Event event) {
@@ -196,18 +196,18 @@ void SwarmHost::CarryOut(swarm::Action& action) {
                  },
                  [&](swarm::EmitToken& token) {
                    const auto request = requests_.find(token.request);
-                   if (request != requests_.end()) request->second.on_token(token);
+                   if (request != requests_.end()) TellToken(request->second, token);
                  },
                  [&](swarm::EmitLogits& logits) {
                    const auto request = requests_.find(logits.request);
-                   if (request != requests_.end() && request->second.on_logits) {
-                     request->second.on_logits(logits);
+                   if (request != requests_.end() && request->second.callbacks.on_logits) {
+                     request->second.callbacks.on_logits(logits);
                    }
                  },
                  [&](swarm::FinishRequest& finish) {
                    const auto request = requests_.find(finish.request);
                    if (request == requests_.end()) return;
-                   const RequestCallbacks callbacks = std::move(request->second);
+                   const RequestCallbacks callbacks = std::move(request->second.callbacks);
                    requests_.erase(request);
                    callbacks.on_finish(finish);
                  },
@@ -219,6 +219,16 @@ void SwarmHost::CarryOut(swarm::Action& action) {
                  },
              },
              action);
+}
+
+void SwarmHost::TellToken(OpenRequest& request, const swarm::EmitToken& token) {
+  const Instant now = MonotonicNow();
+  if (request.last_token)
+    times_.between_tokens.Add(now - *request.last_token);
+  else
+    times_.first_token.Add(now - request.submitted);
+  request.last_token = now;
+  request.callbacks.on_token(token);
 }
 
 void SwarmHost::Send(swarm::SendData& send) {

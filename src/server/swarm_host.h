@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/task_queue.h"
+#include "base/time_buckets.h"
 #include "net/loop.h"
 #include "server/shard_relay.h"
 #include "swarm/core/core.h"
@@ -43,6 +44,12 @@ struct HostCounters {
   uint64_t frames_received = 0;
   uint64_t bytes_sent = 0;  // WebSocket payloads of data frames
   uint64_t bytes_received = 0;
+};
+
+// Of all requests, whatever asked for them.
+struct HostTimes {
+  TimeBuckets first_token;     // from Submit
+  TimeBuckets between_tokens;  // of one answer
 };
 
 class SwarmHost {
@@ -81,6 +88,7 @@ class SwarmHost {
     return core_.progress(request);
   }
   const HostCounters& counters() const { return counters_; }
+  const HostTimes& times() const { return times_; }
   // Replaces swarm::RunPlanning (called on the pool), for swarms that are cut by hand.
   using Planner = std::function<planner::PlanOutcome(const swarm::StartPlanning&)>;
   void SetPlanner(Planner planner) { planner_ = std::move(planner); }
@@ -101,6 +109,14 @@ class SwarmHost {
   void OnSwarmChanged(std::function<void()> callback) { on_swarm_changed_ = std::move(callback); }
 
  private:
+  // One that waits for its answer: since when, and when its last token came.
+  struct OpenRequest {
+    RequestCallbacks callbacks;
+    Instant submitted;
+    std::optional<Instant> last_token;
+  };
+
+  void TellToken(OpenRequest& request, const swarm::EmitToken& token);
   void CountFinished(const std::string& client, swarm::FinishRequest end);
   // An event may come while actions are carried out (a callback that cancels, say). It is handled
   // after them: the core's actions leave in their order.
@@ -119,7 +135,7 @@ class SwarmHost {
   net::EventLoop::Timer timer_;
   std::optional<Instant> armed_for_;  // when timer_ fires
   std::unordered_map<swarm::WorkerId, WorkerSink> workers_;
-  std::unordered_map<swarm::RequestId, RequestCallbacks> requests_;
+  std::unordered_map<swarm::RequestId, OpenRequest> requests_;
   std::unordered_map<swarm::WorkerId, std::string> token_hashes_;  // that they showed in Connect
   swarm::WorkerId next_worker_ = 1;
   swarm::RequestId next_request_ = 1;
@@ -127,6 +143,7 @@ class SwarmHost {
   bool handling_ = false;
   std::deque<swarm::Event> deferred_;
   HostCounters counters_;
+  HostTimes times_;
   Planner planner_ = swarm::RunPlanning;
   LayerChecker layer_checker_;
   std::function<void()> on_swarm_changed_;

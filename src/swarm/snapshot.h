@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/time_buckets.h"
 #include "swarm/events.h"
 #include "swarm/holder_counts.h"
 #include "swarm/ids.h"
@@ -43,6 +44,7 @@ struct WorkerSnapshot {
   bool computing = false;
   uint64_t tokens_computed = 0;
   StepSums steps;
+  TimeBuckets step_times;  // from sending a step to its answer
   // Experts that it was told to hold, and of them those that it holds.
   uint32_t experts_told = 0, experts_held = 0;
   uint64_t expert_messages = 0;          // between it and others, both ways
@@ -133,6 +135,7 @@ struct Snapshot {
   uint64_t lost_groups = 0;          // of all answers
   std::vector<bool> covered_layers;  // layers that some worker holds or could hold
   uint32_t active_requests = 0, queued_requests = 0;
+  TimeBuckets queued_times;    // from acceptance to a session, of requests that got one
   uint32_t kept_prefixes = 0;  // each in the place of a conversation
   uint64_t completed_requests = 0, failed_requests = 0, generated_tokens = 0;
   uint64_t forced_tokens = 0;  // of those: that a grammar left no choice of

@@ -6,7 +6,7 @@ native_packages=(
   build-essential cmake ninja-build pkg-config ccache lld git
   libboost1.81-dev libboost-json1.81-dev libboost-url1.81-dev libprotobuf-dev protobuf-compiler
   libssl-dev libpcre2-dev libutf8proc-dev libhwy-dev libcli11-dev libspdlog-dev
-  libqrencode-dev libsqlite3-dev libtomlplusplus-dev
+  libqrencode-dev libsqlite3-dev libtomlplusplus-dev prometheus-cpp-dev
   zlib1g-dev libgtest-dev libgmock-dev libbenchmark-dev
 )
 # What chat templates are compared with.

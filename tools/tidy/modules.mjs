@@ -69,6 +69,7 @@ export const kConfinedHeaders = [
   { pattern: /^pcre2\.h$|^utf8proc\.h$/, modules: ["text"], instead: "use src/text" },
   { pattern: /^qrencode\.h$/, modules: ["server"], instead: "keep it in src/server" },
   { pattern: /^sqlite3\.h$/, modules: ["store"], instead: "use src/store" },
+  { pattern: /^prometheus\//, modules: ["server"], instead: "use server/metric_families.h" },
   { pattern: /^toml\+\+\//, modules: ["apps"], instead: "use apps/config_file.h" },
   { pattern: /^CLI\//, modules: ["apps"], instead: "keep it in src/apps" },
   {

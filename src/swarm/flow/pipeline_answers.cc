@@ -112,6 +112,7 @@ Result<Pipeline::StepResult> Pipeline::OnResult(Worker& worker, Slice message, I
   sums.queue_us += frame.header.queue_us;
   sums.compute_us += frame.header.compute_us;
   sums.passed_us += (now - sent.sent_at).us;
+  worker.steps.edit().times.Add(now - sent.sent_at);
   StepResult result;
   result.failed = {sent.binding, 1, {}, false};
   result.last_layer = sent.layers.end - 1;

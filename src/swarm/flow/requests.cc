@@ -148,6 +148,9 @@ void Requests::Admit(Instant now, bool last_tries, const std::function<void(Sess
     }
     ActiveRequest admitted = queue_.Take(place);
     admitted.turn_rows = 0;
+    // Until its first token this is when it was accepted.
+    if (!admitted.is_paused && admitted.generated_tokens == 0)
+      counts_.queued_times.Add(now - admitted.last_token_at);
     std::vector<SessionId> released;
     Session& session = sessions_.Admit(std::move(admitted), released);
     ActiveRequest& active = *session.active;

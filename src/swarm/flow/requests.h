@@ -27,6 +27,7 @@ struct RequestCounts {
   uint64_t lost_groups = 0;
   // Of requests that have ended; those that came of a kept or another session.
   uint64_t prompt_tokens = 0, cached_prompt_tokens = 0;
+  TimeBuckets queued_times;  // until a request got its first session
 };
 
 class Requests {

@@ -72,6 +72,7 @@ WorkerSnapshot SwarmView::PictureOf(WorkerId id, const Worker& worker, Instant n
   out.computing = !worker.steps->idle();
   out.tokens_computed = worker.steps->tokens_computed;
   out.steps = worker.steps->sums;
+  out.step_times = worker.steps->times;
   return out;
 }
 
@@ -199,6 +200,7 @@ void SwarmView::AddCounts(Snapshot& picture, Instant now) const {
   picture.side_tokens = counts.side_tokens;
   picture.prompt_tokens = counts.prompt_tokens;
   picture.cached_prompt_tokens = counts.cached_prompt_tokens;
+  picture.queued_times = counts.queued_times;
   picture.boundary_bytes_sent = parts_.pipelines.traffic().bytes_sent;
   picture.boundary_bytes_received = parts_.pipelines.traffic().bytes_received;
   picture.tokens_per_second = parts_.requests.TokensPerSecond(now);

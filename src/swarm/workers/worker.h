@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/time_buckets.h"
 #include "base/token_bucket.h"
 #include "swarm/events.h"
 #include "swarm/holder_counts.h"
@@ -208,6 +209,7 @@ struct WorkerSteps {
   uint64_t message_limit = 0;    // told to the host; 0: none yet
   uint64_t tokens_computed = 0;  // rows
   StepSums sums;
+  TimeBuckets times;        // of them, from sending to the answer
   bool has_served = false;  // it answered a step as a stage of the plan
 };
 
