@@ -9,7 +9,8 @@
 #   less: templates of Asio, Beast and CLI11 are a quarter of such a build.
 # weft_program, weft_fuzz_targets (tests/fuzz/*.cc), weft_benchmarks (bench/*.cc).
 
-find_package(GTest REQUIRED)
+# Who only builds weft needs no GoogleTest: without it there are no test programs.
+find_package(GTest QUIET)
 # Tests find data by the repository's root. A header holds it, not an option of the compiler: so two
 # checkouts share what ccache keeps of all files that do not ask for it.
 file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/gen/weft_source_dir.h
@@ -138,7 +139,7 @@ function(weft_module name)
   target_link_libraries(weft_${name} ${scope} ${ARG_DEPS} ${ARG_LIBS})
   set_property(GLOBAL APPEND PROPERTY WEFT_MODULES weft_${name})
 
-  if(tests AND NOT WEFT_FUZZ)
+  if(tests AND GTest_FOUND AND NOT WEFT_FUZZ)
     add_executable(${name}_test ${tests})
     target_link_libraries(${name}_test PRIVATE weft_${name} GTest::gtest GTest::gmock
                           GTest::gtest_main ${ARG_TEST_LIBS})
@@ -198,7 +199,9 @@ endfunction()
 function(weft_fuzz_targets)
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/fuzz/*_fuzz.cc)
   if(NOT WEFT_FUZZ)
-    weft_fuzz_replay(${sources})
+    if(GTest_FOUND)
+      weft_fuzz_replay(${sources})
+    endif()
     return()
   endif()
   foreach(source ${sources})

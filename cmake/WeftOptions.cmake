@@ -1,7 +1,12 @@
 # Language level, warnings, hardening (SECURITY.md) and sanitizers, for every target.
 option(WEFT_FUZZ "Build the libFuzzer targets (needs clang)" OFF)
 option(WEFT_UNITY "Compile several files of a folder at a time in release builds" ON)
-option(WEFT_WERROR "Treat warnings as errors" ON)
+# Other compilers warn of other things; whoever builds with them is not held up by that.
+set(WEFT_WERROR_DEFAULT OFF)
+if("${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}" MATCHES "^(GNU 12|Clang 14)\\.")
+  set(WEFT_WERROR_DEFAULT ON)
+endif()
+option(WEFT_WERROR "Treat warnings as errors" ${WEFT_WERROR_DEFAULT})
 set(WEFT_SANITIZE "" CACHE STRING "Value for -fsanitize, e.g. address,undefined")
 
 set(CMAKE_CXX_STANDARD 20)

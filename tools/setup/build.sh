@@ -9,10 +9,17 @@ web_sources=(
   web/tsconfig.json src/wire/control.proto src/program/program.proto
 )
 
-# configure PRESET [clean]
+# lacks_tests FOLDER: configured before GoogleTest was there, which now is.
+lacks_tests() {
+  grep -q '^GTest_DIR:.*NOTFOUND' "$1/CMakeCache.txt" 2> /dev/null &&
+    [ -e /usr/include/gtest/gtest.h ]
+}
+
+# configure PRESET
 configure() {
   local preset=$1 folder="build/$1"
-  if [ ! -e "$folder/build.ninja" ] || [ CMakePresets.json -nt "$folder/build.ninja" ]; then
+  if [ ! -e "$folder/build.ninja" ] || [ CMakePresets.json -nt "$folder/build.ninja" ] ||
+    lacks_tests "$folder"; then
     cmake --preset "$preset" > "$folder.configure.log" 2>&1 || {
       cat "$folder.configure.log" >&2
       fail "cmake --preset $preset failed"
@@ -88,15 +95,16 @@ model_up_to_date() {
 command_build() {
   local preset=${1:-release}
   [ $# -gt 0 ] && shift
-  ready_native
-  if [ "$preset" = fuzz ]; then ready_clang; fi
-  if [ "$preset" = release ] && [ $# -eq 0 ]; then
-    build_native
+  if [ "$preset" = release ] && { [ $# -eq 0 ] || [ "$*" = weft ]; }; then
+    ready_native
+    build_program
+    [ $# -eq 0 ] || return 0
     ready_web
     build_web
-  else
-    build_preset "$preset" "$@"
+    return
   fi
+  if [ "$preset" = fuzz ]; then ready_clang; else ready_native_tests; fi
+  build_preset "$preset" "$@"
 }
 
 command_run() {
@@ -113,7 +121,7 @@ command_bench() {
     bench_names | sed 's/^/  /'
     return 0
   fi
-  ready_native
+  ready_native_tests
   shift
   name=${name//-/_}
   if [ -e "bench/${name}_bench.mjs" ] || [ -e "bench/${name}_bench.sh" ]; then
