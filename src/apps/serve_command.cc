@@ -169,7 +169,10 @@ class ServeCommand {
   void ServeUntilSignal() {
     // Before a word is said: whoever reads the addresses may already stop the server.
     server_->StopOnSignal();
+    // Who closes a terminal ends what runs there.
+    if (isatty(STDIN_FILENO) == 0) server_->ReloadOnSignal();
     PrintAddresses();
+    NotifyReady();
     server::Wipe(secrets_);
     server_->Run();
   }

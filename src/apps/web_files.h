@@ -5,8 +5,8 @@
 
 namespace weft::apps {
 
-// web/dist of the source tree this program was built in, or share/weft/web of an installation:
-// the one in which `file` is, or the first.
+// share/weft/web beside the installed program's bin, or web/dist of the source tree in which it was
+// built: the first in which `file` is, or the latter.
 std::filesystem::path FindWebRoot(const char* file = "index.html");
 
 }  // namespace weft::apps

@@ -12,13 +12,15 @@ namespace weft::net {
 namespace asio = boost::asio;
 
 struct EventLoop::Signals {
-  explicit Signals(asio::io_context& io) : set(io, SIGINT, SIGTERM) {}
+  template <typename... Numbers>
+  explicit Signals(asio::io_context& io, Numbers... numbers) : set(io, numbers...) {}
   asio::signal_set set;
 };
 
 EventLoop::EventLoop() : context_(std::make_shared<LoopContext>()) {}
 EventLoop::~EventLoop() {
   signals_.reset();
+  hang_ups_.reset();
   context_->Close();
 }
 
@@ -38,13 +40,27 @@ void EventLoop::Stop() {
 }
 
 void EventLoop::OnStopSignal(std::function<void()> on_signal) {
-  signals_ = std::make_unique<Signals>(*context_);
+  signals_ = std::make_unique<Signals>(*context_, SIGINT, SIGTERM);
   signals_->set.async_wait(
       [this, on_signal = std::move(on_signal)](const boost::system::error_code& error, int) {
         if (error) return;
         signals_->set.clear();  // from here on they do what they do to any process
         on_signal();
       });
+}
+
+void EventLoop::OnHangUp(std::function<void()> on_signal) {
+  hang_ups_ = std::make_unique<Signals>(*context_, SIGHUP);
+  on_hang_up_ = std::move(on_signal);
+  AwaitHangUp();
+}
+
+void EventLoop::AwaitHangUp() {
+  hang_ups_->set.async_wait([this](const boost::system::error_code& error, int) {
+    if (error) return;
+    on_hang_up_();
+    AwaitHangUp();
+  });
 }
 
 struct EventLoop::Timer::State {

@@ -45,14 +45,20 @@ class EventLoop {
   // Runs `on_signal` on the loop at the first SIGINT or SIGTERM. A second one ends the process at
   // once, whatever it is doing.
   void OnStopSignal(std::function<void()> on_signal);
+  // Runs `on_signal` on the loop at every SIGHUP, which then does not end the process.
+  void OnHangUp(std::function<void()> on_signal);
 
   // For src/net only: whoever makes a socket or a timer on it holds it as long as that lives.
   const std::shared_ptr<LoopContext>& context() { return context_; }
 
  private:
   std::shared_ptr<LoopContext> context_;
+  void AwaitHangUp();
+
   struct Signals;
   std::unique_ptr<Signals> signals_;
+  std::unique_ptr<Signals> hang_ups_;
+  std::function<void()> on_hang_up_;
 };
 
 }  // namespace weft::net

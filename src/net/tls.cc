@@ -232,6 +232,24 @@ Result<std::shared_ptr<TlsContext>> LoadTls(const std::filesystem::path& certifi
   return context;
 }
 
+Status ReloadTls(TlsContext& context, const std::filesystem::path& certificate_file,
+                 const std::filesystem::path& key_file) {
+  // A context of its own first: a key that does not fit must not take the place of one that does.
+  ASSIGN_OR_RETURN(const std::shared_ptr<TlsContext> read, LoadTls(certificate_file, key_file));
+  SSL_CTX* const from = read->ssl.native_handle();
+  STACK_OF(X509)* chain = nullptr;
+  SSL_CTX_get0_chain_certs(from, &chain);
+  constexpr int kReplace = 1;
+  if (SSL_CTX_use_cert_and_key(context.ssl.native_handle(), SSL_CTX_get0_certificate(from),
+                               SSL_CTX_get0_privatekey(from), chain, kReplace) != 1) {
+    return Error(
+        ErrorCode::kInvalidArgument,
+        "Cannot use the certificate '" + certificate_file.string() + "': " + OpenSslReason() + ".");
+  }
+  context.fingerprint = read->fingerprint;
+  return OkStatus();
+}
+
 Result<std::shared_ptr<TlsContext>> SelfSignedTls(const std::filesystem::path& folder,
                                                   const std::vector<std::string>& hosts) {
   std::error_code error;

@@ -17,6 +17,11 @@ class TlsContext;
 Result<std::shared_ptr<TlsContext>> LoadTls(const std::filesystem::path& certificate_file,
                                             const std::filesystem::path& key_file);
 
+// Reads the PEM files again for connections to come; those that are open keep what they have. On an
+// error nothing has changed. On the thread of the loop whose server has `context`.
+Status ReloadTls(TlsContext& context, const std::filesystem::path& certificate_file,
+                 const std::filesystem::path& key_file);
+
 // Makes (once; kept in `folder` and reused for a year) an ECDSA P-256 certificate for these host
 // names and addresses, and the authority that signs it. Browsers warn about it once. The key's file
 // is its owner's alone (0600), also when one that is kept was more open; kPermissionDenied when it

@@ -340,7 +340,24 @@ Result<std::shared_ptr<net::TlsContext>> Server::MakeTls() const {
     }
     return net::SelfSignedTls(options_.state_folder, reach_.Hosts());
   }
-  return net::LoadTls(options_.tls, options_.tls_key.empty() ? options_.tls : options_.tls_key);
+  return net::LoadTls(options_.tls, TlsKey());
+}
+
+std::string Server::TlsKey() const {
+  return options_.tls_key.empty() ? options_.tls : options_.tls_key;
+}
+
+void Server::ReloadCertificate() {
+  if (!tls_ || options_.tls == "auto") {
+    LogInfo("SIGHUP: there is no certificate that was named with --tls, so nothing is read again");
+    return;
+  }
+  const Status reloaded = net::ReloadTls(*tls_, options_.tls, TlsKey());
+  if (!reloaded.ok()) {
+    LogWarn("{} The certificate that was there goes on.", reloaded.error().message());
+    return;
+  }
+  LogInfo("SIGHUP: the certificate '{}' was read again", options_.tls);
 }
 
 Result<AccessPolicy> Server::MakeAccess() const {
@@ -381,6 +398,10 @@ void Server::StopOnSignal() {
     LogInfo("stopping");
     BeginStop();
   });
+}
+
+void Server::ReloadOnSignal() {
+  loop_.OnHangUp([this] { ReloadCertificate(); });
 }
 
 // Requests that wait are told why they end; the loop goes on until they have their answers.

@@ -98,6 +98,8 @@ class Server {
   void Run() { loop_.Run(); }
   void Stop();
   void StopOnSignal();
+  // At SIGHUP a certificate that was named is read again, for connections to come.
+  void ReloadOnSignal();
 
   const Reach& reach() const { return reach_; }
   // The secrets in clear, once: the server keeps hashes.
@@ -128,6 +130,8 @@ class Server {
   Status Open();
   Result<std::shared_ptr<net::TlsContext>> MakeTls() const;
   Result<AccessPolicy> MakeAccess() const;
+  std::string TlsKey() const;
+  void ReloadCertificate();
   void OnSwarmChanged();
   void TellLack(const swarm::Snapshot& snapshot);
   void BeginStop();
