@@ -126,6 +126,10 @@ read_arguments() {
   case "$command" in
     build | test | fuzz | bench | onnx-check) "read_${command//-/_}_arguments" "$@" ;;
     check | fmt | gen | setup | clean | help) no_arguments "$command" "$@" ;;
+    package)
+      [ $# -eq 0 ] || [ "$*" = --check ] ||
+        fail "'$*' is no option of ./dev package, which takes --check or nothing"
+      ;;
     lint) are_there lint "files of C++" "$@" ;;
     e2e) are_there e2e "files of tests/e2e" "$@" ;;
     run | sim | __*) ;;

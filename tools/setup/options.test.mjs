@@ -57,6 +57,7 @@ test("every command says how it is used and does nothing", () => {
 });
 
 const refusals = [
+  [["package", "--chekc"], /'--chekc' is no option .*--check/],
   [["build", "relaese"], /'relaese' is no preset .*release, debug, asan-ubsan, tsan, fuzz/],
   [["build", "--hlep"], /'--hlep' is no preset .*release/],
   [["build", "release", "--fast"], /'--fast' is no option/],

@@ -30,8 +30,9 @@ fuzz|fuzz-build|deep: a minute of every fuzz target
 asan-ubsan||deep: unit tests under address and undefined-behaviour sanitizers
 asan-commands|program model|deep: starts, refusals and ends of commands under these sanitizers
 tsan||deep: unit tests under the thread sanitizer
+package|program web-build model|deep: the .deb in a fresh Debian, the tarball, the npm packages
 '
-deep_steps="more-data clang-tidy-all sim-long fuzz-build fuzz asan-ubsan asan-commands tsan"
+deep_steps="more-data clang-tidy-all sim-long fuzz-build fuzz asan-ubsan asan-commands tsan package"
 check_steps="tidy format tools types eslint clang-tidy"
 
 step_model() { model_up_to_date; }
@@ -115,7 +116,10 @@ run_steps() {
     check) read -ra steps <<< "$check_steps" ;;
   esac
   case "$1" in
-    everything) run_everything ;;
+    everything)
+      run_everything
+      WEFT_DEEP_ONLY=1 run_lane package
+      ;;
     deep)
       run_everything
       run_lane $deep_steps
@@ -142,7 +146,8 @@ prepare_for() {
         ready_tools
         ;;
       format) apt_ready clang-format ;;
-      program | build | unit | model | sim*) ready_native ;;
+      program | model | sim*) ready_native ;;
+      build | unit) ready_native_tests ;;
       fuzz* | clang-tidy* | asan-* | tsan) ready_clang ;;
       processes | e2e)
         ready_browser
