@@ -49,7 +49,8 @@ std::span<const PanelKernel> PanelKernels() {
 }
 
 const PanelKernel& BestPanelKernel() {
-  static const PanelKernel& best = *std::ranges::find_if(kKernels, &PanelKernel::runs_here);
+  static const PanelKernel& best = *std::ranges::find_if(
+      kKernels, [](const PanelKernel& kernel) { return kernel.runs_here(); });
   return best;
 }
 
