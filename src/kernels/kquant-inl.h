@@ -1,6 +1,6 @@
-// The kernel of q4k, q5k and q6k for processors of the x86 family, whatever the width of their
-// registers. A file includes it once, between WEFT_BEGIN_TARGET and WEFT_END_TARGET (panel_x86.h),
-// behind these names for its registers:
+// The kernel of q4k, q5k and q6k, whatever the width of a processor's registers. A file includes it
+// once, between WEFT_BEGIN_TARGET and WEFT_END_TARGET (target_region.h), behind these names for its
+// registers:
 //   Ints, Floats        of kLanes 32-bit numbers: 16 outputs of a panel, or 8
 //   LoadInts(bytes), AllBytes(byte), AllWords(word), AllFloats(x), ZeroInts(), ZeroFloats()
 //   LoadHalves(bytes)   f16 as Floats; StoreFloats(at, x)

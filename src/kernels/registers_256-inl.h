@@ -1,5 +1,5 @@
 // Registers of AVX2 by the names that kquant-inl.h and q4s_vnni-inl.h use. A file includes it once,
-// between WEFT_BEGIN_TARGET and WEFT_END_TARGET (panel_x86.h).
+// between WEFT_BEGIN_TARGET and WEFT_END_TARGET (target_region.h).
 
 using Ints = __m256i;
 using Floats = __m256;
