@@ -118,7 +118,7 @@ void Follow(StageEngine& engine, LayerRange all, const Options& options) {
   std::printf("{\"bytes\": %llu, \"kernels\": \"%s\"}\n",
               static_cast<unsigned long long>(engine.memory().weight_bytes),
               IsSuperblockFormat(options.dtype)
-                  ? std::string(kernels::BestPanelKernel().name).c_str()
+                  ? std::string(kernels::UsedPanelKernel().name).c_str()
                   : kernels::FastKernelsTarget());
   std::fflush(stdout);
   for (std::string line; std::getline(std::cin, line);) {

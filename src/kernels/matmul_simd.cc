@@ -527,7 +527,7 @@ size_t StrideOf(const MatMulArgs& args) {
 void PrepareRows(const MatMulArgs& args, float* out, size_t stride, Workspace& workspace) {
   const auto prepare = [&](size_t row, size_t) {
     if (IsSuperblockFormat(args.weight.dtype)) {
-      BestPanelKernel().prepare(args.in.Row(row),
+      UsedPanelKernel().prepare(args.in.Row(row),
                                 reinterpret_cast<IntegerInput*>(out + row * stride));
     } else if (args.weight.dtype == DType::kQ4) {
       ReorderForQ4(args.in.Row(row), out + row * stride);
@@ -586,7 +586,7 @@ void PlanTasks(Call& call, size_t columns, size_t first_task) {
 void RunPanels(const Call& call, size_t task) {
   const PanelProduct product = ProductOf(call);
   const size_t first = product.first_panel() + task * call.step;
-  BestPanelKernel().run(product, first, std::min(first + call.step, product.end_panel()));
+  UsedPanelKernel().run(product, first, std::min(first + call.step, product.end_panel()));
 }
 
 void RunCalls(std::span<const MatMulArgs> calls, Workspace& workspace) {

@@ -15,11 +15,16 @@ namespace weft::kernels {
 bool HasAvx2();     // with FMA and F16C
 bool HasVnni512();  // with AVX-512 F, BW, VL, DQ and VNNI
 bool HasVnni256();  // AVX-VNNI, with what HasAvx2 asks for
+bool HasAmx();      // AMX for bytes, beside HasVnni512; asks the kernel for its state
+bool HasSsse3();
 void PrepareIntegersAvx2(std::span<const float> row, IntegerInput* out);
+void PrepareIntegersSsse3(std::span<const float> row, IntegerInput* out);
 void RunQ4sAvx2(const PanelProduct& product, size_t first, size_t end);
 void RunKQuantAvx2(const PanelProduct& product, size_t first, size_t end);
 void RunVnni512(const PanelProduct& product, size_t first, size_t end);
 void RunVnni256(const PanelProduct& product, size_t first, size_t end);
+void RunAmx(const PanelProduct& product, size_t first, size_t end);
+void RunSsse3(const PanelProduct& product, size_t first, size_t end);
 
 }  // namespace weft::kernels
 

@@ -16,6 +16,7 @@
 #include "kernels/panels.h"
 #include "kernels/q4s_panels.h"
 #include "kernels/test_case.h"
+#include "kernels/test_tiles.h"
 
 namespace weft::kernels {
 namespace {
@@ -150,7 +151,7 @@ class PanelKernels : public testing::TestWithParam<std::tuple<size_t, DType>> {
         << rows << " rows, " << weight.panels.rows << " x " << weight.panels.columns;
   }
 
-  const PanelKernel& kernel_ = weft::kernels::PanelKernels()[std::get<0>(GetParam())];
+  const PanelKernel kernel_ = PanelKernelsAndModel()[std::get<0>(GetParam())];
   const DType dtype_ = std::get<1>(GetParam());
 };
 
@@ -249,15 +250,34 @@ TEST_P(PanelKernels, PrepareRowsAsTheRuleDoes) {
 
 constexpr DType kForms[] = {DType::kQ4S, DType::kQ4K, DType::kQ5K, DType::kQ6K};
 
-INSTANTIATE_TEST_SUITE_P(
-    All, PanelKernels,
-    testing::Combine(testing::Range<size_t>(0, weft::kernels::PanelKernels().size()),
-                     testing::ValuesIn(kForms)),
-    [](const auto& test) {
-      std::string name(weft::kernels::PanelKernels()[std::get<0>(test.param)].name);
-      std::erase(name, '-');
-      return name + "_" + std::string(DTypeName(std::get<1>(test.param)));
-    });
+INSTANTIATE_TEST_SUITE_P(All, PanelKernels,
+                         testing::Combine(testing::Range<size_t>(0, PanelKernelsAndModel().size()),
+                                          testing::ValuesIn(kForms)),
+                         [](const auto& test) {
+                           std::string name(PanelKernelsAndModel()[std::get<0>(test.param)].name);
+                           std::erase(name, '-');
+                           return name + "_" + std::string(DTypeName(std::get<1>(test.param)));
+                         });
+
+TEST(UsedPanelKernel, IsTheBestUnlessAnotherIsForced) {
+  EXPECT_EQ(&UsedPanelKernel(), &BestPanelKernel());
+  for (const PanelKernel& kernel : weft::kernels::PanelKernels()) {
+    const Status status = UsePanelKernel(kernel.name);
+    EXPECT_EQ(status.ok(), kernel.runs_here());
+    if (status.ok()) {
+      EXPECT_EQ(&UsedPanelKernel(), &kernel);
+      continue;
+    }
+    EXPECT_EQ(status.error().code(), ErrorCode::kUnsupported);
+    EXPECT_THAT(status.error().ToString(), HasSubstr("cannot run the kernels '"));
+  }
+  EXPECT_EQ(UsedPanelKernel().name, "scalar");
+  const Status unknown = UsePanelKernel("avx3");
+  ASSERT_FALSE(unknown.ok());
+  EXPECT_EQ(unknown.error().code(), ErrorCode::kInvalidArgument);
+  EXPECT_THAT(unknown.error().ToString(), HasSubstr("Expected one of: "));
+  EXPECT_TRUE(UsePanelKernel(BestPanelKernel().name).ok());
+}
 
 class MatMulOfPanels : public testing::TestWithParam<DType> {};
 
