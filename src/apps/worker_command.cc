@@ -27,6 +27,7 @@ struct WorkerCommandOptions {
   std::string name;
   std::string fingerprint;
   std::string cache;
+  std::string kernels;
   bool insecure = false;
   bool list_kernels = false;
   bool verify = false;
@@ -125,14 +126,14 @@ std::string HostName() {
   return gethostname(name, sizeof(name) - 1) == 0 ? name : "native worker";
 }
 
-// The kernels of q4s, the best first.
+// The kernels of superblocks, the best first.
 void ListKernels() {
   for (const kernels::PanelKernel& kernel : kernels::PanelKernels()) {
-    const bool is_used = &kernel == &kernels::BestPanelKernel();
+    const bool is_used = &kernel == &kernels::UsedPanelKernel();
     std::cout << kernel.name
               << (is_used              ? " (used)"
                   : kernel.runs_here() ? ""
-                                       : " (this processor lacks it)")
+                                       : " (this machine lacks it)")
               << "\n";
   }
 }
@@ -177,7 +178,12 @@ void AddWorkerCommand(CLI::App& app, int* exit_code) {
                              ->check(CLI::Range(1, 1024));
   command->add_flag(
       "--list-kernels", options->list_kernels,
-      "Name the kernels for weights in superblocks, and which one this processor uses");
+      "Name the kernels for weights in superblocks, which of them this machine has, and which one "
+      "it uses");
+  command->add_option(
+      "--kernels", options->kernels,
+      "Use these kernels for weights in superblocks (for tests and comparisons; all "
+      "give the same numbers)");
   command->add_option("--name", options->name, "Name shown to the others")->capture_default_str();
   CLI::Option* token =
       command->add_option("--token", options->token,
@@ -199,8 +205,10 @@ void AddWorkerCommand(CLI::App& app, int* exit_code) {
   AddGpuOptions(*command, *options, threads);
   command->callback([options, exit_code] {
     OutliveReaders();
-    if (options->list_kernels) return ListKernels();
-    const Status status = RunWorker(*options);
+    Status status = OkStatus();
+    if (!options->kernels.empty()) status = kernels::UsePanelKernel(options->kernels);
+    if (status.ok() && options->list_kernels) return ListKernels();
+    if (status.ok()) status = RunWorker(*options);
     if (!status.ok()) *exit_code = ReportStatus(status);
   });
 }
