@@ -197,7 +197,7 @@ endTest("a server that cannot start says why", async () => {
   const folder = packageOf("weft-tiny");
   await endsWith(["serve", folder, "--port", port], 5, /is in use.* It is process \d+ \(weft/s);
   await endsWith(["serve", folder, "--port", "0", "--lossy"], 2, /--plan tensor/);
-  await endsWith(["serve", folder, "--port", "0", "--tls", kNothing], 1, /nowhere/);
+  await endsWith(["serve", folder, "--port", "0", "--tls", kNothing], 2, /nowhere/);
   await endsWith(["serve", folder, "--port", "0", "--address", "here"], 2, /no.* IP address/);
 });
 

@@ -96,7 +96,7 @@ test("a join token is told in four ways, and other users see it in none of them"
         }
       }
       const none = nativeWorker(server.origin, ["--token-file", join(folder, "nothing")]);
-      assert.equal(await none.exited, 1);
+      assert.equal(await none.exited, 3);
       assert.match(none.output, /nothing' cannot be read: No such file or directory/);
     } finally {
       await server.stop();
