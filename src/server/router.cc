@@ -170,7 +170,7 @@ class Router::FinishingResponder : public CountedResponder {
     answered_ = true;
     Finish(response.headers);
     admission_.place.reset();
-    line_.status = response.status;
+    line_.status = *is_gone_ ? kClientClosed : response.status;
     if (!is_head_)
       for (const Slice& piece : response.body) line_.byte_count += piece.byte_count();
     client_->Send(std::move(response));
