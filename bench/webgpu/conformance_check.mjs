@@ -11,7 +11,7 @@
 //
 // REFERENCE_JSON: what `weft generate PACKAGE --prompt-ids IDS --logits` prints on any machine: the
 // ids must be the native engine's, the logits within 1e-3 (2e-2 where weights are not f32). Every
-// way of computing products of integers must give a prompt of 300 tokens the same logits.
+// way of computing products of integers must give prompts of 50 and 300 tokens the same logits.
 import { readFileSync, readdirSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
@@ -131,12 +131,13 @@ async function evaluate(whole, source, prompt) {
   return logits;
 }
 
-// Rows of a prompt go through tiles of many rows, which single products above do not reach.
-const kPromptTokens = 300;
+// Rows of a prompt go through tiles of many rows, which single products above do not reach: the
+// shorter one through those of matrix units for few rows.
+const kPromptTokens = [50, 300];
 
-async function checkWays(dir) {
+async function checkWays(dir, count) {
   const source = new engine.PackageFolder(dir);
-  const prompt = Array.from({ length: kPromptTokens }, (_, i) => (7 * i) % 250);
+  const prompt = Array.from({ length: count }, (_, i) => (7 * i) % 250);
   let expected = null;
   for (const tuning of waysOf("int16").slice(1)) {
     const whole = new engine.WebGpuEngine(gpu, { ...engine.kDefaultOptions, tuning });
@@ -152,7 +153,8 @@ async function checkWays(dir) {
 const folders = packages.filter((_, i) => i % 2 === 0);
 for (const dir of gpu.hasIntegerDots ? folders : []) {
   const { quantisation } = new engine.PackageFolder(dir).manifest;
-  if (quantisation !== "f32") await checkWays(dir);
+  if (quantisation === "f32") continue;
+  for (const count of kPromptTokens) await checkWays(dir, count);
 }
 
 // What is checked of a package: as the device computes it, and in f16.

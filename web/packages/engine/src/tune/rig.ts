@@ -24,6 +24,7 @@ const kColumns = 4096;
 const kBlocks = kColumns / 32;
 const kRandomBytes = 1 << 20;
 const kMaxRows = 256;
+const kTileRows = [50, kMaxRows]; // of steps that go through each tile of matrix units
 const kMaxDispatches = 1024;
 const kMinDispatches = 2; // of several rows one quantises, one multiplies
 const kUsage = Usage.storage | Usage.copyFrom | Usage.copyTo;
@@ -140,7 +141,7 @@ export class ProductRig implements Rig {
   async sampleOf(arithmetic: Arithmetic, rows: number, form: RigForm): Promise<Sample | null> {
     const dispatches = await this.#dispatchesOf(arithmetic, form);
     if (!dispatches) return null;
-    if (arithmetic.units && !(await this.#givesSameBits(arithmetic, rows, form))) return null;
+    if (arithmetic.units && !(await this.#givesSameBits(arithmetic, form))) return null;
     const chosen = dispatches.filter(({ when }) => when({ rows, chunks: 1, runs: 1 }));
     const run = async (count: number): Promise<number> => {
       this.#tellRows(rows);
@@ -156,11 +157,14 @@ export class ProductRig implements Rig {
   }
 
   // Matrix units are believed on a device that has shown their bits to be those of its products
-  // without them.
-  async #givesSameBits(arithmetic: Arithmetic, rows: number, form: RigForm): Promise<boolean> {
-    const plain = await this.#outputsOf({ ...arithmetic, units: false }, rows, form);
-    const own = await this.#outputsOf(arithmetic, rows, form);
-    return plain !== null && own !== null && plain.every((word, i) => word === own[i]);
+  // without them, in each of their tiles.
+  async #givesSameBits(arithmetic: Arithmetic, form: RigForm): Promise<boolean> {
+    for (const rows of kTileRows) {
+      const plain = await this.#outputsOf({ ...arithmetic, units: false }, rows, form);
+      const own = await this.#outputsOf(arithmetic, rows, form);
+      if (!plain || !own || !plain.every((word, i) => word === own[i])) return false;
+    }
+    return true;
   }
 
   // The bits of the products of the first slab.
