@@ -96,15 +96,20 @@ uint32_t Pipeline::MostRows() const {
   return std::max(1u, static_cast<uint32_t>(rows));
 }
 
-// What every stage computes within a slice, by what its steps have taken until now.
+// What every stage computes within a slice, by what its steps have taken until now. Several stages
+// share a prompt by its frames, so that longer ones gain nothing there.
 void Pipeline::FitSlices() {
-  chunk_rows_ = most_rows_;
-  for (const Stage& stage : stages_)
-    if (stage.bound.binding.is_set())
-      chunk_rows_ = std::min(
-          chunk_rows_,
-          SliceRows(options_, costs_, *roster_.Find(stage.bound.worker), stage.bound.layers));
+  chunk_rows_ = alone_rows_ = most_rows_;
+  for (const Stage& stage : stages_) {
+    if (!stage.bound.binding.is_set()) continue;
+    const Worker& worker = *roster_.Find(stage.bound.worker);
+    const LayerSpan& layers = stage.bound.layers;
+    const double alone = stages_.size() == 1 ? kSlicesAlone : 1;
+    chunk_rows_ = std::min(chunk_rows_, SliceRows(options_, costs_, worker, layers));
+    alone_rows_ = std::min(alone_rows_, SliceRows(options_, costs_, worker, layers, alone));
+  }
   chunk_rows_ = std::max(chunk_rows_, 1u);
+  alone_rows_ = std::max(alone_rows_, 1u);
 }
 
 // Of a step of this stage that asks for no logits: hidden rows of a whole chunk, or at the last

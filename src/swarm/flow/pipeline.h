@@ -255,6 +255,7 @@ class Pipeline {
   std::vector<Stage> stages_, followers_;
   uint32_t most_rows_ = 1;   // of a frame, as far as the lines decide
   uint32_t chunk_rows_ = 1;  // of a frame of prompts
+  uint32_t alone_rows_ = 1;  // of one beside which nobody decodes
   // In how many parts so many decoding rows go round, and since how many steps.
   uint32_t parts_ = 1, parts_of_ = 0, parts_steps_ = 0;
   bool generates_ = false;       // one stage, on a worker that chooses tokens by itself

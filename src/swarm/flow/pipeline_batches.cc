@@ -80,12 +80,14 @@ void Pipeline::TakeRows(size_t stage_index, Worker& worker, Batch& batch) {
 
 // Rows of decoding sessions fill a frame as far as scratch is reserved for them. Those of prompts
 // get what they leave of a slice; where they leave little, half a slice, or a prompt would never be
-// read beside many conversations. Where nobody decodes, nobody waits: a frame is filled then, too.
-// Of conversations that nobody waits for it holds a slice: whoever comes waits behind it.
+// read beside many conversations. Where nobody decodes, nobody waits: a frame is filled then, too,
+// and one for the only stage holds more, as only who comes meanwhile waits for it. Of conversations
+// that nobody waits for it holds a slice: whoever comes waits behind it.
 uint32_t Pipeline::RowLimit(Pass pass, const Batch& batch) const {
   const uint32_t most = std::max(chunk_rows_, std::min(options_.prefill_chunk_rows, most_rows_));
   if (pass == Pass::kIdle) return chunk_rows_;
-  if (pass == Pass::kDecoding || !SomeoneDecodes()) return most;
+  if (pass == Pass::kDecoding) return most;
+  if (!SomeoneDecodes()) return std::max(most, alone_rows_);
   return std::min(most, std::max(chunk_rows_, batch.rows + (chunk_rows_ + 1) / 2));
 }
 

@@ -31,12 +31,12 @@ double StepUs(const Costs& costs, const Worker& worker, LayerSpan layers) {
 }  // namespace
 
 uint32_t SliceRows(const CoreOptions& options, const Costs& costs, const Worker& worker,
-                   LayerSpan layers) {
+                   LayerSpan layers, double slices) {
   const uint32_t usual = options.prefill_chunk_rows;
   if (options.prefill_slice.us <= 0) return usual;
   const double step_us = StepUs(costs, worker, layers);
   const double slice_us =
-      std::max(static_cast<double>(options.prefill_slice.us), kStepsOfASlice * step_us);
+      slices * std::max(static_cast<double>(options.prefill_slice.us), kStepsOfASlice * step_us);
   double rows = 0;
   if (const auto measured = worker.times.computed.RowsWithin(slice_us)) {
     rows = *measured;

@@ -12,6 +12,8 @@ namespace weft::swarm {
 
 // Frames of more rows gain nothing.
 inline constexpr uint32_t kMostSliceRows = 1024;
+// How many slices a frame of the only stage lasts where nobody decodes.
+inline constexpr double kSlicesAlone = 2;
 
 // As many rows as the worker computes in CoreOptions::prefill_slice over these layers, by what its
 // steps have taken. Where a single row takes longer than half of that, a slice is twice its time: a
@@ -22,7 +24,9 @@ inline constexpr uint32_t kMostSliceRows = 1024;
 // Example: a slice of 50 ms. A GPU takes 2.2 ms for a token: until more is known, 22 rows. Those
 // take 3 ms, 0.14 ms a row: 366 rows. They take 15 ms, 0.04 ms a row: 1,024, which take 30. A phone
 // takes 120 ms for a token and 20 ms for each further row: in 240 ms it computes 7.
+//
+// `slices`: the rows of so many times that long.
 uint32_t SliceRows(const CoreOptions& options, const Costs& costs, const Worker& worker,
-                   LayerSpan layers);
+                   LayerSpan layers, double slices = 1);
 
 }  // namespace weft::swarm

@@ -140,6 +140,19 @@ TEST(Slice, WhereNobodyDecodesFramesAreFull) {
   EXPECT_THAT(Frames(swarm, 1), Each(128u));
 }
 
+// 5 ms and 0.5 ms a row: 90 rows take a slice of 50 ms, 190 take two.
+TEST(Slice, WhereNobodyDecodesAFrameTakesAboutTwoSlices) {
+  TestSwarm swarm(LongContext());
+  swarm.BringUp(1, Device(5000, 500));
+  swarm.worker(1).answer_steps = false;
+  const RequestId prompt = swarm.Submit(Prompt(15'000), 1);
+  for (int i = 0; i < 20'000 && swarm.Ends(prompt).empty(); ++i) swarm.AnswerStep(1);
+  const std::vector<uint32_t> rows = Frames(swarm, 1);
+  ASSERT_FALSE(rows.empty());
+  EXPECT_GE(rows.back(), 150u);
+  EXPECT_LE(rows.back(), 195u);
+}
+
 // While somebody decodes, a device has one slice at a time.
 TEST(Slice, ATokenWaitsForOneAtMost) {
   TestSwarm swarm(LongContext());
