@@ -51,6 +51,20 @@ function keysAndValues(positions: number): Uint16Array {
   return bits;
 }
 
+describe.skipIf(!gpu)("WebGpuEngine: little workgroup memory", { timeout: 600_000 }, () => {
+  it("gives the same bits as more of it", async () => {
+    const rows: Float32Array[] = [];
+    for (const workgroupBytes of [gpu!.limits.workgroupBytes, 16_384]) {
+      const limits = { ...gpu!.limits, workgroupBytes };
+      engine = new WebGpuEngine({ ...gpu!, limits }, { ...kDefaultOptions, residualDtype: "f16" });
+      await engine.load(all, model);
+      rows.push((await step({}, ids(300))).hidden);
+      engine.freeBuffers();
+    }
+    expect(rows[1]).toEqual(rows[0]);
+  });
+});
+
 // One engine through all of them, in this order.
 describe.skipIf(!gpu)("WebGpuEngine: rows", { timeout: 600_000 }, () => {
   it("loads, and counts what it holds", async () => {

@@ -395,7 +395,8 @@ function attentionDrafts(
     when: (shape) => !isSplit(shape) && isSingle(shape),
   };
   const tiled: Draft = {
-    variant: attentionKernels.attentionRows(context.kvIsF32, op.headColumns, op.valueColumns > 0),
+    variant: attentionKernels.attentionRows(
+      context.kvIsF32, op.headColumns, op.valueColumns > 0, context.isRoomy),
     params,
     bound,
     grid: (shape) => [op.heads / tile.heads, Math.ceil(shape.rows / tile.rows), 1],

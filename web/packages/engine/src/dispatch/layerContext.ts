@@ -15,6 +15,7 @@ export interface LayerOptions {
   readonly kvIsF32: boolean;
   readonly arithmetic: Arithmetic;
   readonly stateLayer: number;
+  readonly isRoomy: boolean; // 32 KiB of workgroup memory are there
 }
 
 export class LayerContext {
@@ -24,6 +25,7 @@ export class LayerContext {
   readonly kvIsF32: boolean;
   readonly arithmetic: Arithmetic;
   readonly stateLayer: number; // among the loaded layers with state; -1: it has none
+  readonly isRoomy: boolean;
   readonly rowsAt: number;
   readonly isHead: boolean;
   readonly #places: Place[] = [];
@@ -33,7 +35,7 @@ export class LayerContext {
     layer: LoadedLayer,
     layout: Layout,
     kv: GPUBuffer | null,
-    { kvIsF32, arithmetic, stateLayer }: LayerOptions,
+    { kvIsF32, arithmetic, stateLayer, isRoomy }: LayerOptions,
     ropeColumns: ReadonlyMap<string, number>,
   ) {
     this.layer = layer;
@@ -42,6 +44,7 @@ export class LayerContext {
     this.kvIsF32 = kvIsF32;
     this.arithmetic = arithmetic;
     this.stateLayer = stateLayer;
+    this.isRoomy = isRoomy;
     this.#ropeColumns = ropeColumns;
     const { program } = layer;
     this.isHead = endsInLogits(program);

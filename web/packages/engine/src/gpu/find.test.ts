@@ -37,7 +37,10 @@ class FakeGpu {
 
   get gpu(): GPU {
     const { vendor, architecture } = this.options;
-    const limits = { maxBufferSize: 4 * kGiB, maxStorageBufferBindingSize: 2 * kGiB };
+    const limits = {
+      maxBufferSize: 4 * kGiB, maxStorageBufferBindingSize: 2 * kGiB,
+      maxComputeWorkgroupStorageSize: 32_768,
+    };
     const info = { vendor, architecture, isFallbackAdapter: architecture === "swiftshader" };
     const adapter = {
       info, limits, features: new Set(), requestDevice: () => Promise.resolve(this.device()),

@@ -9,6 +9,7 @@ const kAdapterPauseMs = 100;
 export interface GpuLimits {
   readonly bufferBytes: number;
   readonly bindingBytes: number; // of one storage buffer binding
+  readonly workgroupBytes: number; // of workgroup memory
 }
 
 export interface Gpu {
@@ -50,7 +51,9 @@ function hasWideSubgroups(adapter: GPUAdapter): boolean {
 // Still an experiment of Dawn's, which neither types nor stable browsers have.
 const kUnits = "chromium-experimental-subgroup-matrix" as GPUFeatureName;
 
-const kUnitsBytes = 43_008; // of workgroup memory, that matmul_units.wgsl takes
+// Of workgroup memory, that kernels take where it is there.
+const kUsedBytes = 32_768;
+const kUnitsBytes = 43_008; // of workgroup memory by matmul_units.wgsl
 
 interface UnitsInfo extends Partial<GPUAdapterInfo> {
   readonly subgroupMatrixConfigs?: Iterable<{
@@ -95,25 +98,30 @@ function identityOf(adapter: GPUAdapter): string {
 export async function openGpu(gpu: GPU | undefined): Promise<Gpu> {
   const adapter = await findGpuAdapter(gpu);
   if (!adapter) throw new EngineError("unavailable", "There is no WebGPU adapter here.");
-  const { maxBufferSize, maxStorageBufferBindingSize, maxComputeWorkgroupStorageSize } =
-    adapter.limits;
+  const { maxBufferSize, maxStorageBufferBindingSize } = adapter.limits;
   const info = infoOf(adapter);
   // Offsets inside of a binding are 32-bit numbers of words at most.
   const bindingBytes = Math.min(maxStorageBufferBindingSize, maxBufferSize, 2 ** 32 - 4);
   try {
     const features = usedFeatures(adapter);
+    const usedBytes = features.includes(kUnits) ? kUnitsBytes : kUsedBytes;
+    const workgroupBytes = Math.min(adapter.limits.maxComputeWorkgroupStorageSize, usedBytes);
     const device = await adapter.requestDevice({
       label: "weft",
       requiredFeatures: features,
       requiredLimits: {
         maxBufferSize,
         maxStorageBufferBindingSize,
-        ...(features.includes(kUnits) ? { maxComputeWorkgroupStorageSize } : {}),
+        maxComputeWorkgroupStorageSize: workgroupBytes,
       },
     });
     return {
       device,
-      limits: { bufferBytes: maxBufferSize, bindingBytes: bindingBytes - (bindingBytes % 4) },
+      limits: {
+        bufferBytes: maxBufferSize,
+        bindingBytes: bindingBytes - (bindingBytes % 4),
+        workgroupBytes,
+      },
       hasSubgroups: features.includes("subgroups"),
       hasIntegerDots: hasIntegerDots(gpu),
       hasF16: features.includes("shader-f16"),

@@ -12,6 +12,7 @@ import {
   kDTypes,
   otherKernels,
   productsOf,
+  roomyKernels,
   unitsKernels,
 } from "../test/everyKernel.ts";
 
@@ -47,8 +48,8 @@ describe.skipIf(!opened)("every kernel is valid", () => {
   }
 
   // Their pipelines want more workgroup memory than this backend has.
-  it("of matrix units", { timeout: 120_000 }, async () => {
-    for (const { key, code } of unitsKernels()) {
+  it("of matrix units or much memory", { timeout: 120_000 }, async () => {
+    for (const { key, code } of [...unitsKernels(), ...roomyKernels()]) {
       const module = opened!.device.createShaderModule({ code });
       const { messages } = await module.getCompilationInfo();
       const errors = messages.filter(({ type }) => type === "error");

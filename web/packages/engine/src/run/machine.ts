@@ -48,6 +48,8 @@ function isFull(error: unknown): boolean {
 
 const kUsage = Usage.storage | Usage.copyFrom | Usage.copyTo;
 
+const kRoomyBytes = 32_768; // of workgroup memory
+
 export interface MachineOptions {
   readonly kvIsF32: boolean;
   readonly round: number; // common.wgsl round_value
@@ -292,7 +294,11 @@ export class Machine {
       layer,
       layout,
       this.#stateOf(index),
-      { ...this.#options, stateLayer: this.#states.indexOf(index) },
+      {
+        ...this.#options,
+        stateLayer: this.#states.indexOf(index),
+        isRoomy: this.buffers.gpu.limits.workgroupBytes >= kRoomyBytes,
+      },
       this.ropes.firstOf,
     );
     const isHead = endsInLogits(layer.program);

@@ -80,10 +80,15 @@ function attention(): Variant[] {
     ...kBools.flatMap((isSplit) =>
       kBools.map((isFused) => attentionKernels.attention(kvIsF32, isSplit, isFused, false)),
     ),
-    attentionKernels.attentionRows(kvIsF32, 128, false), // in tiles
-    attentionKernels.attentionRows(kvIsF32, 576, true),
+    attentionKernels.attentionRows(kvIsF32, 128, false, false), // in tiles
+    attentionKernels.attentionRows(kvIsF32, 576, true, false),
     ...kBools.map((isSplit) => attentionKernels.attention(kvIsF32, isSplit, true, true)),
   ]);
+}
+
+// Those that want more workgroup memory than WebGPU promises.
+export function roomyKernels(): Variant[] {
+  return kBools.map((kvIsF32) => attentionKernels.attentionRows(kvIsF32, 128, false, true));
 }
 
 // Those that no browser compiles without a flag.

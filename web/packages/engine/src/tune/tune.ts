@@ -1,5 +1,5 @@
 // How a device's products are computed: forced, known from the last time, or measured here within
-// two seconds, or three where matrix units are tried. Software adapters are not measured; what goes
+// two seconds, or ten where matrix units are tried. Software adapters are not measured; what goes
 // wrong leaves the default.
 import type { Arithmetic } from "../kernels/product/arithmetic.ts";
 import type { Gpu } from "../gpu/open.ts";
@@ -38,7 +38,9 @@ export interface TuneParts {
 }
 
 const kBudgetMs = 2000;
-const kUnitsBudgetMs = 3000; // where matrix units are tried, whose kernels take long to compile
+// Where matrix units are tried. The first time a driver compiles their kernels for seconds; later
+// all takes 1.5 s.
+const kUnitsBudgetMs = 10_000;
 const kReserveMs = 100; // of the budget, for what runs when the time is up
 const kWarmUpMs = 300; // what an idle discrete GPU takes to raise its clock
 

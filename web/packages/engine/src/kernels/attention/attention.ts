@@ -110,8 +110,19 @@ export function fusedColumns(valuesInKeys: boolean): number {
 }
 
 // The tile of attention_tiles.wgsl: queries of a thread, loads that it has on their way at a time,
-// and rounds in which 16 queries, two at a time, are merged.
-const kTile = { kThreadQueries: 4, kUnroll: 4, kMergeRounds: 8 };
+// positions of a round, and the queries that are merged at a time. With room in workgroup memory
+// fewer barriers do.
+function tileConstants(pairs: number, isRoomy: boolean): Record<string, number> {
+  const mergeQueries = isRoomy ? 4 : 2; // of at most 64 pairs each, for 256 threads
+  return {
+    kPairs: pairs,
+    kThreadQueries: 4,
+    kUnroll: 4,
+    kRoundKeys: isRoomy ? 128 : 64,
+    kMergeQueries: mergeQueries,
+    kMergeRounds: 16 / mergeQueries,
+  };
+}
 
 function pages(kvIsF32: boolean): string[] {
   return [kvPages, kvIsF32 ? kvF32 : kvF16];
@@ -146,8 +157,13 @@ export const attentionKernels = {
     });
   },
 
-  // Several rows; `columns`: of a head.
-  attentionRows(kvIsF32: boolean, columns: number, valuesInKeys: boolean): Variant {
+  // Several rows; `columns`: of a head; isRoomy: the device has 32 KiB of workgroup memory.
+  attentionRows(
+    kvIsF32: boolean,
+    columns: number,
+    valuesInKeys: boolean,
+    isRoomy: boolean,
+  ): Variant {
     const shared = [common, actF32, activation, gate, head, attentionMerge, attentionSessions];
     const name = `attention of rows kv ${kvIsF32 ? "f32" : "f16"}`;
     if (isTiledHead(columns, valuesInKeys)) {
@@ -155,7 +171,7 @@ export const attentionKernels = {
         name: `${name} in tiles`,
         op: attentionOp,
         numbers: kNumbers,
-        constants: { ...kSpans.three, kPairs: columns / 2, ...kTile },
+        constants: { ...kSpans.three, ...tileConstants(columns / 2, isRoomy) },
         parts: [...shared, kvIsF32 ? kvTilesF32 : kvTilesF16, attentionTiles],
       });
     }

@@ -14,20 +14,33 @@
 //                  80      40       6      10 x  6 x 4 = 240, the others wait
 //                  16       8      32       2 x 32 x 4 = 256
 //
-// The weights exp(score - largest) are in registers of the threads that made them. 64 positions of
-// them at a time (a round) go to workgroup memory, where every thread finds those of its queries.
-// At the end two queries at a time bring their lanes together there and are merged with the chunks
-// before: 8 rounds of merging, in each of which thread t has query t / kPairs and pair t % kPairs.
+// The weights exp(score - largest) are in registers of the threads that made them. kRoundKeys
+// positions of them at a time (a round) go to workgroup memory, where every thread finds those of
+// its queries side by side. At the end kMergeQueries queries at a time bring their lanes together
+// there and are merged with the chunks before, a pair of columns a thread. Devices with 32 KiB of
+// workgroup memory have rounds of 128 positions and merge four queries at a time.
 const kQueries = 16u;
-const kRoundKeys = 64u;  // whose weights lie in workgroup memory at once
+const kRoundRuns = kRoundKeys / 16u;
+const kMergeVecs = 128u * kMergeQueries;
+const kPlaceVecs = (kQueries + 4u) / 4u;
 const kLanes = 256u / kPairs;  // of values: part of the order of sums
 
 var<workgroup> query: array<vec4<f32>, kQueries * kPairs / 2u>;  // [query][two pairs]
-var<workgroup> shared_values: array<f32, kQueries * kRoundKeys>;  // weights, and whatever is summed
+// Weights, [place of a position][query], and whatever is summed. Four more values a place let
+// neighbours hit different banks.
+var<workgroup> shared_values: array<vec4<f32>, max(kPlaceVecs * kRoundKeys, kMergeVecs)>;
 var<workgroup> runs: array<f32, kQueries * 16u>;
 var<workgroup> largest: array<f32, kQueries>;
 var<workgroup> totals: array<f32, kQueries>;
 var<workgroup> positions: array<u32, kQueries>;  // kNone: no query of this session
+var<workgroup> all_largest: array<f32, kQueries>;  // of the chunks until now
+var<workgroup> all_totals: array<f32, kQueries>;
+
+// What a thread adds up: of four queries, columns 2 i and 2 i + 1 of four pairs.
+struct Values {
+  x: array<vec4<f32>, 4>,
+  y: array<vec4<f32>, 4>,
+}
 
 fn sees(position: u32, at: vec4<u32>) -> vec4<bool> {
   let is_seen = (at <= vec4(position)) & (at >= vec4(first_visible(position)));
@@ -71,14 +84,28 @@ fn scores_of(page: u32, kv_head: u32, slot: u32, first_query: u32) -> array<vec4
   return sums;
 }
 
-// Writes the weights of a thread; `at` is the place of the first of its four queries.
-fn leave_weights(at: u32, own: array<vec4<f32>, 4>) {
-//* each q of kThreadQueries
-  shared_values[at + $qu * kRoundKeys] = own[$q].x;
-  shared_values[at + $qu * kRoundKeys + 1u] = own[$q].y;
-  shared_values[at + $qu * kRoundKeys + 2u] = own[$q].z;
-  shared_values[at + $qu * kRoundKeys + 3u] = own[$q].w;
-//* end
+fn shared_value(at: u32) -> f32 {
+  return shared_values[at >> 2u][at & 3u];
+}
+
+// The vec4 of the first four weights of a position of a round: 0, 4, 8, .. then 1, 5, 9, ..
+fn place_of(position: u32) -> u32 {
+  return kPlaceVecs * (kRoundKeys / 4u * (position & 3u) + ((position & (kRoundKeys - 1u)) >> 2u));
+}
+
+// Writes the weights of a thread: of four queries, for the four positions of a key group.
+fn leave_weights(key_group: u32, first_query: u32, own: array<vec4<f32>, 4>) {
+  let at = place_of(4u * key_group) + (first_query >> 2u);
+  shared_values[at] = vec4(own[0].x, own[1].x, own[2].x, own[3].x);
+  shared_values[at + kRoundKeys / 4u * kPlaceVecs] = vec4(own[0].y, own[1].y, own[2].y, own[3].y);
+  shared_values[at + kRoundKeys / 2u * kPlaceVecs] = vec4(own[0].z, own[1].z, own[2].z, own[3].z);
+  shared_values[at + 3u * kRoundKeys / 4u * kPlaceVecs] =
+    vec4(own[0].w, own[1].w, own[2].w, own[3].w);
+}
+
+// Four pairs of the value at a position of the chunk.
+fn value_at(position: u32, kv_head: u32, pair: u32) -> PairsOfFour {
+  return load_values(chunk_pages[position >> 5u], kv_head, pair, position & 31u);
 }
 
 fn load_queries(tile: Tile, t: u32) {
@@ -97,12 +124,11 @@ fn load_queries(tile: Tile, t: u32) {
 fn find_largest(own: array<f32, 4>, t: u32) {
   let first = 4u * (t >> 6u);
 //* each q of kThreadQueries
-  shared_values[(first + $qu) * kRoundKeys + (t & 63u)] = own[$q];
+  shared_values[((first + $qu) * 64u + (t & 63u)) >> 2u][t & 3u] = own[$q];
 //* end
   workgroupBarrier();
-  let at = 4u * t;
-  runs[t] = max(max(shared_values[at], shared_values[at + 1u]),
-                max(shared_values[at + 2u], shared_values[at + 3u]));
+  let four = shared_values[t];
+  runs[t] = max(max(four.x, four.y), max(four.z, four.w));
   workgroupBarrier();
   if (t < kQueries) {
     var most = runs[16u * t];
@@ -115,14 +141,15 @@ fn find_largest(own: array<f32, 4>, t: u32) {
 }
 
 // The sum of all 256 weights of a query in the order of sum_of_threads (reduce.wgsl), which has 16
-// runs of 16: a round of 64 positions is four of the runs.
+// runs of 16: a round is some of the runs.
 fn sum_runs(round: u32, t: u32) {
-  if (t < 4u * kQueries) {
+  if (t < kRoundRuns * kQueries) {
+    let run = t % kRoundRuns;
     var sum = 0.0;
     for (var i = 0u; i < 16u; i++) {
-      sum = sum + shared_values[16u * t + i];
+      sum = sum + shared_value(4u * place_of(16u * run + i) + t / kRoundRuns);
     }
-    runs[16u * (t >> 2u) + 4u * round + (t & 3u)] = sum;
+    runs[16u * (t / kRoundRuns) + kRoundRuns * round + run] = sum;
   }
 }
 
@@ -136,24 +163,100 @@ fn find_totals(t: u32) {
   }
 }
 
+// Adds the values of a chunk's positions [hidden, count), each times its weight. What was not set
+// begins with zeros. The thread has four pairs, a lane of positions and four queries.
+fn values_of_chunk(own: array<vec4<f32>, 4>, hidden: u32, count: u32, kv_head: u32,
+                   t: u32) -> Values {
+  let key_group = t & 63u;
+  let pair = 4u * (t % (kPairs / 4u));
+  let lane = t / (kPairs / 4u) % kLanes;
+  let value_queries = t / (kPairs / 4u) / kLanes;
+  var p = hidden / kLanes * kLanes + lane;
+  var sums = Values();
+  for (var round = 0u; round * kRoundKeys < count; round++) {
+    workgroupBarrier();
+    if (4u * key_group / kRoundKeys == round) {
+      leave_weights(key_group, 4u * (t >> 6u), own);
+    }
+    workgroupBarrier();
+    sum_runs(round, t);
+    // Threads without queries have nothing to add.
+    let round_end = select(0u, min(count, (round + 1u) * kRoundKeys), value_queries < 4u);
+    // Four loads on their way at a time.
+    for (; p + 3u * kLanes < round_end; p += 4u * kLanes) {
+//* each i of kUnroll
+      let value_$i = value_at(p + $iu * kLanes, kv_head, pair);
+//* end
+//* each i of kUnroll
+      {
+        let weights = shared_values[place_of(p + $iu * kLanes) + value_queries];
+//* each q of kThreadQueries
+        sums.x[$q] = fma(vec4(weights[$q]), value_$i.x, sums.x[$q]);
+        sums.y[$q] = fma(vec4(weights[$q]), value_$i.y, sums.y[$q]);
+//* end
+      }
+//* end
+    }
+    for (; p < round_end; p += kLanes) {
+      let value = value_at(p, kv_head, pair);
+      let weights = shared_values[place_of(p) + value_queries];
+//* each q of kThreadQueries
+      sums.x[$q] = fma(vec4(weights[$q]), value.x, sums.x[$q]);
+      sums.y[$q] = fma(vec4(weights[$q]), value.y, sums.y[$q]);
+//* end
+    }
+  }
+  return sums;
+}
+
+// [query of kMergeQueries][lane][pair], two values each
+fn leave_lanes(q: u32, t: u32, x: vec4<f32>, y: vec4<f32>) {
+  let pair = 4u * (t % (kPairs / 4u));
+  let lane = t / (kPairs / 4u) % kLanes;
+  let at = 128u * q + ((lane * kPairs + pair) >> 1u);
+  shared_values[at] = vec4(x.x, y.x, x.y, y.y);
+  shared_values[at + 1u] = vec4(x.z, y.z, x.w, y.w);
+}
+
+fn sum_of_lanes(q: u32, pair: u32) -> vec2<f32> {
+  var value = vec2(0.0);
+  for (var i = 0u; i < kLanes; i++) {
+    let at = 512u * q + 2u * (i * kPairs + pair);
+    value = value + vec2(shared_value(at), shared_value(at + 1u));
+  }
+  return value;
+}
+
+fn begin_queries(tile: Tile, first: u32, end: u32, t: u32) {
+  if (t < kQueries) {
+    let position = row_position(min(row_of(tile, t), end - 1u));
+    positions[t] = select(kNone, position, is_query(tile, t, first, end));
+    let before = initial(min(head_of(tile, t), op.heads - 1u));
+    all_largest[t] = before.largest;
+    all_totals[t] = before.sum;
+  }
+}
+
+fn end_chunk(begin: u32, t: u32) {
+  if (t < kQueries && sees_chunk(positions[t], begin)) {
+    let before = Softmax(all_largest[t], all_totals[t], vec2(0.0));
+    let all = merge(before, Softmax(largest[t], totals[t], vec2(0.0)));
+    all_largest[t] = all.largest;
+    all_totals[t] = all.sum;
+  }
+}
+
 // Works off rows [first, end) of the tile, which are of one session.
 fn attend(tile: Tile, first: u32, end: u32, kv_head: u32, t: u32) {
   let key_group = t & 63u;
   let first_query = 4u * (t >> 6u);
-  // With values a thread has four pairs, a lane of positions and four queries.
-  let pair = 4u * (t % (kPairs / 4u));
-  let lane = t / (kPairs / 4u) % kLanes;
   let value_queries = t / (kPairs / 4u) / kLanes;
   // Positions of a session's rows rise.
   let first_chunk = first_visible(row_position(first)) / kChunk;
   let last_position = row_position(end - 1u);
-  if (t < kQueries) {
-    let position = row_position(min(row_of(tile, t), end - 1u));
-    positions[t] = select(kNone, position, is_query(tile, t, first, end));
-  }
-  var all: array<Softmax, 8>;  // of two queries a round, a pair a thread
+  begin_queries(tile, first, end, t);
 //* each r of kMergeRounds
-  all[$r] = initial(min(head_of(tile, 2u * $ru + t / kPairs), op.heads - 1u));
+  var all_$r = vec2(0.0);  // of the thread's pair in each merge
 //* end
   for (var chunk = first_chunk; chunk <= last_position / kChunk; chunk++) {
     let begin = chunk * kChunk;
@@ -183,96 +286,39 @@ fn attend(tile: Tile, first: u32, end: u32, kv_head: u32, t: u32) {
     runs[t] = 0.0;
     let hidden = max(first_visible(row_position(first)), begin) - begin;
     let count = min(kChunk, last_position + 1u - begin);
-    var p = hidden / kLanes * kLanes + lane;
-    // Set, because not every compiler empties a loop's variables in every turn.
-    var value_x = array<vec4<f32>, 4>();
-    var value_y = array<vec4<f32>, 4>();
-    for (var round = 0u; round * kRoundKeys < count; round++) {
-      workgroupBarrier();
-      if (key_group >> 4u == round) {
-        leave_weights(first_query * kRoundKeys + 4u * (key_group & 15u), own_weights);
-      }
-      workgroupBarrier();
-      sum_runs(round, t);
-      if (value_queries < 4u) {
-        let first_weight = 4u * value_queries * kRoundKeys;
-        let round_end = min(count, (round + 1u) * kRoundKeys);
-        // Four loads on their way at a time.
-        for (; p + 3u * kLanes < round_end; p += 4u * kLanes) {
-//* each i of kUnroll
-          let at_$i = p + $iu * kLanes;
-          let value_$i = load_values(chunk_pages[at_$i >> 5u], kv_head, pair, at_$i & 31u);
-//* end
-//* each i of kUnroll
-//* each q of kThreadQueries
-          {
-            let weight = vec4(shared_values[first_weight + (at_$i & 63u) + $qu * kRoundKeys]);
-            value_x[$q] = fma(weight, value_$i.x, value_x[$q]);
-            value_y[$q] = fma(weight, value_$i.y, value_y[$q]);
-          }
-//* end
-//* end
-        }
-        for (; p < round_end; p += kLanes) {
-          let value = load_values(chunk_pages[p >> 5u], kv_head, pair, p & 31u);
-//* each q of kThreadQueries
-          {
-            let weight = vec4(shared_values[first_weight + (p & 63u) + $qu * kRoundKeys]);
-            value_x[$q] = fma(weight, value.x, value_x[$q]);
-            value_y[$q] = fma(weight, value.y, value_y[$q]);
-          }
-//* end
-        }
-      }
-    }
+    let values = values_of_chunk(own_weights, hidden, count, kv_head, t);
     workgroupBarrier();
     find_totals(t);
 //* each r of kMergeRounds
     workgroupBarrier();
-    if (value_queries == $ru >> 1u) {
-      leave_lanes(0u, lane, pair, value_x[2u * ($ru & 1u)], value_y[2u * ($ru & 1u)]);
-      leave_lanes(1u, lane, pair, value_x[2u * ($ru & 1u) + 1u], value_y[2u * ($ru & 1u) + 1u]);
+//* each q of kThreadQueries
+    if ((4u * value_queries + $qu) / kMergeQueries == $ru) {
+      leave_lanes((4u * value_queries + $qu) % kMergeQueries, t, values.x[$q], values.y[$q]);
     }
+//* end
     workgroupBarrier();
-    if (t < 2u * kPairs) {
-      let q = 2u * $ru + t / kPairs;
+    if (t < kMergeQueries * kPairs) {
+      let q = kMergeQueries * $ru + t / kPairs;
       if (sees_chunk(positions[q], begin)) {
         let value = sum_of_lanes(t / kPairs, t % kPairs);
-        all[$r] = merge(all[$r], Softmax(largest[q], totals[q], value));
+        all_$r = merge(Softmax(all_largest[q], all_totals[q], all_$r),
+                       Softmax(largest[q], totals[q], value)).value;
       }
     }
 //* end
+    workgroupBarrier();
+    end_chunk(begin, t);
   }
-  if (t < 2u * kPairs) {
+  workgroupBarrier();
+  if (t < kMergeQueries * kPairs) {
 //* each r of kMergeRounds
     {
-      let q = 2u * $ru + t / kPairs;
+      let q = kMergeQueries * $ru + t / kPairs;
       if (positions[q] != kNone) {
-        write_head(row_of(tile, q), head_of(tile, q), t % kPairs, all[$r]);
+        write_head(row_of(tile, q), head_of(tile, q), t % kPairs,
+                   Softmax(all_largest[q], all_totals[q], all_$r));
       }
     }
 //* end
   }
-}
-
-// [query of two][lane][pair], two values each
-fn leave_lanes(q: u32, lane: u32, pair: u32, x: vec4<f32>, y: vec4<f32>) {
-  let at = 512u * q + 2u * (lane * kPairs + pair);
-  shared_values[at] = x.x;
-  shared_values[at + 1u] = y.x;
-  shared_values[at + 2u] = x.y;
-  shared_values[at + 3u] = y.y;
-  shared_values[at + 4u] = x.z;
-  shared_values[at + 5u] = y.z;
-  shared_values[at + 6u] = x.w;
-  shared_values[at + 7u] = y.w;
-}
-
-fn sum_of_lanes(q: u32, pair: u32) -> vec2<f32> {
-  var value = vec2(0.0);
-  for (var i = 0u; i < kLanes; i++) {
-    let at = 512u * q + 2u * (i * kPairs + pair);
-    value = value + vec2(shared_values[at], shared_values[at + 1u]);
-  }
-  return value;
 }
