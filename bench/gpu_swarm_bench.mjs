@@ -20,11 +20,12 @@ const kUsage = `./dev bench gpu-swarm --package DIR [options]
   --package DIR        package to load and to ask (default: the embedded model)
   --workers 1,2        how many headless workers share it, one cell each
   --adapters 0,1       worker i takes adapter i of these, or the first again (default: 0)
-  --parts LIST         of line, load, engine, swarm, beside, prompts (default: all these), tabs and
-                       newcomers; beside: every worker holds the whole model, and answers
-                       conversations of its own; tabs: the workers are tabs of one Chromium
-                       ($CHROMIUM), on one GPU; newcomers: the first token of a new conversation
-                       beside so many others, on one worker
+  --parts LIST         of line, load, engine, swarm, beside, prompts, engine-prompts (default: all
+                       these), tabs and newcomers; beside: every worker holds the whole model, and
+                       answers conversations of its own; engine-prompts: what "prompts" could reach,
+                       without a server; tabs: the workers are tabs of one Chromium ($CHROMIUM), on
+                       one GPU; newcomers: the first token of a new conversation beside so many
+                       others, on one worker
   --tokens 160         tokens of an answer
   --rounds 3           medians of so many
   --conversations 1,4,16,32   how many at once
@@ -53,7 +54,7 @@ const { values } = parseArgs({
     tokens: { type: "string", default: "160" },
     rounds: { type: "string", default: "3" },
     conversations: { type: "string", default: "1,4,16,32" },
-    parts: { type: "string", default: "line,load,engine,swarm,beside,prompts" },
+    parts: { type: "string", default: "line,load,engine,swarm,beside,prompts,engine-prompts" },
     prompts: { type: "string", default: "128,4096" },
     "allow-software": { type: "boolean", default: false },
     timed: { type: "boolean", default: false },
@@ -230,16 +231,21 @@ async function measurePrompts(count, cache) {
       const cells = {};
       for (const length of prompts) {
         const runs = [];
+        let [before, begin] = [null, 0];
         for (let round = -2; round < rounds; ++round) {
+          if (round === 0) [before, begin] = [await swarmOf(origin), performance.now()];
           const prompt = promptOf(length, round + 3, probe.promptTokens / 100);
           const answer = await ask(origin, prompt, 8);
           if (round >= 0) runs.push(answer); // the first ones warm up
         }
+        const ms = performance.now() - begin;
+        const traced = values.trace && { stages: stepsBetween(before, await swarmOf(origin), ms) };
         cells[length] = {
           prompt_tokens: median(runs.map(({ promptTokens }) => promptTokens)),
           first_token_ms: round(median(runs.map(({ firstMs }) => firstMs)), 1),
           prompt_tokens_per_s: round(median(runs.map(
             ({ promptTokens, firstMs }) => (promptTokens * 1000) / firstMs))),
+          ...traced,
         };
       }
       return cells;
@@ -420,19 +426,64 @@ async function measureBeside(count, cache) {
   });
 }
 
-// The same package in the engine, without a server.
-async function measureEngine() {
+// The package's engine, without a server.
+async function openEngine() {
   const { kDefaultOptions, openGpu, tuneFor, MemoryTuneStore, PackageFolder, WebGpuEngine } =
     await import(pathToFileURL(values.engine).href);
   const { create } = values.dawn.endsWith(".node") ? createRequire(import.meta.url)(values.dawn)
     : await import(pathToFileURL(values.dawn).href);
-  const gpu = create(["enable-dawn-features=disable_workgroup_init"]);
-  const opened = await openGpu(gpu);
+  // As headless workers do. Dawn's instance must not go while its devices are used.
+  globalThis.gpu = create(["enable-dawn-features=disable_workgroup_init,allow_unsafe_apis"]);
+  const opened = await openGpu(globalThis.gpu);
   const residualDtype = manifest.boundary_dtype;
   const options = { ...kDefaultOptions, residualDtype };
   const { arithmetic } = await tuneFor(opened, options, new MemoryTuneStore());
   const engine = new WebGpuEngine(opened, { ...options, tuning: arithmetic });
   const source = new PackageFolder(values.package);
+  return { engine, opened, source };
+}
+
+// A prompt in frames of so many rows, one handed over while one is computed; ms until the argmax of
+// the last row is there.
+async function timeEnginePrompt(engine, { range }, length, rows, session) {
+  const begin = performance.now();
+  const steps = [];
+  for (let at = 0; at < length; at += rows) {
+    const count = Math.min(rows, length - at);
+    const output = { kind: at + count < length ? "none" : "argmax" };
+    if (steps.length > 1) await steps.at(-2);
+    const tokenIds = Int32Array.from({ length: count }, (_, i) => (at * 7 + i * 31) % 1000);
+    const runs = [{ session, generation: 0, firstPosition: at, count, output }];
+    steps.push(engine.step({ layers: range, runs, tokenIds, hidden: new Float32Array(0) }));
+  }
+  await Promise.all(steps);
+  const ms = performance.now() - begin;
+  engine.release(session);
+  return ms;
+}
+
+// What a server could reach: tokens/s of prompts of these lengths, medians.
+async function measureEnginePrompts() {
+  const { engine, source } = await openEngine();
+  await engine.load(source.range, source);
+  const cells = {};
+  for (const length of prompts) {
+    cells[length] = {};
+    for (const rows of [256, 512, 1024]) {
+      const runs = [];
+      for (let i = -1; i < rounds; ++i) {
+        const ms = await timeEnginePrompt(engine, source, length, rows, 2 + i);
+        if (i >= 0) runs.push((length * 1000) / ms);
+      }
+      cells[length][`frames_of_${rows}`] = round(median(runs), 0);
+    }
+  }
+  return cells;
+}
+
+// The same package in the engine: loading, and one conversation.
+async function measureEngine() {
+  const { engine, opened, source } = await openEngine();
   const begin = performance.now();
   await engine.load(source.range, source);
   const loadBytesPerS = blobBytes / ((performance.now() - begin) / 1000);
@@ -506,7 +557,7 @@ async function measureStages(engine, { device }, { first, end }) {
   return cells;
 }
 
-if (parts.includes("engine") && !values.engine) {
+if (parts.some((part) => part.startsWith("engine")) && !values.engine) {
   const { bundleCheckEngine } = await import("./webgpu/bundle.mjs");
   values.engine = await bundleCheckEngine();
 }
@@ -563,6 +614,9 @@ try {
     for (const count of values.workers.split(",").map(Number)) {
       print({ figure: "prompts", workers: count, prompts: await measurePrompts(count, cache) });
     }
+  }
+  if (parts.includes("engine-prompts")) {
+    print({ figure: "prompts in the engine alone", tokens_per_s: await measureEnginePrompts() });
   }
   if (parts.includes("engine")) print({ figure: "engine alone", ...(await measureEngine()) });
 } finally {

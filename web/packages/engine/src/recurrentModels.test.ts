@@ -197,18 +197,14 @@ async function expectAnyBatch(model: Loaded): Promise<void> {
   expect(Array.from(logits)).toEqual(model.rows(whole, 5, 20));
 }
 
-// Steps of two sessions that are under way at once. Room for the second one's pages and states is
-// made while the first one's is computed.
+// Steps of two sessions that are under way at once, two of each. Room for pages and states of the
+// second one is made while the first one's is computed.
 async function expectAtOnce(model: Loaded): Promise<void> {
   const { ids, others, engine } = model;
   const parts = [ids.slice(0, 3), others, ids.slice(3), ids.slice(0, 9)];
   const places = [at(70, 0, 0), at(71, 0, 0), at(70, 0, 3), at(71, 0, others.length)];
   const shifted = places.map((place) => ({ ...place, session: place.session + 10 }));
-  const together: number[][] = [];
-  for (const pair of [[0, 1], [2, 3]]) {
-    const both = pair.map((i) => model.logits(places[i]!, parts[i]!));
-    together.push(...(await Promise.all(both)));
-  }
+  const together = await Promise.all(places.map((place, i) => model.logits(place, parts[i]!)));
   for (const [i, place] of shifted.entries()) {
     expect(together[i]).toEqual(await model.logits(place, parts[i]!));
   }

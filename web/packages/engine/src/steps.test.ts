@@ -154,6 +154,45 @@ describe.skipIf(!gpu)("steps of different sessions", { timeout: 600_000 }, () =>
   });
 });
 
+describe.skipIf(!gpu)("steps of one session", { timeout: 600_000 }, () => {
+  const at = (first: number, rows: number, value: number, session = 1): StepInput => {
+    const { runs, ...rest } = input(rows);
+    const hidden = new Float32Array(rows * kColumns).fill(value);
+    return { ...rest, runs: [{ ...runs[0]!, session, firstPosition: first }], hidden };
+  };
+
+  it("follow each other while the first is computed", async () => {
+    const engine = await engineOf(scaled);
+    const steps = [engine.step(at(0, 3, 1)), engine.step(at(3, 2, 2)), engine.step(at(5, 1, 3))];
+    const got = await Promise.all(steps);
+    expect(engine.sessionLength(1, only)).toBe(6);
+    for (const [i, value] of [1, 2, 3].entries()) {
+      const alone = await engine.step(at(0, 1, value, 10 + i));
+      expect(got[i]!.hidden.slice(0, kColumns)).toEqual(alone.hidden);
+    }
+    engine.freeBuffers();
+  });
+
+  it("fail with the one that they follow, and leave what was before", async () => {
+    const engine = await engineOf(scaled);
+    await engine.step(at(0, 2, 1));
+    const results = await Promise.allSettled([
+      engine.step(at(2, 3, 1)),
+      engine.step(at(5, 1, 3e38)), // its product overflows
+      engine.step(at(6, 1, 1)),
+      engine.step(at(0, 1, 1, 2)),
+    ]);
+    expect(results.map(({ status }) => status)).toEqual(
+      ["fulfilled", "rejected", "rejected", "fulfilled"]);
+    const reasons = results.map((it) => (it.status === "rejected" ? String(it.reason) : ""));
+    expect(reasons[1]).toMatch(/not finite/);
+    expect(reasons[2]).toBe(reasons[1]);
+    expect([1, 2].map((session) => engine.sessionLength(session, only))).toEqual([5, 1]);
+    await engine.step(at(5, 1, 1));
+    engine.freeBuffers();
+  });
+});
+
 describe.skipIf(!gpu)("a form that is not run everywhere", () => {
   it("is refused by name", async () => {
     const weight = {

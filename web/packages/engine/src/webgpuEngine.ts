@@ -1,6 +1,6 @@
 // StageEngine on WebGPU: interprets the programs of the package with our own kernels. How it works:
-// docs/webgpu.md. One caller at a time, as for every engine, but steps of different sessions may be
-// under way at once; in a dedicated Worker or under Node.
+// docs/webgpu.md. One caller at a time, as for every engine, but several steps may be under way at
+// once, also of one session; in a dedicated Worker or under Node.
 import { EngineError, KernelRefusedError } from "./base/error.ts";
 import { Rounding } from "./kernels/common/numbers.ts";
 import { Buffers } from "./gpu/buffers.ts";
@@ -26,6 +26,7 @@ import { checkSampling } from "./sampling/parameters.ts";
 import { arenaWords, StepRunner } from "./run/step.ts";
 import { kMaxInterval, TokenLoop } from "./run/tokenLoop.ts";
 import type { Sessions } from "./run/tokenLoop.ts";
+import { StepsUnderWay } from "./run/underWay.ts";
 import { SessionTable } from "./stage/sessionTable.ts";
 import type {
   GenerateRequest,
@@ -101,8 +102,10 @@ export class WebGpuEngine implements StageEngine {
   readonly #pages = new Pages();
   readonly #table = new SessionTable();
   readonly #pace = new LoadPace();
+  readonly #underWay = new StepsUnderWay();
   #lostBecause = "";
   #submitted: Promise<unknown> = Promise.resolve(); // all commands of the last step
+  #lastOutput: Promise<unknown> = Promise.resolve(); // steps end in order
   #refusedBecause = ""; // a command that the device did not take: results are not to be trusted
 
   constructor(gpu: Gpu, options: WebGpuOptions = kDefaultOptions) {
@@ -255,10 +258,23 @@ export class WebGpuEngine implements StageEngine {
 
   // A step is encoded once all of the one before is submitted, while that one is computed.
   async #step(input: StepInput): Promise<StepOutput> {
-    const begun = this.#submitted.then(() => this.#begin(input));
+    const begun = this.#submitted.then(() => this.#beginWithRoom(input));
     this.#submitted = begun.catch(() => undefined);
     const { output } = await begun;
     return await output;
+  }
+
+  // What steps under way replace is free once they have ended. Where memory is short, that is
+  // waited for.
+  async #beginWithRoom(input: StepInput): Promise<{ output: Promise<StepOutput> }> {
+    try {
+      return await this.#begin(input);
+    } catch (error) {
+      const isFull = error instanceof EngineError && error.code === "out_of_memory";
+      if (!isFull || this.#underWay.isEmpty) throw error;
+      await this.#lastOutput;
+      return await this.#begin(input);
+    }
   }
 
   // Resolves once all is submitted.
@@ -277,12 +293,7 @@ export class WebGpuEngine implements StageEngine {
     const append = hasKv ? this.#beginAppend(input.runs) : null;
     const pages = append?.pages ?? new Map<number, readonly number[]>();
     let states: StateAppend | null = null;
-    const failed = (error: unknown): unknown => {
-      append?.drop();
-      states?.drop();
-      this.#forgetOverwritten(input.layers, input.runs);
-      return this.#asLost(error);
-    };
+    let isSubmitting = false;
     try {
       const taken = (states = this.#beginStates(input.layers, input.runs));
       const slots = this.#slotsOf(taken);
@@ -293,25 +304,55 @@ export class WebGpuEngine implements StageEngine {
       if (arena.reserve(words)) this.#machine.invalidate();
       await this.#machine.prepare();
       const runner = new StepRunner(this.#machine, layers, input, pages, slots);
+      isSubmitting = true;
       const { output } = await runner.run((encoder) => {
         if (append) this.#pools.copy(encoder, append.copies);
       });
-      const kept = async (): Promise<StepOutput> => {
-        try {
-          const got = await output;
-          this.#checkDevice();
-          append?.keep();
-          taken.keep();
-          this.#table.commit(input.layers, input.runs);
-          return got;
-        } catch (error) {
-          throw failed(error);
-        }
-      };
-      return { output: kept() };
+      return { output: this.#settled(input, output, append, taken) };
     } catch (error) {
-      throw failed(error);
+      append?.drop();
+      states?.drop();
+      if (isSubmitting) this.#forgetOverwritten(input.layers, input.runs);
+      throw this.#asLost(error);
     }
+  }
+
+  // All is submitted, and counts: what comes next is computed behind it. Resolves with the results.
+  #settled(
+    { layers, runs }: StepInput,
+    output: Promise<StepOutput>,
+    append: Append | null,
+    states: StateAppend,
+  ): Promise<StepOutput> {
+    append?.count();
+    states.count();
+    const uncommit = this.#table.commit(layers, runs);
+    const step = this.#underWay.begin({
+      sessions: runs.map(({ session }) => session),
+      keep: () => {
+        append?.keep();
+        states.keep();
+      },
+      undo: () => {
+        uncommit();
+        states.drop();
+        append?.drop();
+        this.#forgetOverwritten(layers, runs);
+      },
+    });
+    const settle = async (): Promise<StepOutput> => {
+      try {
+        const got = await output;
+        this.#checkDevice();
+        step.keep();
+        return got;
+      } catch (error) {
+        throw this.#asLost(step.fail(error));
+      }
+    };
+    const settled = settle();
+    this.#lastOutput = settled.catch(() => undefined);
+    return settled;
   }
 
   // Decoding where this engine holds the whole model: run/tokenLoop.ts.

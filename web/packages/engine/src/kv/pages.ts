@@ -8,11 +8,13 @@ export interface PageCopy {
   readonly to: number;
 }
 
-// Pages that an append needs, reserved. The caller copies, computes, and then either keeps or
-// drops it.
+// Pages that an append needs, reserved. The caller copies and submits its work; then the append may
+// count, so that another one can follow. In the end the caller keeps it, or drops it: appends to a
+// session that came later are dropped before.
 export interface Append {
   readonly pages: ReadonlyMap<number, readonly number[]>; // session -> its pages afterwards
   readonly copies: readonly PageCopy[];
+  count(): void; // the sessions have these pages, which drop() still takes back
   keep(): void;
   drop(): void;
 }
@@ -87,14 +89,24 @@ export class Pages {
       }
       pages.set(run.session, after);
     }
+    let before: (readonly [number, number[] | undefined])[] | null = null;
+    const count = (): void => {
+      before ??= runs.map(({ session }) => [session, this.#sessions.get(session)]);
+      for (const [session, list] of pages) this.#sessions.set(session, list);
+    };
     return {
       pages,
       copies,
+      count,
       keep: () => {
-        for (const [session, list] of pages) this.#sessions.set(session, list);
+        if (!before) count();
         for (const page of replaced) this.#drop(page);
       },
       drop: () => {
+        for (const [session, list] of before ?? []) {
+          if (list) this.#sessions.set(session, list);
+          else this.#sessions.delete(session);
+        }
         for (const page of taken) this.#drop(page);
       },
     };

@@ -34,11 +34,21 @@ export interface StateSlots {
   readonly after: readonly number[];
 }
 
+// As kv/pages.ts's Append: it may count before it is kept or dropped.
 export interface StateAppend {
   readonly slots: ReadonlyMap<number, StateSlots>; // by layer
-  // What of each run was computed, where that is not all, becomes what the sessions hold.
-  keep(counts?: readonly number[]): void;
+  count(): void;
+  keep(): void;
   drop(): void;
+}
+
+// What a session held, and what it holds now. One of both is let go in the end.
+interface Change {
+  readonly layer: Layer;
+  readonly session: number;
+  readonly before: Held | undefined;
+  readonly added: readonly number[]; // slots that it uses now, once a use
+  readonly replaced: readonly number[]; // slots that it used before
 }
 
 export class States {
@@ -128,19 +138,24 @@ export class States {
       const after = runs.map(() => take(layer));
       slots.set(index, { before, after });
     }
+    let changes: Change[] | null = null;
+    const count = (): void => {
+      changes ??= [...slots].flatMap(([index, { after }]) =>
+        runs.map((run, i) => hold(this.#layers.get(index)!, run, after[i]!)),
+      );
+    };
     return {
       slots,
-      keep: (counts) => {
-        for (const [index, { after }] of slots) {
-          const layer = this.#layers.get(index)!;
-          for (const [i, run] of runs.entries()) {
-            const count = counts?.[i] ?? run.count;
-            const marks = count === run.count ? run.marks : 0; // behind the whole run
-            this.#keep(layer, { ...run, count, marks: marks ?? 0 }, after[i]!);
-          }
+      count,
+      keep: () => {
+        count();
+        for (const { layer, replaced } of changes!) {
+          for (const slot of replaced) drop(layer, slot);
         }
       },
       drop: () => {
+        for (const change of changes ?? []) takeBack(change);
+        if (changes) return;
         for (const [index, { after }] of slots) {
           for (const slot of after) drop(this.#layers.get(index)!, slot);
         }
@@ -160,32 +175,14 @@ export class States {
         drop: (slot) => drop(layer, slot),
         isUsedOnce: (slot) => layer.uses[slot] === 1,
       };
-      const settle = (done: number, state: number): void =>
-        this.#keep(layer, { ...run, count: done, marks: 0 }, state);
+      const settle = (done: number, state: number): void => {
+        const { replaced } = hold(layer, { ...run, count: done, marks: 0 }, state);
+        for (const slot of replaced) drop(layer, slot);
+      };
       const count = slotsOfChain(layer, run, slotCount);
       chains.set(index, new LayerChain(pool, slotAt(layer, run), count, settle));
     }
     return chains.size > 0 ? new StateChain(chains) : null;
-  }
-
-  #keep(layer: Layer, run: Run, slot: number): void {
-    const before = layer.sessions.get(run.session);
-    const marks = new Map<number, number>();
-    for (const [position, marked] of before?.marks ?? []) {
-      if (position <= run.firstPosition) marks.set(position, marked);
-      else drop(layer, marked);
-    }
-    const length = run.firstPosition + run.count;
-    if (before) drop(layer, before.slot);
-    if (run.marks) {
-      marks.set(length, slot);
-      ++layer.uses[slot]!;
-      for (const position of dropMarks([...marks.keys()].sort((a, b) => a - b), run.marks)) {
-        drop(layer, marks.get(position)!);
-        marks.delete(position);
-      }
-    }
-    layer.sessions.set(run.session, { length, slot, marks });
   }
 
   // REQUIRES: SessionTable took it.
@@ -239,6 +236,36 @@ function drop(layer: Layer, slot: number): void {
 function release(layer: Layer, { slot, marks }: Held): void {
   drop(layer, slot);
   for (const marked of marks.values()) drop(layer, marked);
+}
+
+// The session holds what the run leaves in `slot`, and marks where it asks for one.
+function hold(layer: Layer, run: Run, slot: number): Change {
+  const before = layer.sessions.get(run.session);
+  const added = [slot];
+  const replaced = before ? [before.slot] : [];
+  const marks = new Map<number, number>();
+  for (const [position, marked] of before?.marks ?? []) {
+    if (position <= run.firstPosition) marks.set(position, marked);
+    else replaced.push(marked);
+  }
+  const length = run.firstPosition + run.count;
+  if (run.marks) {
+    marks.set(length, slot);
+    ++layer.uses[slot]!;
+    added.push(slot);
+    for (const position of dropMarks([...marks.keys()].sort((a, b) => a - b), run.marks)) {
+      replaced.push(marks.get(position)!);
+      marks.delete(position);
+    }
+  }
+  layer.sessions.set(run.session, { length, slot, marks });
+  return { layer, session: run.session, before, added, replaced };
+}
+
+function takeBack({ layer, session, before, added }: Change): void {
+  if (before) layer.sessions.set(session, before);
+  else layer.sessions.delete(session);
+  for (const slot of added) drop(layer, slot);
 }
 
 // The slot that a run begins with.

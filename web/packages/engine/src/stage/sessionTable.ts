@@ -129,10 +129,12 @@ export class SessionTable {
     );
   }
 
-  // Records that the runs were computed. REQUIRES: check() passed.
-  commit(layers: LayerRange, runs: readonly Run[]): void {
+  // Records that the runs were computed. REQUIRES: check() passed. Returns what takes that back, as
+  // long as nothing else has changed these sessions, or has been taken back.
+  commit(layers: LayerRange, runs: readonly Run[]): () => void {
+    const before = runs.map(({ session }) => [session, this.#sessions.get(session)] as const);
     for (const run of runs) {
-      const session = this.#sessions.get(run.session) ?? new Map<number, LayerState>();
+      const session = new Map(this.#sessions.get(run.session));
       this.#sessions.set(run.session, session);
       const length = run.firstPosition + run.count;
       for (const layer of this.#indices(layers)) {
@@ -142,6 +144,12 @@ export class SessionTable {
         session.set(layer, { generation: run.generation, length, marks });
       }
     }
+    return () => {
+      for (const [session, layersBefore] of before) {
+        if (layersBefore) this.#sessions.set(session, layersBefore);
+        else this.#sessions.delete(session);
+      }
+    };
   }
 
   // Forgets positions >= `position` in every layer.

@@ -22,6 +22,20 @@ it("an ending instead of Connect", () => {
   ]);
 });
 
+// The engine computes steps of one session side by side: a frame of a prompt behind another.
+it("a step begins behind the one that it follows in its session", () => {
+  expectTable(serving(0, 2, { stepsInFlight: 2, stepsFollow: true }), [
+    [step(1, 1, [1], 0), "step 1 over 0-2"],
+    [step(2, 1, [1], 1), "step 2 over 0-2"],
+    [step(3, 1, [1], 2)], // only two at once
+    [computed, "send result", "step 3 over 0-2"],
+    [step(4, 1, [1], 7)], // begins elsewhere: once all have ended
+    [step(5, 1, [2], 0)], // does not overtake
+    [computed, "send result"],
+    [computed, "send result", "step 4 over 0-2", "step 5 over 0-2"],
+  ]);
+});
+
 describe("stages", () => {
   it.each<[string, Row[]]>([
     ["a layer that does not fit is said, and what was installed goes", [

@@ -35,7 +35,8 @@ import { WholeWish } from "./wholeWish.ts";
 
 export interface MembershipOptions {
   readonly needsOnnx: boolean; // the engine runs graphs: one session a step
-  readonly stepsInFlight: number; // of different sessions that it takes before the first is there
+  readonly stepsInFlight: number; // that it takes before the first one's result is there
+  readonly stepsFollow: boolean; // also such steps of one session
   readonly note: string; // what the page says beside the state
   readonly wantsWhole: boolean; // the user's wish so far
   readonly apiKey: string; // said with the wish
@@ -54,11 +55,13 @@ export class Membership {
   readonly #outcomes: Outcomes;
 
   constructor(options: MembershipOptions) {
-    const { needsOnnx, stepsInFlight, note, wantsWhole, apiKey, takesExperts } = options;
+    const { needsOnnx, note, wantsWhole, apiKey, takesExperts } = options;
     const [out, stages] = [this.#out, this.#stages];
     const health = new EngineHealth(out);
     const experts = new ExpertWork(out, takesExperts);
-    const queue = new StepQueue({ out, stages, experts, health, needsOnnx, stepsInFlight });
+    const { stepsInFlight, stepsFollow } = options;
+    const steps = { needsOnnx, stepsInFlight, stepsFollow };
+    const queue = new StepQueue({ out, stages, experts, health, ...steps });
     const loads = new Loads(out, stages, experts, queue);
     const wish = new WholeWish(wantsWhole, apiKey);
     const joining = new Joining(out, stages, queue, loads, wish);

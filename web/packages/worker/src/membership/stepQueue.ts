@@ -2,8 +2,9 @@
 // refusals, forks, generations, installing and unloading. The same part in C++:
 // src/worker/step_queue.h.
 //
-// One piece of work is under way at a time, but for steps of different sessions. A GPU waits while
-// a step is encoded and while its result is read, so that the next step is begun meanwhile:
+// One piece of work is under way at a time, but for steps: those of different sessions, and, where
+// the engine takes them, those that follow in one session. A GPU waits while a step is encoded and
+// while its result is read, so that the next step is begun meanwhile:
 //
 //   one at a time    encode A | A on the GPU | read A | encode B | B on the GPU | read B
 //   two              encode A | A on the GPU          | B on the GPU           | read B
@@ -21,7 +22,7 @@ import { kLong } from "./rules.ts";
 import { SessionLimits } from "./sessionLimits.ts";
 import type { StageTable } from "./stageTable.ts";
 import { turnOf } from "./turns.ts";
-import type { Turn } from "./turns.ts";
+import type { StepWork, Turn } from "./turns.ts";
 
 export interface QueueParts {
   readonly out: Outbox;
@@ -30,6 +31,7 @@ export interface QueueParts {
   readonly health: EngineHealth;
   readonly needsOnnx: boolean; // the engine runs graphs: one session a step
   readonly stepsInFlight: number; // of different sessions
+  readonly stepsFollow: boolean; // or of one, each beginning where the one before it ends
 }
 
 interface Running {
@@ -46,6 +48,7 @@ export class StepQueue {
   readonly #turns: Turn[] = [];
   readonly #generations = new Generations();
   readonly #stepsInFlight: number;
+  readonly #stepsFollow: boolean;
   readonly #running: Running[] = []; // under way, in the order in which it ends
   #layerCount = 0;
   #isPausing = false; // MakeTokens is under way, and ends behind its next batch
@@ -56,6 +59,7 @@ export class StepQueue {
     this.#experts = parts.experts;
     this.#health = parts.health;
     this.#stepsInFlight = parts.stepsInFlight;
+    this.#stepsFollow = parts.stepsFollow;
     this.sessions = new SessionLimits(parts.needsOnnx);
   }
 
@@ -226,11 +230,21 @@ export class StepQueue {
     const step = this.#turns[0]?.step;
     if (!step || this.#running.length >= this.#stepsInFlight || this.#out.isOver) return false;
     if (!this.#experts.isEmpty || this.#generations.isNext(true)) return false;
-    const own = new Set(step.frame.runs.map(({ session }) => session));
-    return this.#running.every(
-      ({ work }) =>
-        work.kind === "runStep" && work.frame.runs.every(({ session }) => !own.has(session)),
-    );
+    const steps = this.#running.map(({ work }) => (work.kind === "runStep" ? work : null));
+    return steps.every((running) => running && this.#mayFollow(step, running));
+  }
+
+  // A run of the same session must begin where the running one ends. Of three steps each is
+  // compared with the two before it, so that a third one of a session waits.
+  #mayFollow(next: StepWork, running: StepWork): boolean {
+    const isSame = next.layers.first === running.layers.first &&
+      next.layers.end === running.layers.end;
+    return next.frame.runs.every((run) => {
+      const before = running.frame.runs.find(({ session }) => session === run.session);
+      if (!before) return true;
+      return this.#stepsFollow && isSame && run.generation === before.generation &&
+        run.firstPosition === before.firstPosition + before.count;
+    });
   }
 
   #begin(work: Work): void {

@@ -203,8 +203,9 @@ export function expectTable(membership: Membership, rows: readonly Row[]): void 
 }
 
 export function made(change: Partial<MembershipOptions> = {}): Membership {
-  const none = { needsOnnx: false, takesExperts: false, stepsInFlight: 1, note: "" };
-  return new Membership({ ...none, wantsWhole: false, apiKey: "", ...change });
+  const none = { needsOnnx: false, takesExperts: false, note: "" };
+  const steps = { stepsInFlight: 1, stepsFollow: false };
+  return new Membership({ ...none, ...steps, wantsWhole: false, apiKey: "", ...change });
 }
 
 export function joined(change: Partial<MembershipOptions> = {}): Membership {

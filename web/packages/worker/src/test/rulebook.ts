@@ -72,6 +72,7 @@ class Player {
     this.#membership = new Membership({
       needsOnnx: options.needsOnnx === true, takesExperts: options.takesExperts === true,
       stepsInFlight: options.stepsInFlight ?? 1,
+      stepsFollow: false,
       note: "", wantsWhole: false, apiKey: "",
     });
   }

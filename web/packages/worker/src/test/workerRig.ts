@@ -91,6 +91,7 @@ export class WorkerRig {
         guessWeightFactor: () => 1.5,
       },
       stepsInFlight: 2,
+      stepsFollow: false,
       wantsWhole,
       apiKey: "",
       onWholeEnded: () => (this.wantsWhole = false),

@@ -99,6 +99,7 @@ export class Helper {
         guessWeightFactor: engine.guessWeightFactor,
       },
       stepsInFlight: engine.stepsInFlight,
+      stepsFollow: engine.stepsFollow,
       note,
       wantsWhole,
       apiKey,

@@ -95,6 +95,7 @@ HostParts {
         needsOnnx: wish === "onnx" || needsOnnx,
         makesTokens: wish === "onnx" || needsOnnx ? 0 : 1,
         stepsInFlight: 1,
+        stepsFollow: false,
         takesExperts: false,
         keepsState: wish !== "onnx" && !needsOnnx,
         statesAhead: false,

@@ -37,8 +37,10 @@ export interface EngineOffer {
   readonly needsOnnx: boolean; // runs graphs, not programs
   // Sessions that it can choose tokens of, by itself and in one batch, where it holds all layers.
   readonly makesTokens: number;
-  // Steps of different sessions that it takes before the result of the first is there.
+  // Steps that it takes before the result of the first is there: of different sessions, or also of
+  // one.
   readonly stepsInFlight: number;
+  readonly stepsFollow: boolean;
   readonly takesExperts: boolean; // holds experts for hubs
   readonly keepsState: boolean; // runs layers with recurrent state
   readonly statesAhead: boolean; // makesTokens holds for models with such layers, too

@@ -43,6 +43,7 @@ async function onnxEngine(choice: EngineChoice): Promise<EngineOffer> {
     needsOnnx: true,
     makesTokens: 0,
     stepsInFlight: 1,
+    stepsFollow: false,
     takesExperts: false,
     keepsState: false,
     statesAhead: false,

@@ -17,6 +17,7 @@ export function ownEngine(gpu: GPU, device: string, store: TuneStore): EngineOff
     needsOnnx: false,
     makesTokens: kMaxSeats,
     stepsInFlight: 2,
+    stepsFollow: true,
     takesExperts: true,
     keepsState: true,
     statesAhead: true,

@@ -25,7 +25,8 @@ import type { StatusBoard } from "./statusBoard.ts";
 
 export interface TabWorkerOptions extends JoiningParts {
   readonly makeEngine: (manifest: Manifest) => Promise<StageEngine>;
-  readonly stepsInFlight: number; // of different sessions, in its engine
+  readonly stepsInFlight: number; // in its engine
+  readonly stepsFollow: boolean; // also of one session
   // Whether the user wants the whole model here; and the server has ended that.
   readonly wantsWhole: boolean;
   readonly apiKey: string; // said with that wish
@@ -73,10 +74,8 @@ export class TabWorker {
 
   constructor(options: TabWorkerOptions) {
     this.#options = options;
-    const { stepsInFlight, note, wantsWhole, apiKey, offer } = options;
-    const { needsOnnx, takesExperts } = offer;
-    this.#membership = new Membership(
-      { needsOnnx, stepsInFlight, note, wantsWhole, apiKey, takesExperts });
+    const { needsOnnx, takesExperts } = options.offer;
+    this.#membership = new Membership({ ...options, needsOnnx, takesExperts });
     this.#downloader = new Downloader(options.source, options.now, {
       onProgress: (doneBytes, totalBytes) =>
         this.#feed({ kind: "fetchProgressed", doneBytes, totalBytes }),
