@@ -214,7 +214,7 @@ async function ask(origin, prompt, count) {
 // Of about so many tokens, none of which was asked before.
 function promptOf(tokenCount, round, perWord) {
   const words = Math.floor(tokenCount / perWord);
-  const wordOf = (_, i) => `w${(i * 7919 + round * 104729) % 9973}`;
+  const wordOf = (_, i) => `w${(i * 7919 + round * 104729 + tokenCount) % 9973}`;
   return Array.from({ length: words }, wordOf).join(" ");
 }
 

@@ -162,6 +162,10 @@ export class WebGpuEngine implements StageEngine {
     await this.#loadAll(indices, load, isPart);
   }
 
+  planPositions(count: number): void {
+    this.#pools.plan(Math.ceil(count / kPagePositions));
+  }
+
   async loadAhead(index: number, source: WeightSource): Promise<void> {
     this.#checkDevice();
     if (this.#machine.layers.has(index)) return;

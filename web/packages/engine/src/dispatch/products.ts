@@ -20,6 +20,7 @@ import type { Draft } from "./dispatch.ts";
 import type { Product } from "./fuse.ts";
 import { headRuns, isOneSegment } from "./headRuns.ts";
 import type { HeadRun } from "./headRuns.ts";
+import { kMaxRows } from "./layout.ts";
 import type { LayerContext } from "./layerContext.ts";
 
 // Sums are split into so many parts along the columns: more where a matrix has few rows, so that
@@ -33,7 +34,7 @@ const kLongColumns = 4096;
 // matmul.wgsl is faster than tiles from so many rows on. A workgroup of it takes 32 rows at once
 // and walks a long matrix serially: a batch of no more rows leaves most of a large GPU idle, where
 // tiles have several times the workgroups (32 conversations on an H200: twice the tokens/s).
-const kMatMulFrom = 33;
+export const kMatMulFrom = 33;
 
 export function productDrafts(context: LayerContext, product: Product, round: number): Draft[] {
   const matrix = context.matrixOf(product.matmuls[0]!);
@@ -170,7 +171,7 @@ function tileDrafts(of: SlabVariant, slab: BoundSlab, end: number): Draft[] {
 
 function matMulDrafts(of: SlabVariant, slab: BoundSlab): Draft[] {
   const { groupCount, params, bound, heads } = slab;
-  const tiles = matMulTiles(of, kMatMulFrom);
+  const tiles = matMulTiles(of, kMatMulFrom, kMaxRows, groupCount * (heads?.count ?? 1));
   return tiles.map((tile, index) => {
     const end = tiles[index + 1]?.from ?? Infinity;
     const groups = workgroupsOf(groupCount, tile.groups);

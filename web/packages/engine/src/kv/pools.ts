@@ -32,6 +32,7 @@ export class Pools {
   readonly #isF32: boolean;
   readonly #pools = new Map<number, Pool>();
   #capacity = kMinPages;
+  #planned = 0;
   #bounce: GPUBuffer | null = null;
 
   constructor(buffers: Buffers, isF32: boolean) {
@@ -85,17 +86,26 @@ export class Pools {
     );
   }
 
-  // Room for at least `pages` pages: a quarter more than there were where that fits. One layer is
-  // copied after the other, so that only one is there twice. Throws EngineError (out_of_memory);
-  // layers that grew before are larger than the others then, which does no harm.
+  // So many pages are planned for: up to there a pool doubles, so that it seldom has to grow.
+  plan(pages: number): void {
+    this.#planned = pages;
+  }
+
+  // Room for at least `pages` pages: twice as many as there were below what is planned, else a
+  // quarter more, where that fits. One layer is copied after the other, so that only one is there
+  // twice. Throws EngineError (out_of_memory); layers that grew before are larger than the others
+  // then, which does no harm.
   grow(pages: number): void {
     if (pages <= this.#capacity) return;
-    const generous = Math.max(pages, Math.ceil(this.#capacity * 1.25));
     const perPage = [...this.#pools.values()].reduce((sum, { shape }) => sum + pageBytes(shape), 0);
     const most = Math.max(0, ...[...this.#pools.values()].map(({ shape }) => pageBytes(shape)));
     const need = (capacity: number): number =>
       (capacity - this.#capacity) * perPage + this.#capacity * most;
-    const target = this.#buffers.fits(need(generous)) ? generous : pages;
+    const wished = [Math.min(2 * this.#capacity, this.#planned), Math.ceil(1.25 * this.#capacity)];
+    const bindable = Math.floor(this.#buffers.gpu.limits.bindingBytes / Math.max(most, 1));
+    const fits = (capacity: number): boolean =>
+      capacity >= pages && capacity <= bindable && this.#buffers.fits(need(capacity));
+    const target = wished.find(fits) ?? pages;
     this.#checkBinding(target * most);
     for (const [layer, pool] of this.#pools) {
       const bytes = target * pageBytes(pool.shape);

@@ -195,6 +195,9 @@ export interface StageEngine {
     onBytes?: (bytes: number) => void,
     isPart?: boolean,
   ): Promise<void>;
+  // Engines whose memory for keys and values grows have this: sessions are planned to hold so many
+  // positions in all.
+  planPositions?(count: number): void;
   // Engines that load beside steps have this: brings a layer's weights to where they are computed
   // with, beside any other verb. load() takes them over, unload() drops them.
   loadAhead?(layer: number, source: WeightSource): Promise<void>;

@@ -53,7 +53,7 @@ function productsWith(arithmetic: Arithmetic, dtype: number): Variant[] {
   ];
   const isSerial = arithmetic.lanes === "serial" && !isSuperblockFormat(dtype);
   if (!isBlockFormat(dtype) || arithmetic.products !== "int16" || isSerial) return made;
-  const [tile] = matMulTiles(base, 33);
+  const [tile] = matMulTiles(base, 33, 512, 1024);
   const many = { ...base, tile: tile! };
   return [
     ...made,
@@ -96,7 +96,7 @@ export function unitsKernels(): Variant[] {
   const tuning = { lanes: "subgroups", outputs: 32, tileRows: 4, units: true } as const;
   const arithmetic = { products: "int16", ...tuning } as const;
   const base = { dtype: DType.q4s, arithmetic, parts: 4 };
-  return matMulTiles(base, 33).flatMap((tile) =>
+  return matMulTiles(base, 33, 512, 1024).flatMap((tile) =>
     kBools.flatMap((paired) =>
       kBools.map((byHead) => {
         const kinds = { withNorm: !byHead, paired, biased: paired, byHead };

@@ -8,10 +8,11 @@ import type { Arithmetic } from "../kernels/product/arithmetic.ts";
 import { kNone } from "../kernels/common/op.ts";
 import { RowsAt } from "../kernels/common/numbers.ts";
 import { productParams } from "../kernels/product/ops.ts";
+import { matMulTiles } from "../kernels/product/variants.ts";
 import { makeDispatches } from "../dispatch/dispatch.ts";
 import type { Dispatch, Shared } from "../dispatch/dispatch.ts";
 import { padded } from "../dispatch/layout.ts";
-import { partsOf, slabDrafts } from "../dispatch/products.ts";
+import { kMatMulFrom, partsOf, slabDrafts } from "../dispatch/products.ts";
 import type { BoundSlab } from "../dispatch/products.ts";
 import { DType } from "../program/ir.ts";
 import { pieceWordsOf } from "../weights/matrix.ts";
@@ -23,8 +24,8 @@ import type { Rig } from "./tune.ts";
 const kColumns = 4096;
 const kBlocks = kColumns / 32;
 const kRandomBytes = 1 << 20;
-const kMaxRows = 256;
-const kTileRows = [50, kMaxRows]; // of steps that go through each tile of matrix units
+const kMaxRows = 512;
+const kMostOutputs = 8192; // of the matrices below
 const kMaxDispatches = 1024;
 const kMinDispatches = 2; // of several rows one quantises, one multiplies
 const kUsage = Usage.storage | Usage.copyFrom | Usage.copyTo;
@@ -48,13 +49,14 @@ const kMatrices = {
     mostBytes: 80 << 20,
   },
   f32: { dtype: DType.f32, groups: 128, scaleBytes: 0, zeroBase: kNone, mostBytes: 80 << 20 },
-  // Multipliers, then scales of superblocks, which are an eighth as many.
+  // Multipliers, then scales of superblocks, which are an eighth as many. With so many groups every
+  // tile of matrix units is for some number of rows.
   q4s: {
     dtype: DType.q4s,
-    groups: 512,
-    scaleBytes: kScaleBytes + kScaleBytes / 8,
-    zeroBase: kScaleBytes / 4,
-    mostBytes: 24 << 20,
+    groups: 1024,
+    scaleBytes: 2 * kScaleBytes + kScaleBytes / 4,
+    zeroBase: kScaleBytes / 2,
+    mostBytes: 40 << 20,
   },
 } as const satisfies Record<string, RigMatrix>;
 
@@ -86,7 +88,7 @@ export class ProductRig implements Rig {
     this.#limitBytes = limitBytes;
     this.#shared = {
       step: this.#make("tuning: rows", 64),
-      act: this.#make("tuning: activations", 4 * kMaxRows * 2 * padded(kColumns)),
+      act: this.#make("tuning: activations", 4 * kMaxRows * (padded(kColumns) + kMostOutputs)),
       aux: this.#make("tuning: integers", 16 * kMaxRows * (5 * kBlocks + 1)),
       unusedRead: this.#make("tuning: unused", 16),
       unusedWrite: this.#make("tuning: unused", 16),
@@ -159,12 +161,19 @@ export class ProductRig implements Rig {
   // Matrix units are believed on a device that has shown their bits to be those of its products
   // without them, in each of their tiles.
   async #givesSameBits(arithmetic: Arithmetic, form: RigForm): Promise<boolean> {
-    for (const rows of kTileRows) {
+    for (const rows of this.#tileRows(arithmetic, form)) {
       const plain = await this.#outputsOf({ ...arithmetic, units: false }, rows, form);
       const own = await this.#outputsOf(arithmetic, rows, form);
       if (!plain || !own || !plain.every((word, i) => word === own[i])) return false;
     }
     return true;
+  }
+
+  // Of a step for each tile.
+  #tileRows(arithmetic: Arithmetic, form: RigForm): number[] {
+    const { dtype, groups } = this.#matrixOf(form);
+    return matMulTiles({ dtype, arithmetic }, kMatMulFrom, kMaxRows, groups)
+      .map(({ from }) => from + 17);
   }
 
   // The bits of the products of the first slab.

@@ -100,6 +100,7 @@ export class StageHost {
     onBytes: (bytes: number) => void,
   ): Promise<Installed> {
     const engine = await this.#loadedEngine();
+    engine.planPositions?.(init.contextLength * init.sessionCount);
     await engine.load(layers, this.#source, onBytes, !isLast);
     const measured = engine.weightFactor?.() ?? this.#measuredFactor(engine);
     return {

@@ -84,11 +84,20 @@ interface UnitsParts {
 }
 
 const kDotsTile: Omit<MatMulTile, "from"> = { rows: 32, groups: 8, parts: null };
-const kManyFrom = 128;
+const kUnitsTiles: readonly UnitsParts[] = [
+  { kRowParts: 2, kColumnParts: 2, kPairs: 1 },
+  { kRowParts: 2, kColumnParts: 4, kPairs: 1 },
+  { kRowParts: 4, kColumnParts: 2, kPairs: 2 },
+];
+const kEnoughWorkgroups = 256; // for a GPU of 132 processors; fewer leave some without work
 
-function unitsTile(parts: UnitsParts, from: number): MatMulTile {
+// A larger tile reads less for an output. It is used where all workgroups are enough, and not for
+// half a tile of rows.
+function unitsTile(parts: UnitsParts, matrixGroups: number): MatMulTile {
   const { kRowParts, kColumnParts, kPairs } = parts;
-  return { rows: 32 * kRowParts, groups: 4 * kColumnParts * kPairs, parts, from };
+  const [rows, groups] = [32 * kRowParts, 4 * kColumnParts * kPairs];
+  const rowTiles = Math.ceil(kEnoughWorkgroups / Math.ceil(matrixGroups / groups));
+  return { rows, groups, parts, from: Math.max(rows / 2, (rowTiles - 1) * rows) + 1 };
 }
 
 // What matmul_units.wgsl is told of its tile. A lane gets eight rows of a fragment.
@@ -108,13 +117,21 @@ function hasUnits({ dtype, arithmetic }: Products): boolean {
   return dtype === DType.q4s && arithmetic.units === true;
 }
 
-// The tiles of `matmul` for steps of `from` rows and more.
-export function matMulTiles(of: Products, from: number): MatMulTile[] {
+// The tiles of `matmul` for steps of `from` to `most` rows, of a matrix of so many groups of 8
+// outputs. Each is for steps from its own `from` on, up to the next one's.
+//
+//   groups 512 (4,096 outputs)    64 x 64 from 33, 64 x 128 from 449, 128 x 128 never
+//          3,072 (24,576)         64 x 64 never, 64 x 128 from 65, 128 x 128 from 129
+export function matMulTiles(
+  of: Products,
+  from: number,
+  most: number,
+  groups: number,
+): MatMulTile[] {
   if (!hasUnits(of)) return [{ ...kDotsTile, from }];
-  return [
-    unitsTile({ kRowParts: 2, kColumnParts: 4, kPairs: 1 }, from),
-    unitsTile({ kRowParts: 4, kColumnParts: 2, kPairs: 2 }, kManyFrom),
-  ];
+  const [first, ...others] = kUnitsTiles.map((parts) => unitsTile(parts, groups));
+  const tiles = [{ ...first!, from }, ...others.filter((tile) => tile.from <= most)];
+  return tiles.filter((tile, i) => tile.from < (tiles[i + 1]?.from ?? Infinity));
 }
 
 // Rows of tiles of a few, the smaller ones first: weights of superblocks that are made bytes for
