@@ -1,5 +1,5 @@
-// llama.cpp, as npm has it built for this processor, as a subject of `./dev bench engine`: it does
-// what lines of its input say, and answers each with a line of JSON.
+// llama.cpp, as npm has it built for this processor or GPU, as a subject of `./dev bench engine` and
+// `gpu-llama`: it does what lines of its input say, and answers each with a line of JSON.
 //
 //   node bench/engine/llama_subject.mjs model.gguf --threads 2 --context 3000
 //   prefill 512     a prompt of 512 rows                            {"ms":...}
@@ -15,15 +15,16 @@ const { values, positionals } = parseArgs({
   options: {
     threads: { type: "string", default: "2" },
     context: { type: "string", default: "3000" },
+    gpu: { type: "string" }, // vulkan or cuda: all layers there
   },
 });
 const [modelPath] = positionals;
 const threads = Number(values.threads);
 
 const llama = await getLlama({
-  gpu: false, build: "never", logLevel: LlamaLogLevel.error, maxThreads: threads,
+  gpu: values.gpu ?? false, build: "never", logLevel: LlamaLogLevel.error, maxThreads: threads,
 });
-const model = await llama.loadModel({ modelPath });
+const model = await llama.loadModel({ modelPath, ...(values.gpu && { gpuLayers: "max" }) });
 const context = await model.createContext({
   contextSize: Number(values.context), batchSize: 512, threads: { ideal: threads, min: threads },
 });
@@ -54,7 +55,8 @@ async function decode(position, count) {
 
 const say = (answer) => process.stdout.write(`${JSON.stringify(answer)}\n`);
 const { size: bytes } = statSync(modelPath);
-say({ bytes, kernels: `npm's ${llama.cpuMathCores} cores, ${context.currentThreads} threads` });
+const cores = `${llama.cpuMathCores} cores, ${context.currentThreads} threads`;
+say({ bytes, kernels: `npm's ${values.gpu ? llama.gpu : cores}` });
 for await (const line of createInterface({ input: process.stdin })) {
   const [what, ...numbers] = line.split(" ");
   const [first, second] = numbers.map(Number);
