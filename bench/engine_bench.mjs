@@ -2,29 +2,31 @@
 //
 //   ./dev bench engine [--against llama.cpp] [--size 0.6B] [--layers N] [--threads 1,2]
 //     [--forms q4s,q4] [--table q8] [--prefills 512] [--contexts 128,2048] [--tokens 32]
-//     [--rounds 5] [--json FILE]
+//     [--rounds 5] [--json FILE] [--program FILE] [--llama DIR]
 //
 // llama.cpp is npm's node-llama-cpp, which picks the processor's kernels and repacks Q4_0: what a
 // user gets. It is installed under bench/engine when it is asked for. Its file is Q4_0 throughout;
-// ours have embedding and head in --table. A row says the bytes of each.
-import { execFileSync, spawn } from "node:child_process";
+// ours have embedding and head in --table. A row says the bytes of each. A machine without a
+// compiler gets --program, our native_engine_bench, and --llama, a folder with llama_subject.mjs
+// and its node_modules.
+import { execFileSync } from "node:child_process";
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 
 import { median, rounded } from "./lib/statistics.mjs";
+import { Subject } from "./lib/subject.mjs";
 import { writeGguf } from "./webgpu/peers/random_gguf.mjs";
 import { shapeOf } from "./webgpu/shapes.mjs";
 
-const here = dirname(fileURLToPath(import.meta.url));
-const root = join(here, "..");
+const root = join(dirname(fileURLToPath(import.meta.url)), "..");
 const numbers = (text) => text.split(",").filter(Boolean).map(Number);
 const { values } = parseArgs({
   options: {
-    weft: { type: "string" },
+    program: { type: "string" },
+    llama: { type: "string", default: join(dirname(fileURLToPath(import.meta.url)), "engine") },
     against: { type: "string" },
     size: { type: "string", default: "0.6B" },
     layers: { type: "string" },
@@ -47,48 +49,16 @@ const prefills = numbers(values.prefills);
 const contexts = numbers(values.contexts);
 const tokens = Number(values.tokens);
 
-// A process that answers each line with a line of JSON.
-class Subject {
-  #child;
-  #lines;
-
-  static async start(name, command, args) {
-    const subject = new Subject();
-    subject.name = name;
-    subject.#child = spawn(command, args, { stdio: ["pipe", "pipe", "inherit"] });
-    subject.#lines = createInterface({ input: subject.#child.stdout })[Symbol.asyncIterator]();
-    subject.about = await subject.#answer();
-    return subject;
-  }
-
-  async #answer() {
-    const { value, done } = await this.#lines.next();
-    if (done) throw new Error(`${this.name} ended before it answered.`);
-    return JSON.parse(value);
-  }
-
-  async ms(line) {
-    this.#child.stdin.write(`${line}\n`);
-    return (await this.#answer()).ms;
-  }
-
-  async end() {
-    this.#child.stdin.end();
-    await new Promise((resolve) => this.#child.once("exit", resolve));
-  }
-}
-
 function installLlama() {
-  const folder = join(here, "engine");
-  if (existsSync(join(folder, "node_modules/node-llama-cpp"))) return;
+  if (existsSync(join(values.llama, "node_modules/node-llama-cpp"))) return;
   // Its optional packages are builds for other machines and cards: half a gigabyte.
   // `npm ci` would want every one of them in the lock file.
   execFileSync("npm", ["install", "--no-save", "--omit=optional"],
-    { cwd: folder, stdio: ["ignore", 2, 2] });
+    { cwd: values.llama, stdio: ["ignore", 2, 2] });
 }
 
 const ours = (form, threads) =>
-  Subject.start(`weft ${form}`, join(root, "build/release/native_engine_bench"), [
+  Subject.start(`weft ${form}`, program, [
     ...["--follow", "yes", "--dtype", form, "--table", values.table, "--threads", `${threads}`],
     ...["--layers", `${shape.layers}`, "--hidden", `${shape.hidden}`],
     ...["--width", `${shape.width}`, "--heads", `${shape.heads}`],
@@ -96,7 +66,7 @@ const ours = (form, threads) =>
 
 const theirs = (gguf, threads) =>
   Subject.start("llama.cpp Q4_0", process.execPath, [
-    join(here, "engine/llama_subject.mjs"), gguf, "--threads", `${threads}`,
+    join(values.llama, "llama_subject.mjs"), gguf, "--threads", `${threads}`,
     "--context", `${Math.max(...contexts, ...prefills) + tokens + 64}`,
   ]);
 
@@ -124,8 +94,11 @@ async function measure(subjects) {
   return rows;
 }
 
-execFileSync(join(root, "dev"), ["build", "release", "native_engine_bench"],
-  { stdio: ["ignore", 2, 2] });
+const program = values.program ?? join(root, "build/release/native_engine_bench");
+if (!values.program) {
+  execFileSync(join(root, "dev"), ["build", "release", "native_engine_bench"],
+    { stdio: ["ignore", 2, 2] });
+}
 const folder = mkdtempSync(join(tmpdir(), "weft-engine-bench-"));
 const results = [];
 try {

@@ -1,5 +1,5 @@
-// llama.cpp, as npm has it built for this processor or GPU, as a subject of `./dev bench engine` and
-// `gpu-llama`: it does what lines of its input say, and answers each with a line of JSON.
+// llama.cpp, as npm has it built for this processor or GPU, as a subject of `./dev bench engine`
+// and `gpu-llama`: it does what lines of its input say, and answers each with a line of JSON.
 //
 //   node bench/engine/llama_subject.mjs model.gguf --threads 2 --context 3000
 //   prefill 512     a prompt of 512 rows                            {"ms":...}

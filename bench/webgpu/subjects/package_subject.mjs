@@ -9,8 +9,9 @@ import { createInterface } from "node:readline";
 import { pathToFileURL } from "node:url";
 
 const [enginePath, dawnPath, folder] = process.argv.slice(2);
-const { kDefaultOptions, MemoryTuneStore, openGpu, PackageFolder, tuneFor, tunedText, WebGpuEngine } =
-  await import(pathToFileURL(enginePath).href);
+const {
+  kDefaultOptions, MemoryTuneStore, openGpu, PackageFolder, tuneFor, tunedText, WebGpuEngine,
+} = await import(pathToFileURL(enginePath).href);
 const { create } = createRequire(import.meta.url)(dawnPath);
 // As headless workers do. Dawn's instance must not go while its devices are used.
 globalThis.instance = create(["enable-dawn-features=disable_workgroup_init,allow_unsafe_apis"]);
