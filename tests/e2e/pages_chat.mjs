@@ -175,6 +175,59 @@ pageTest("hostile answers stay text", {}, async ({ page, server }) => {
   assert.equal(await lastAnswer(page).locator("strong").textContent(), "b<i>c</i>");
 });
 
+const kRich = `# Fruit
+
+| Name | Price | Where it comes from |
+| :--- | ---: | --- |
+| Apple | **1.20** | [the *north*](https://example.com/north) |
+
+- [x] bought
+- [ ] eaten
+  - one
+  - two
+
+> A quote with \`code\` and ~~mistakes~~.
+
+\`\`\`js
+const apples = 3; // red
+\`\`\`
+
+The root is \\(\\sqrt{x_1^2}\\), and $5 or $6 is a price; \\(\\nothing\\) is none.
+
+$$
+\\sum_{i=1}^n i = \\frac{n(n+1)}{2}
+$$
+
+![A pear](https://example.com/pear.png) https://example.org/plain`;
+
+pageTest("tables, tasks, links, formulas and colours of code are drawn, on a narrow phone too",
+  { viewport: { width: 320, height: 640 } }, async ({ page, server }) => {
+    answerWith(server, kRich);
+    await page.goto(server.origin);
+    await ask(page, "Fruit?");
+    await page.locator(".answer-foot").waitFor();
+    const prose = lastAnswer(page).locator(".prose");
+    assert.deepEqual(await prose.locator("th").allTextContents(),
+      ["Name", "Price", "Where it comes from"]);
+    assert.equal(await prose.locator("td strong").textContent(), "1.20");
+    assert.deepEqual(await prose.getByRole("checkbox").evaluateAll((boxes) =>
+      boxes.map((box) => box.checked)), [true, false]);
+    assert.equal(await prose.locator("li li").count(), 2);
+    assert.equal(await prose.locator("blockquote del").textContent(), "mistakes");
+    assert.deepEqual(await prose.locator("a").evaluateAll((links) =>
+      links.map((link) => [link.textContent, link.href, link.rel.split(" ").includes("noopener")])),
+    [["the north", "https://example.com/north", true],
+      ["A pear", "https://example.com/pear.png", true],
+      ["https://example.org/plain", "https://example.org/plain", true]]);
+    await prose.locator("math msqrt msub, math msqrt msubsup").first().waitFor();
+    assert.equal(await prose.locator(".math-display mfrac").count(), 1);
+    assert.deepEqual(await prose.locator(".math-source").allTextContents(), ["\\(\\nothing\\)"]);
+    await prose.locator(".hljs-keyword").getByText("const").waitFor();
+    assert.equal(await prose.locator("pre").textContent(), "const apples = 3; // red");
+    assert.equal(await page.locator(".chat-scroller").evaluate((scroller) =>
+      scroller.scrollWidth > scroller.clientWidth), false);
+  });
+
 pageTest("errors are sentences with what to do", {}, async ({ page, server, errors }) => {
   const cases = [
     [(stream) => stream.refuse(400, "The conversation has 9000 tokens; start a new chat.",

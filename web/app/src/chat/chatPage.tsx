@@ -3,7 +3,7 @@ import type { VNode } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import {
   Announcer, ChatList, Composer, Icon, IconButton, MessageList, NotServing, SettingsDialog,
-  SwarmStrip,
+  SwarmStrip, loadMarkdown,
 } from "@weft/ui";
 import { apiKey, setApiKey } from "../api/secrets.ts";
 import { swarmPicture } from "../api/swarmFeed.ts";
@@ -19,6 +19,7 @@ export function ChatPage(): VNode {
   const messages = chat?.messages ?? [];
   const last = messages.at(-1);
   const scroller = useRef<HTMLDivElement>(null);
+  useEffect(loadMarkdown, []);
   const { isAtEnd, toEnd } = useStickToEnd(scroller, [chat, controller.waitingWords.value]);
   return (
     <div class="chat-layout">

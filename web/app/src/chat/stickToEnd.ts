@@ -23,7 +23,15 @@ export function useStickToEnd(
       setIsAtEnd(sticks.current);
     };
     element.addEventListener("scroll", look, { passive: true });
-    return () => element.removeEventListener("scroll", look);
+    // Blocks that come into view, formulas and colours change heights without a change of the chat.
+    const observer = new ResizeObserver(() => {
+      if (sticks.current) element.scrollTop = element.scrollHeight;
+    });
+    if (element.firstElementChild) observer.observe(element.firstElementChild);
+    return () => {
+      element.removeEventListener("scroll", look);
+      observer.disconnect();
+    };
   }, [scroller]);
   useLayoutEffect(() => {
     const element = scroller.current;

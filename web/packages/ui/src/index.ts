@@ -12,6 +12,7 @@ export * from "./elements/dialog.tsx";
 export * from "./elements/icons.tsx";
 export * from "./elements/keyDialog.tsx";
 export * from "./elements/theme.tsx";
+export * from "./markdown/markdown.tsx";
 export * from "./words/format.ts";
 export * from "./join/conditions.ts";
 export * from "./join/names.ts";

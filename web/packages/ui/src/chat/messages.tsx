@@ -3,7 +3,7 @@ import type { VNode } from "preact";
 import { useMemo, useState } from "preact/hooks";
 import { CopyIconButton, IconButton, Notice } from "../elements/controls.tsx";
 import { formatCount, formatMilliseconds, formatRate } from "../words/format.ts";
-import { Markdown } from "../markdown/view.tsx";
+import { Markdown } from "../markdown/markdown.tsx";
 import { isOpen } from "./chats.ts";
 import type { AnswerMessage, AnswerStats, Message, UserMessage } from "./chats.ts";
 import { isSendKey } from "./composer.tsx";

@@ -1,137 +1,99 @@
-// The small part of Markdown that models write most: code, headings, lists, bold, italics. The
-// result is a tree of plain strings; markdown/view.tsx turns it into nodes, never into HTML text.
-// Links, images and HTML stay the text that they are: an answer is hostile until proven otherwise.
-// Parsing is linear in the text, and a prefix of an answer parses as well as the whole.
+// Markdown as GitHub writes it, read by markdown-it into a tree; markdown/view.tsx turns that into
+// nodes, never into HTML text. An answer grows at its end, so only what its end may still change is
+// read again: "# A\n\ntext" plus " more" reads "text more" and keeps the heading as it is.
+import MarkdownIt from "markdown-it";
+import type { Token } from "markdown-it";
+import { addMathRules } from "./mathRules.ts";
 
-export type Inline =
-  | { kind: "text"; text: string }
-  | { kind: "code"; text: string }
-  | { kind: "strong" | "emphasis"; content: Inline[] };
-
-export interface ListItem {
-  depth: number; // 0: not nested
-  content: Inline[];
+export interface Tree {
+  token: Token; // an opening one has children
+  children: Tree[];
 }
 
-export type Block =
-  | { kind: "paragraph"; lines: Inline[][] }
-  | { kind: "heading"; level: number; content: Inline[] }
-  | { kind: "code"; language: string; text: string }
-  | { kind: "list"; ordered: boolean; start: number; items: ListItem[] }
-  | { kind: "rule" };
+export interface Block {
+  start: number; // where its first line begins in the text
+  tree: Tree;
+}
 
-const kFence = /^ {0,3}(`{3,}|~{3,})\s*([\w+#.-]{0,30})/;
-const kHeading = /^ {0,3}(#{1,6})\s+(\S.*)$/;
-const kItem = /^( {0,12})(?:[-*+•]|(\d{1,9})[.)])\s+(\S.*)$/;
-const kRule = /^ {0,3}(?:(?:-\s*){3,}|(?:\*\s*){3,}|(?:_\s*){3,})$/;
+export interface Parsed {
+  text: string;
+  blocks: readonly Block[];
+}
 
-export function parseMarkdown(text: string): Block[] {
-  const lines = text.replace(/\r\n?/g, "\n").split("\n");
-  const blocks: Block[] = [];
-  let at = 0;
-  while (at < lines.length) {
-    const line = lines[at] ?? "";
-    if (line.trim() === "") {
-      at += 1;
+const reader = new MarkdownIt({ linkify: true, breaks: true });
+// A definition at the end of an answer would change what was read long before.
+reader.disable("reference");
+reader.linkify.set({ fuzzyEmail: false }); // "file.py" and "a@b" are no addresses
+// A link that may not be followed stays text.
+reader.validateLink = (address) => safeAddress(address) !== null;
+addMathRules(reader);
+
+export function parseMarkdown(text: string): Parsed {
+  return { text, blocks: readBlocks(text, 0) };
+}
+
+// As parseMarkdown(text), but keeps the blocks of `before` that the added text cannot change.
+export function parseNext(before: Parsed | null, text: string): Parsed {
+  if (!before || !text.startsWith(before.text)) return parseMarkdown(text);
+  if (text === before.text) return before;
+  const kept = before.blocks.slice(0, countSettled(before));
+  const from = before.blocks[kept.length]?.start ?? 0;
+  return { text, blocks: [...kept, ...readBlocks(text.slice(from), from)] };
+}
+
+// A block is settled when a later one has begun, and that one's first line is complete: "a\n#" is a
+// paragraph and a heading, but "a\n#b" is one paragraph. Behind an empty line it begins for good
+// unless a list or indented code may go on: "1. a\n\n2" becomes "1. a\n\n2. b". A formula without
+// an end may turn out to be more of the paragraph before it.
+function countSettled({ text, blocks }: Parsed): number {
+  const settled = blocks.length - 1;
+  const last = blocks[settled];
+  const previous = blocks[settled - 1];
+  if (!last || !previous) return 0;
+  const isLineComplete = last.start <= text.lastIndexOf("\n") &&
+    last.tree.token.meta?.["isOpen"] !== true;
+  const isOpenEnded = /list|code/.test(previous.tree.token.type);
+  const isApart = !isOpenEnded && text.slice(0, last.start).endsWith("\n\n");
+  return isLineComplete || isApart ? settled : settled - 1;
+}
+
+function readBlocks(text: string, offset: number): Block[] {
+  const lines = lineStarts(text);
+  return treesOf(reader.parse(text, {})).map((tree) => (
+    { start: offset + (lines[tree.token.map?.[0] ?? 0] ?? 0), tree }
+  ));
+}
+
+function lineStarts(text: string): number[] {
+  const starts = [0];
+  for (const { index, 0: end } of text.matchAll(/\r\n?|\n/g)) starts.push(index + end.length);
+  return starts;
+}
+
+// markdown-it's tokens open and close: "<p> text </p>" becomes one tree.
+export function treesOf(tokens: readonly Token[]): Tree[] {
+  const top: Tree[] = [];
+  const open: Tree[] = [];
+  for (const token of tokens) {
+    if (token.nesting < 0) {
+      open.pop();
       continue;
     }
-    const read = readCode(lines, at) ?? readSingleLine(line, at) ?? readList(lines, at) ??
-      readParagraph(lines, at);
-    blocks.push(read.block);
-    at = read.next;
+    const tree: Tree = { token, children: token.children ? treesOf(token.children) : [] };
+    (open.at(-1)?.children ?? top).push(tree);
+    if (token.nesting > 0) open.push(tree);
   }
-  return blocks;
+  return top;
 }
 
-interface Read {
-  block: Block;
-  next: number;
-}
+const kSafeSchemes: readonly string[] = ["http:", "https:", "mailto:"];
 
-// A fence that is not closed (yet) reaches to the end: that is how code looks while it streams.
-function readCode(lines: readonly string[], at: number): Read | null {
-  const opened = kFence.exec(lines[at] ?? "");
-  const fence = opened?.[1];
-  if (!opened || !fence) return null;
-  const isEnd = (line: string): boolean => {
-    const trimmed = line.trim();
-    return trimmed.length >= fence.length && trimmed === fence.charAt(0).repeat(trimmed.length);
-  };
-  let end = at + 1;
-  while (end < lines.length && !isEnd(lines[end] ?? "")) end += 1;
-  const text = lines.slice(at + 1, end).join("\n");
-  return { block: { kind: "code", language: opened[2] ?? "", text }, next: end + 1 };
-}
-
-function readSingleLine(line: string, at: number): Read | null {
-  const heading = kHeading.exec(line);
-  if (heading?.[1] && heading[2]) {
-    const content = parseInline(heading[2].replace(/\s+#+\s*$/, ""));
-    return { block: { kind: "heading", level: heading[1].length, content }, next: at + 1 };
+// The address of a link that a click may follow, or null: "javascript:a" and "/b" stay text.
+export function safeAddress(address: string): string | null {
+  try {
+    const url = new URL(address);
+    return kSafeSchemes.includes(url.protocol) ? url.href : null;
+  } catch {
+    return null;
   }
-  return kRule.test(line) ? { block: { kind: "rule" }, next: at + 1 } : null;
-}
-
-function readList(lines: readonly string[], at: number): Read | null {
-  const first = kItem.exec(lines[at] ?? "");
-  if (!first) return null;
-  const ordered = first[2] !== undefined;
-  const items: ListItem[] = [];
-  let next = at;
-  while (next < lines.length) {
-    const line = lines[next] ?? "";
-    const item = kItem.exec(line);
-    const depth = Math.min(5, Math.floor((item?.[1] ?? "").length / 2));
-    if (item && (depth > 0 || (item[2] !== undefined) === ordered)) {
-      items.push({ depth, content: parseInline(item[3] ?? "") });
-    } else if (!item && /^\s{2,}\S/.test(line)) {
-      // A longer item's next line.
-      items.at(-1)?.content.push({ kind: "text", text: " " }, ...parseInline(line.trim()));
-    } else if (line.trim() !== "" || !kItem.test(lines[next + 1] ?? "")) {
-      break;
-    }
-    next += 1;
-  }
-  const start = ordered ? Number(first[2]) : 1;
-  return { block: { kind: "list", ordered, start, items }, next };
-}
-
-function readParagraph(lines: readonly string[], at: number): Read {
-  const content: Inline[][] = [];
-  let next = at;
-  do {
-    content.push(parseInline((lines[next] ?? "").trim()));
-    next += 1;
-  } while (next < lines.length && !startsBlock(lines[next] ?? ""));
-  return { block: { kind: "paragraph", lines: content }, next };
-}
-
-function startsBlock(line: string): boolean {
-  return line.trim() === "" || kFence.test(line) || kHeading.test(line) || kItem.test(line) ||
-    kRule.test(line);
-}
-
-// Alternatives are bounded runs without nested repetition: no text makes them slow.
-const kMark = /(`+)([^`]+)\1(?!`)|\*\*(?=\S)([^*\n]+)\*\*|\*(?=[^\s*])([^*\n]+)\*/g;
-
-// Not nested deeper than emphasis in bold: what people read needs no more.
-export function parseInline(text: string, depth = 0): Inline[] {
-  const content: Inline[] = [];
-  let end = 0;
-  for (const mark of text.matchAll(kMark)) {
-    if (mark.index > end) content.push({ kind: "text", text: text.slice(end, mark.index) });
-    const [whole, , code, strong, emphasis] = mark;
-    if (code !== undefined) {
-      content.push({ kind: "code", text: code });
-    } else {
-      const inner = strong ?? emphasis ?? "";
-      content.push({
-        kind: strong === undefined ? "emphasis" : "strong",
-        content: depth < 1 ? parseInline(inner, depth + 1) : [{ kind: "text", text: inner }],
-      });
-    }
-    end = mark.index + whole.length;
-  }
-  if (end < text.length) content.push({ kind: "text", text: text.slice(end) });
-  return content;
 }

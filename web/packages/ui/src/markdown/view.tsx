@@ -1,86 +1,158 @@
-// Parsed Markdown as nodes. Preact escapes every string, and no element here takes an address, a
-// style or a handler from the text.
-import type { VNode } from "preact";
-import { useMemo } from "preact/hooks";
-import { CopyIconButton } from "../elements/controls.tsx";
-import { parseMarkdown } from "./parse.ts";
-import type { Block, Inline, ListItem } from "./parse.ts";
+// Parsed Markdown as nodes. Preact escapes every string; links alone take something from the text,
+// an address of a known scheme. HTML and images of an answer stay text and links.
+import type { ComponentChildren, VNode } from "preact";
+import { useMemo, useRef } from "preact/hooks";
+import { CodeBlock } from "./codeBlock.tsx";
+import { Formula } from "./formula.tsx";
+import { parseNext } from "./parse.ts";
+import type { Parsed, Tree } from "./parse.ts";
 
-export function Markdown({ text }: { text: string }): VNode {
-  const blocks = useMemo(() => parseMarkdown(text), [text]);
+// From so many blocks on, those out of view are not laid out (styles/messages.css).
+const kManyBlocks = 60;
+
+export function MarkdownView({ text }: { text: string }): VNode {
+  const last = useRef<Parsed | null>(null);
+  last.current = parseNext(last.current, text);
   return (
-    <div class="prose">
-      {blocks.map((block, index) => <BlockView key={`${index}${block.kind}`} block={block} />)}
+    <div class={last.current.blocks.length > kManyBlocks ? "prose prose-long" : "prose"}>
+      {last.current.blocks.map(({ tree }, index) => (
+        <BlockView key={`${index}${tree.token.type}`} tree={tree} />
+      ))}
     </div>
   );
 }
 
-function BlockView({ block }: { block: Block }): VNode {
-  switch (block.kind) {
-    case "paragraph":
-      return (
-        <p>
-          {block.lines.map((line, index) => (
-            <>
-              {index > 0 && <br />}
-              <Inlines content={line} />
-            </>
-          ))}
-        </p>
-      );
-    case "heading":
+// A block that is settled keeps its tree, and with it what was drawn.
+function BlockView({ tree }: { tree: Tree }): VNode {
+  return useMemo(() => <>{nodeOf(tree)}</>, [tree]);
+}
+
+function nodesOf(trees: readonly Tree[]): ComponentChildren {
+  return trees.map(nodeOf);
+}
+
+function nodeOf(tree: Tree): ComponentChildren {
+  const { token, children } = tree;
+  switch (token.type) {
+    case "paragraph_open":
+      // A tight item ("- a") has its words without a paragraph around them.
+      return token.hidden ? nodesOf(children) : <p>{nodesOf(children)}</p>;
+    case "heading_open":
       // A heading of an answer must not enter the outline of the page.
       return (
-        <p class={`prose-heading prose-heading-${Math.min(block.level, 3)}`}>
-          <Inlines content={block.content} />
+        <p class={`prose-heading prose-heading-${Math.min(Number(token.tag.slice(1)), 3)}`}>
+          {nodesOf(children)}
         </p>
       );
-    case "code":
-      return (
-        <div class="code-block">
-          <div class="code-head">
-            <span>{block.language || "code"}</span>
-            <CopyIconButton text={block.text} label="Copy this code" />
-          </div>
-          <pre tabIndex={0} aria-label={`${block.language} code`.trim()}>
-            <code>{block.text}</code>
-          </pre>
-        </div>
-      );
-    case "list":
-      return block.ordered
-        ? <ol start={block.start}><Items items={block.items} /></ol>
-        : <ul><Items items={block.items} /></ul>;
-    case "rule":
+    case "blockquote_open":
+      return <blockquote>{nodesOf(children)}</blockquote>;
+    case "bullet_list_open":
+      return <ul>{children.map(itemOf)}</ul>;
+    case "ordered_list_open":
+      return <ol start={Number(token.attrGet("start") ?? 1)}>{children.map(itemOf)}</ol>;
+    case "table_open":
+      return <TableView rows={children.flatMap((part) => part.children)} />;
+    case "fence":
+    case "code_block":
+      return <CodeBlock language={/^\S*/.exec(token.info.trim())?.[0] ?? ""}
+        text={token.content.replace(/\n$/, "")} />;
+    case "hr":
       return <hr />;
+    default:
+      return inlineOf(tree);
   }
 }
 
-function Items({ items }: { items: readonly ListItem[] }): VNode {
+function inlineOf({ token, children }: Tree): ComponentChildren {
+  switch (token.type) {
+    case "inline":
+      return nodesOf(children);
+    case "text":
+      return token.content;
+    case "code_inline":
+      return <code>{token.content}</code>;
+    case "strong_open":
+      return <strong>{nodesOf(children)}</strong>;
+    case "em_open":
+      return <em>{nodesOf(children)}</em>;
+    case "s_open":
+      return <del>{nodesOf(children)}</del>;
+    // Models mean the lines that they write: each new line of a paragraph is shown as one.
+    case "softbreak":
+    case "hardbreak":
+      return <br />;
+    case "link_open":
+      return linkView(`${token.attrGet("href")}`, nodesOf(children));
+    case "image":
+      // The page loads nothing from elsewhere: who wants to see the image opens it.
+      return linkView(`${token.attrGet("src")}`, token.content || token.attrGet("src"));
+    case "math":
+      return <Formula text={token.content} source={token.markup}
+        isDisplay={token.meta?.["isDisplay"] === true} isOpen={token.meta?.["isOpen"] === true} />;
+    default:
+      return token.content;
+  }
+}
+
+function linkView(address: string, content: ComponentChildren): VNode {
+  return <a href={address} target="_blank" rel="noopener noreferrer nofollow">{content}</a>;
+}
+
+const kTask = /^\[([ xX])\]\s+/;
+
+function itemOf(item: Tree, index: number): VNode {
+  const words = item.children[0]?.children[0]?.children[0];
+  const task = words?.token.type === "text" ? kTask.exec(words.token.content) : null;
+  if (!words || !task) return <li key={index}>{nodesOf(item.children)}</li>;
+  const isDone = task[1] !== " ";
   return (
-    <>
-      {items.map((item, index) => (
-        <li key={index} class={item.depth > 0 ? `nested-${Math.min(item.depth, 3)}` : undefined}>
-          <Inlines content={item.content} />
-        </li>
-      ))}
-    </>
+    <li class="task" key={index}>
+      <input type="checkbox" disabled checked={isDone} aria-label={isDone ? "Done" : "To do"} />
+      <div>{nodesOf(withoutMark(item.children, task[0].length))}</div>
+    </li>
   );
 }
 
-function Inlines({ content }: { content: readonly Inline[] }): VNode {
-  return <>{content.map(inlineView)}</>;
+// The same trees without the first characters of the first words.
+function withoutMark(trees: readonly Tree[], length: number): Tree[] {
+  const [first, ...others] = trees;
+  if (!first) return [];
+  if (first.token.type !== "text") {
+    return [{ ...first, children: withoutMark(first.children, length) }, ...others];
+  }
+  const token = Object.assign(Object.create(first.token) as typeof first.token,
+    { content: first.token.content.slice(length) });
+  return [{ token, children: [] }, ...others];
 }
 
-function inlineView(inline: Inline): VNode | string {
-  switch (inline.kind) {
-    case "text":
-      return inline.text;
-    case "code":
-      return <code>{inline.text}</code>;
-    case "strong":
-      return <strong><Inlines content={inline.content} /></strong>;
-    case "emphasis":
-      return <em><Inlines content={inline.content} /></em>;
-  }
+// A wide table scrolls by itself, by keys too.
+function TableView({ rows: [head, ...rows] }: { rows: readonly Tree[] }): VNode {
+  return (
+    <div class="table-scroller" tabIndex={0} role="region" aria-label="Table">
+      <table>
+        <thead>
+          <tr>
+            {head?.children.map((cell, index) => (
+              <th key={index} scope="col" class={alignClass(cell)}>{nodesOf(cell.children)}</th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map((row, at) => (
+            <tr key={at}>
+              {row.children.map((cell, index) => (
+                <td key={index} class={alignClass(cell)}>{nodesOf(cell.children)}</td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+// markdown-it says it as a style, which the page's policy forbids: "text-align:right".
+function alignClass({ token }: Tree): string | undefined {
+  const align = /(left|center|right)$/.exec(`${token.attrGet("style")}`)?.[1];
+  return align === undefined ? undefined : `align-${align}`;
 }
