@@ -40,6 +40,8 @@ export class MockServer {
   hasFakeWorker = true;
   isLan = true;
   requests = []; // bodies of chat requests
+  keys = []; // their Idempotency-Keys
+  models = null; // of /v1/models; null: the swarm's one
   cancelled = 0; // chat streams that the page ended
   // What a chat request gets: async (body, stream) => {}; see ChatStream.
   onChat = null;
@@ -125,7 +127,8 @@ export class MockServer {
       });
     }
     if (pathname === "/v1/models") {
-      return json(response, 200, { object: "list", data: [{ id: this.#swarm.model.name }] });
+      const data = this.models ?? [{ id: this.#swarm.model.name }];
+      return json(response, 200, { object: "list", data });
     }
     if (pathname === "/v1/chat/completions") return this.#answerChat(request, response);
     return refuse(response, 404, `There is nothing at ${pathname}.`, "not_found");
@@ -143,6 +146,7 @@ export class MockServer {
     for await (const piece of request) pieces.push(piece);
     const body = JSON.parse(Buffer.concat(pieces).toString());
     this.requests.push(body);
+    this.keys.push(request.headers["idempotency-key"]);
     const stream = new ChatStream(response, body.model);
     response.on("close", () => {
       if (!response.writableEnded) this.cancelled += 1;
@@ -196,6 +200,17 @@ export class ChatStream {
   text(content) {
     this.tokens += 1;
     this.#chunk({ content }, null);
+  }
+
+  thought(reasoning_content) {
+    this.tokens += 1;
+    this.#chunk({ reasoning_content }, null);
+  }
+
+  // Pieces of calls, as OpenAI's streams have them.
+  calls(tool_calls) {
+    this.tokens += 1;
+    this.#chunk({ tool_calls }, null);
   }
 
   end(reason = "stop") {

@@ -2,28 +2,31 @@
 import { ApiFailure, cutOff, readError } from "./failure.ts";
 import { callApi } from "./http.ts";
 import { readEvents } from "./sse.ts";
-import { readProgress } from "@weft/ui";
-import type { Progress } from "@weft/ui";
+import { readProgress, toolsProblem } from "@weft/ui";
+import type { ChatSettings, Progress, ToolCall } from "@weft/ui";
 
 export interface ChatTurn {
-  role: "system" | "user" | "assistant";
+  role: "system" | "user" | "assistant" | "tool";
   content: string;
+  tool_calls?: { id: string; type: "function"; function: { name: string; arguments: string } }[];
+  tool_call_id?: string;
 }
 
 export interface ChatRequest {
   model: string;
+  settings: ChatSettings;
+  key: string; // of the request: with the same one the server gives the same answer; "": none
   turns: ChatTurn[];
-  temperature: number | null;
-  mostTokens: number | null;
   signal: AbortSignal;
   onAccepted: () => void; // the server has begun to answer: queue, prompt, then text
   onProgress: (progress: Progress) => void; // while there is no text
   onText: (text: string) => void;
   onThoughts: (text: string) => void; // what the model thinks before it answers
+  onCalls: (calls: ToolCall[]) => void; // all that it calls so far
 }
 
 export interface ChatEnd {
-  finishReason: string; // "stop" or "length"
+  finishReason: string; // "stop", "length" or "tool_calls"
   tokens: number | null; // as the server counts them
 }
 
@@ -31,18 +34,13 @@ export interface ChatEnd {
 export async function streamChat(request: ChatRequest): Promise<ChatEnd> {
   const response = await callApi("/v1/chat/completions", {
     method: "POST",
-    body: JSON.stringify({
-      model: request.model,
-      messages: request.turns,
-      stream: true,
-      stream_options: { include_usage: true },
-      ...(request.temperature === null ? {} : { temperature: request.temperature }),
-      ...(request.mostTokens === null ? {} : { max_tokens: request.mostTokens }),
-    }),
+    body: JSON.stringify(bodyOf(request)),
+    ...(request.key === "" ? {} : { headers: { "Idempotency-Key": request.key } }),
     signal: request.signal,
   });
   request.onAccepted();
   const end: ChatEnd = { finishReason: "", tokens: null };
+  const calls = new CallReader();
   try {
     const onComment = (text: string): void => {
       const progress = readProgress(text);
@@ -50,7 +48,7 @@ export async function streamChat(request: ChatRequest): Promise<ChatEnd> {
     };
     for await (const { data } of readEvents(response, onComment)) {
       if (data === "[DONE]") return end;
-      readChunk(JSON.parse(data), end, request);
+      readChunk(JSON.parse(data), end, calls, request);
     }
   } catch (error) {
     if (request.signal.aborted || error instanceof ApiFailure) throw error;
@@ -60,7 +58,49 @@ export async function streamChat(request: ChatRequest): Promise<ChatEnd> {
   throw cutOff();
 }
 
-function readChunk(json: unknown, end: ChatEnd, request: ChatRequest): void {
+function bodyOf({ model, turns, settings }: ChatRequest): Record<string, unknown> {
+  const { temperature, topP, mostTokens, seed, tools } = settings;
+  return {
+    model, messages: turns, stream: true, stream_options: { include_usage: true },
+    ...(temperature === null ? {} : { temperature }),
+    ...(topP === null ? {} : { top_p: topP }),
+    ...(mostTokens === null ? {} : { max_tokens: mostTokens }),
+    ...(seed === null ? {} : { seed }),
+    ...(tools.trim() === "" || toolsProblem(tools) !== ""
+      ? {} : { tools: JSON.parse(tools) as unknown }),
+  };
+}
+
+// Puts calls together: a chunk has a piece of one, by its place among them.
+class CallReader {
+  readonly #calls: ToolCall[] = [];
+
+  // Whether anything came.
+  add(delta: object): boolean {
+    const pieces = "tool_calls" in delta && Array.isArray(delta.tool_calls) ? delta.tool_calls : [];
+    for (const piece of pieces as unknown[]) this.#addPiece(piece);
+    return pieces.length > 0;
+  }
+
+  get calls(): ToolCall[] {
+    return this.#calls.map((call) => ({ ...call }));
+  }
+
+  #addPiece(piece: unknown): void {
+    if (typeof piece !== "object" || piece === null) return;
+    const { index, id, function: called } = piece as Partial<Record<string, unknown>>;
+    const at = typeof index === "number" ? Math.min(index, this.#calls.length) : 0;
+    const call = (this.#calls[at] ??= { id: "", name: "", argumentsText: "" });
+    if (typeof id === "string") call.id = id;
+    if (typeof called !== "object" || called === null) return;
+    if ("name" in called && typeof called.name === "string") call.name += called.name;
+    if ("arguments" in called && typeof called.arguments === "string") {
+      call.argumentsText += called.arguments;
+    }
+  }
+}
+
+function readChunk(json: unknown, end: ChatEnd, calls: CallReader, request: ChatRequest): void {
   const failure = readError(200, json);
   if (failure) throw failure;
   if (typeof json !== "object" || json === null) return;
@@ -83,4 +123,5 @@ function readChunk(json: unknown, end: ChatEnd, request: ChatRequest): void {
   const thoughts = textOf("reasoning_content" in delta ? delta.reasoning_content : "");
   if (thoughts !== "") request.onThoughts(thoughts);
   if (text !== "") request.onText(text);
+  if (calls.add(delta)) request.onCalls(calls.calls);
 }

@@ -24,6 +24,7 @@ export function closeKeyDialog(): void {
 interface ApiOptions {
   method?: "GET" | "POST";
   body?: string;
+  headers?: Record<string, string>;
   signal?: AbortSignal;
   // What a 401 does: opens the dialog and tries again with what it gave, or fails.
   onKeyMissing?: "ask" | "fail";
@@ -46,7 +47,7 @@ export async function callApi(path: string, options: ApiOptions = {}): Promise<R
 }
 
 async function send(path: string, options: ApiOptions, key: string): Promise<Response> {
-  const headers: Record<string, string> = {};
+  const headers: Record<string, string> = { ...options.headers };
   if (key !== "") headers["Authorization"] = `Bearer ${key}`;
   if (options.body !== undefined) headers["Content-Type"] = "application/json";
   try {

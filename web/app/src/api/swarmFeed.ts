@@ -2,7 +2,7 @@
 // question every few seconds where a lasting connection would be in the way. Browsers keep at most
 // six connections to one server for all of their tabs, so hidden pages and helping pages must not
 // hold one each, and of pages that are looked at side by side only the first few do.
-import { signal } from "@preact/signals";
+import { computed, signal } from "@preact/signals";
 import { idleActivity, nextActivity, readPicture } from "@weft/ui";
 import type { Activity, SwarmPicture } from "@weft/ui";
 import { ApiFailure } from "./failure.ts";
@@ -15,12 +15,16 @@ export type FeedState = "connecting" | "live" | "lost" | "denied";
 const kPollMs = 3000;
 const kFirstRetryMs = 500;
 const kLongestRetryMs = 10_000;
+// The server sends a picture every two seconds: so long without one means that it is gone.
+const kSilenceMs = 6000;
 // Locks that all tabs of a browser share: whoever holds one may keep a connection open.
 const kPlaces = ["weft-feed-1", "weft-feed-2", "weft-feed-3"];
 
 export const swarmPicture = signal<SwarmPicture | null>(null);
 export const swarmActivity = signal<Activity>(idleActivity());
 export const feedState = signal<FeedState>("connecting");
+// The picture is of before: nobody knows whether it is right.
+export const isStale = computed(() => swarmPicture.value !== null && feedState.value !== "live");
 
 let mode: FeedMode = "off";
 let running: AbortController | null = null;
@@ -45,6 +49,10 @@ function restart(): void {
 }
 
 document.addEventListener("visibilitychange", restart);
+addEventListener("online", restart);
+addEventListener("offline", () => {
+  if (running) feedState.value = "lost";
+});
 
 async function follow(how: "events" | "poll", stop: AbortSignal): Promise<void> {
   let retryMs = kFirstRetryMs;
@@ -56,7 +64,8 @@ async function follow(how: "events" | "poll", stop: AbortSignal): Promise<void> 
       if (how === "events" && (await inPlace(events))) {
         feedState.value = "lost"; // the server ended it
       } else {
-        show(await getJson("/api/swarm", { signal: stop, onKeyMissing: "fail" }));
+        const signal = AbortSignal.any([stop, AbortSignal.timeout(kSilenceMs)]);
+        show(await getJson("/api/swarm", { signal, onKeyMissing: "fail" }));
         retryMs = kPollMs;
       }
     } catch (error) {
@@ -90,11 +99,21 @@ async function inPlace(body: () => Promise<void>): Promise<boolean> {
 }
 
 async function followEvents(stop: AbortSignal, onPicture: () => void): Promise<void> {
-  const response = await callApi("/api/swarm/events", { signal: stop });
-  for await (const { event, data } of readEvents(response)) {
-    if (event !== "swarm") continue;
-    show(JSON.parse(data));
-    onPicture();
+  const silence = new AbortController();
+  const guard = (): ReturnType<typeof setTimeout> => setTimeout(() => silence.abort(), kSilenceMs);
+  let timer = guard();
+  try {
+    const signal = AbortSignal.any([stop, silence.signal]);
+    const response = await callApi("/api/swarm/events", { signal });
+    for await (const { event, data } of readEvents(response)) {
+      if (event !== "swarm") continue;
+      clearTimeout(timer);
+      timer = guard();
+      show(JSON.parse(data));
+      onPicture();
+    }
+  } finally {
+    clearTimeout(timer);
   }
 }
 

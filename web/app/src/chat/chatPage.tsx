@@ -2,22 +2,22 @@
 import type { VNode } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import {
-  Announcer, ChatList, Composer, Icon, IconButton, MessageList, NotServing, SettingsDialog,
-  SwarmStrip, loadMarkdown,
+  Announcer, ChatList, Composer, Icon, IconButton, MessageList, ModelMenu, NotServing,
+  SettingsDialog, SwarmStrip, loadMarkdown, shownMessages,
 } from "@weft/ui";
 import { apiKey, setApiKey } from "../api/secrets.ts";
-import { swarmPicture } from "../api/swarmFeed.ts";
+import { feedState, isStale, swarmPicture } from "../api/swarmFeed.ts";
 import { share } from "../swarm/share.ts";
 import { FeedNotice, SwarmAside } from "../swarm/swarmPage.tsx";
 import * as controller from "./controller.ts";
+import { models } from "./models.ts";
 import { useStickToEnd } from "./stickToEnd.ts";
 
 const kSuggestions = ["What is weft?", "Tell me a short story.", "What is 7 plus 5?"];
 
 export function ChatPage(): VNode {
   const chat = controller.shownChat.value;
-  const messages = chat?.messages ?? [];
-  const last = messages.at(-1);
+  const last = chat ? shownMessages(chat).at(-1) : undefined;
   const scroller = useRef<HTMLDivElement>(null);
   useEffect(loadMarkdown, []);
   const { isAtEnd, toEnd } = useStickToEnd(scroller, [chat, controller.waitingWords.value]);
@@ -25,20 +25,22 @@ export function ChatPage(): VNode {
     <div class="chat-layout">
       <section class="chat" aria-label="Chat">
         <ChatBar />
-        <SwarmStrip picture={swarmPicture.value} href="/swarm" />
+        <SwarmStrip picture={swarmPicture.value} isStale={isStale.value} href="/swarm" />
         <div class="chat-scroller" ref={scroller}>
           <div class="chat-column">
             <FeedNotice />
-            {swarmPicture.value && (
+            {swarmPicture.value && !isStale.value && (
               <NotServing picture={swarmPicture.value} share={share.value} />
             )}
-            {messages.length === 0 ? <Welcome /> : (
+            {!chat ? <Welcome /> : (
               <MessageList
-                messages={messages}
+                chat={chat}
                 canAsk={!controller.isAnswering.value}
                 waitingWords={controller.waitingWords.value}
                 onEdit={controller.askAgain}
                 onAgain={() => controller.askAgain()}
+                onChoose={controller.choose}
+                onResults={controller.sendResults}
               />
             )}
           </div>
@@ -52,10 +54,11 @@ export function ChatPage(): VNode {
           )}
           <Composer
             text={controller.draft.value}
-            onText={(text) => {
-              controller.draft.value = text;
+            onText={controller.changeDraft}
+            onSend={() => {
+              controller.send();
+              toEnd();
             }}
-            onSend={controller.send}
             onStop={controller.stop}
             isAnswering={controller.isAnswering.value}
             blockedBy={blockedBy()}
@@ -72,6 +75,7 @@ export function ChatPage(): VNode {
 // long.
 function blockedBy(): string {
   const picture = swarmPicture.value;
+  if (feedState.value === "lost") return "The server does not answer. What you write is kept.";
   if (picture?.state !== "down") return "";
   return "The swarm cannot answer yet: see above what it needs.";
 }
@@ -87,10 +91,13 @@ function ChatBar(): VNode {
     <div class="chat-bar">
       <IconButton icon="chats" label="Chats" onClick={() => setOpen("chats")} />
       <h1 class="chat-heading">{title ?? "Chat"}</h1>
+      <ModelMenu models={models.value} chosen={controller.settings.value.model}
+        onChoose={(model) =>
+          controller.changeSettings({ ...controller.settings.value, model })} />
       <IconButton icon="settings" label="Settings" onClick={() => setOpen("settings")} />
-      <button type="button" class="button button-quiet" onClick={controller.newChat}>
+      <button type="button" class="button button-quiet new-chat" onClick={controller.newChat}>
         <Icon name="plus" />
-        New chat
+        <span>New chat</span>
       </button>
       <ChatList
         isOpen={open === "chats"}
@@ -99,14 +106,21 @@ function ChatBar(): VNode {
           controller.dispatch({ kind: "open", chatId });
           close();
         }}
+        onRename={(chatId, name) => controller.dispatch({ kind: "rename", chatId, title: name })}
         onDelete={controller.deleteChat}
         onDeleteAll={controller.deleteAllChats}
+        onExport={controller.exportChat}
+        onExportAll={controller.exportAll}
+        onImport={(file) => void controller.importFile(file)}
+        notice={controller.listNotice.value}
         onClose={close}
       />
       <SettingsDialog
         isOpen={open === "settings"}
+        isOfChat={controller.shownChat.value !== null}
         settings={controller.settings.value}
         onChange={controller.changeSettings}
+        onUseForNew={() => controller.useForNewChats(controller.settings.value)}
         onClose={close}
         onForgetKey={apiKey.value === "" ? null : () => setApiKey("")}
       />
@@ -116,7 +130,7 @@ function ChatBar(): VNode {
 
 function Welcome(): VNode {
   const model = swarmPicture.value?.model.name ?? "";
-  const canAnswer = swarmPicture.value !== null && swarmPicture.value.state !== "down";
+  const canAnswer = feedState.value === "live" && swarmPicture.value?.state !== "down";
   return (
     <div class="welcome">
       <h2>Ask {model === "" ? "the swarm" : model}</h2>
@@ -132,7 +146,7 @@ function Welcome(): VNode {
               class="suggestion"
               disabled={!canAnswer}
               onClick={() => {
-                controller.draft.value = text;
+                controller.changeDraft(text);
                 controller.send();
               }}
             >

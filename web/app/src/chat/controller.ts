@@ -1,83 +1,137 @@
-// The chat's state and what its buttons do. One answer is written at a time; it goes on while
-// another chat is looked at.
+// The chat's state and what its buttons do. Each chat may have an answer that is being written: it
+// goes on while another chat is looked at.
 import { computed, effect, signal } from "@preact/signals";
 import {
-  accepted, currentChat, openAnswer, readSettings, reduceChats, startWaiting, waitingText,
+  chatMarkdown, chatsFile, currentChat, openAnswerOf, readChatsFile, readSettings, reduceChats,
+  waitingText,
 } from "@weft/ui";
-import type { AnswerEnd, ChatAction, ChatSettings, Waiting } from "@weft/ui";
-import { streamChat } from "../api/chatStream.ts";
-import type { ChatTurn } from "../api/chatStream.ts";
-import { ApiFailure } from "../api/failure.ts";
-import { getJson } from "../api/http.ts";
-import { swarmPicture } from "../api/swarmFeed.ts";
+import type { Chat, ChatAction, ChatSettings } from "@weft/ui";
+import { feedState, swarmPicture } from "../api/swarmFeed.ts";
+import { saveFile } from "../browser/files.ts";
 import { loadJson, randomId, save } from "../browser/storage.ts";
-import { ChatStorage, loadChats } from "./storage.ts";
-import { AnswerStopwatch } from "./stopwatch.ts";
+import { AnswerRunner } from "./answerRunner.ts";
+import { ChatStorage, loadChat, loadChats, loadDraft, saveDraft } from "./storage.ts";
 
 const kSettingsKey = "weft.chatSettings";
-// Pieces that come faster than this are drawn together.
-const kDrawMs = 40;
 const kStoreMs = 500;
 
 const loaded = loadChats();
 const storage = new ChatStorage(loaded);
 
 export const chats = signal(loaded);
-export const settings = signal<ChatSettings>(readSettings(loadJson(kSettingsKey)));
+const newSettings = signal<ChatSettings>(readSettings(loadJson(kSettingsKey)));
 export const draft = signal("");
-const waiting = signal<Waiting | null>(null);
+// About the list of chats: what came of an import, or that there is no room for more.
+export const listNotice = signal("");
 
 export const shownChat = computed(() => currentChat(chats.value));
-export const isAnswering = computed(() => openAnswer(chats.value) !== null);
-export const waitingWords = computed(() =>
-  waiting.value ? waitingText(waiting.value, swarmPicture.value) : "");
-
-let current: AbortController | null = null;
+const openShown = computed(() => openAnswerOf(shownChat.value));
+export const isAnswering = computed(() => openShown.value !== null);
+export const settings = computed(() => shownChat.value?.settings ?? newSettings.value);
+export const waitingWords = computed(() => {
+  const answer = openShown.value;
+  if (!answer) return "";
+  const waiting = runner.waitings.value.get(answer.id);
+  if (!waiting) return "Another tab of this browser writes this answer.";
+  if (waiting.isCut) return "The connection was lost. The answer goes on when the server is back.";
+  if (answer.text !== "" || answer.calls) return "";
+  return waitingText(waiting, feedState.value === "live" ? swarmPicture.value : null);
+});
 
 export function dispatch(action: ChatAction): void {
   chats.value = reduceChats(chats.value, action);
 }
+
+const runner = new AnswerRunner({
+  chats, dispatch,
+  // Another tab may have finished it while this one waited for its turn.
+  refresh: (chatId) => sync(chatId, loadChat(chatId)),
+  storeNow: () => storeNow(),
+});
 
 let storeTimer: ReturnType<typeof setTimeout> | undefined;
 effect(() => {
   void chats.value;
   storeTimer ??= setTimeout(storeNow, kStoreMs);
 });
+effect(() => runner.startOpen(chats.value));
 
 function storeNow(): void {
   clearTimeout(storeTimer);
   storeTimer = undefined;
-  storage.store(chats.peek());
+  const hasRoom = storage.store(chats.peek());
+  if (!hasRoom) {
+    listNotice.value = "This browser has no room for more: what is new is lost with this page. " +
+      "Export chats and delete some.";
+  }
 }
 addEventListener("pagehide", storeNow);
 
+storage.watch(sync);
+
+function sync(chatId: string, chat: Chat | null): void {
+  runner.stopAsElsewhere(chatId, chat);
+  storage.noteStored(chatId, chat);
+  dispatch({ kind: "synced", chatId, chat, ownIds: runner.ownIds });
+}
+
+let draftOf: string | null | undefined;
+effect(() => {
+  const { currentId } = chats.value;
+  if (currentId === draftOf) return;
+  draftOf = currentId;
+  draft.value = loadDraft(currentId);
+});
+
+export function changeDraft(text: string): void {
+  draft.value = text;
+  saveDraft(chats.peek().currentId, text);
+}
+
+// Those of the chat that is shown, or of the next new one.
 export function changeSettings(next: ChatSettings): void {
-  settings.value = next;
+  const chat = shownChat.peek();
+  if (chat) dispatch({ kind: "settings", chatId: chat.id, settings: next });
+  else useForNewChats(next);
+}
+
+export function useForNewChats(next: ChatSettings): void {
+  newSettings.value = next;
   save(kSettingsKey, JSON.stringify(next));
+}
+
+function asking(): { nowMs: number; newId: () => string; settings: ChatSettings } {
+  return { nowMs: Date.now(), newId: randomId, settings: settings.peek() };
 }
 
 export function send(): void {
   const text = draft.value;
   if (text.trim() === "" || isAnswering.value) return;
-  draft.value = "";
-  dispatch({ kind: "ask", text, nowMs: Date.now(), newId: randomId });
-  void answer();
+  changeDraft("");
+  dispatch({ kind: "ask", text, ...asking() });
 }
 
 export function askAgain(messageId?: string, text?: string): void {
-  if (isAnswering.value) return;
   dispatch({
     kind: "askAgain",
     ...(messageId === undefined ? {} : { messageId }),
     ...(text === undefined ? {} : { text }),
-    nowMs: Date.now(),
-    newId: randomId,
+    ...asking(),
   });
-  void answer();
+}
+
+export function sendResults(results: Record<string, string>): void {
+  dispatch({ kind: "results", results, ...asking() });
+}
+
+export function choose(messageId: string): void {
+  const chat = shownChat.peek();
+  if (chat) dispatch({ kind: "choose", chatId: chat.id, messageId });
 }
 
 export function stop(): void {
-  current?.abort();
+  const chat = shownChat.peek();
+  if (chat) runner.stop(chat);
 }
 
 export function newChat(): void {
@@ -86,110 +140,32 @@ export function newChat(): void {
 
 // A chat that is being answered is stopped first: nobody could see its end.
 export function deleteChat(chatId: string): void {
-  if (openAnswer(chats.value)?.chat.id === chatId) stop();
+  const chat = chats.peek().chats.find(({ id }) => id === chatId);
+  if (chat) runner.stop(chat);
   dispatch({ kind: "delete", chatId });
 }
 
 export function deleteAllChats(): void {
-  stop();
+  for (const chat of chats.peek().chats) runner.stop(chat);
   dispatch({ kind: "deleteAll" });
+  listNotice.value = "";
 }
 
-// What the model is to read: system prompt and the conversation up to the last question. Answers
-// that failed without a word say nothing.
-function turnsOf(messages: readonly { role: "user" | "assistant"; text: string }[]): ChatTurn[] {
-  const { systemPrompt } = settings.value;
-  const turns: ChatTurn[] = [];
-  if (systemPrompt.trim() !== "") turns.push({ role: "system", content: systemPrompt.trim() });
-  for (const { role, text } of messages) if (text !== "") turns.push({ role, content: text });
-  return turns;
+export function exportChat(chat: Chat): void {
+  const name = chat.title.replace(/[^\p{L}\p{N}]+/gu, "-").replace(/^-+|-+$/g, "") || "chat";
+  saveFile(`${name}.md`, "text/markdown", chatMarkdown(chat));
 }
 
-// Fills the open answer.
-async function answer(): Promise<void> {
-  const open = openAnswer(chats.value);
-  if (!open) return;
-  const at = { chatId: open.chat.id, messageId: open.answer.id };
-  const stopwatch = new AnswerStopwatch(performance.now());
-  const pieces = new PieceBuffer((text) => dispatch({ kind: "part", ...at, text }));
-  const thoughts = new PieceBuffer((text) => dispatch({ kind: "thought", ...at, text }));
-  current = new AbortController();
-  const { signal: stopped } = current;
-  waiting.value = startWaiting();
-  let end: AnswerEnd;
-  try {
-    const { finishReason, tokens } = await streamChat({
-      model: await modelName(stopped),
-      turns: turnsOf(open.chat.messages),
-      temperature: settings.value.temperature,
-      mostTokens: settings.value.mostTokens,
-      signal: stopped,
-      onAccepted: () => {
-        if (waiting.value) waiting.value = accepted(waiting.value);
-      },
-      onProgress: (progress) => {
-        if (waiting.value) waiting.value = { ...waiting.value, progress };
-      },
-      onText: (text) => {
-        stopwatch.onText(performance.now());
-        pieces.add(text);
-      },
-      onThoughts: (text) => {
-        stopwatch.onText(performance.now());
-        thoughts.add(text);
-      },
-    });
-    const stats = stopwatch.stats(tokens);
-    end = { phase: "done", ...(stats ? { stats } : {}), atLimit: finishReason === "length" };
-  } catch (error) {
-    end = endAfter(error, stopped.aborted, stopwatch);
+export function exportAll(): void {
+  saveFile("weft-chats.json", "application/json", chatsFile(chats.peek().chats));
+}
+
+export async function importFile(file: File): Promise<void> {
+  const read = readChatsFile(await file.text(), Date.now());
+  if (typeof read === "string") {
+    listNotice.value = read;
+    return;
   }
-  thoughts.flush();
-  pieces.flush();
-  waiting.value = null;
-  dispatch({ kind: "end", ...at, end });
-}
-
-function endAfter(error: unknown, wasStopped: boolean, stopwatch: AnswerStopwatch): AnswerEnd {
-  const stats = stopwatch.stats(null);
-  const withStats = stats ? { stats } : {};
-  if (wasStopped) return { phase: "stopped", ...withStats };
-  const failure = error instanceof ApiFailure
-    ? { sentence: error.sentence, advice: error.advice }
-    : { sentence: "Something unexpected happened in this page.", advice: "Reload it." };
-  return { phase: "failed", ...withStats, failure };
-}
-
-async function modelName(stopped: AbortSignal): Promise<string> {
-  const known = swarmPicture.value?.model.name;
-  if (known) return known;
-  const json = await getJson("/v1/models", { signal: stopped });
-  const hasList = typeof json === "object" && json !== null && "data" in json;
-  const first: unknown = hasList && Array.isArray(json.data) ? json.data[0] : null;
-  return typeof first === "object" && first !== null && "id" in first &&
-    typeof first.id === "string" ? first.id : "";
-}
-
-// Hands pieces on together, a few times a second; timers also run in hidden tabs, frames do not.
-class PieceBuffer {
-  readonly #emit: (text: string) => void;
-  #text = "";
-  #timer: ReturnType<typeof setTimeout> | undefined;
-
-  constructor(emit: (text: string) => void) {
-    this.#emit = emit;
-  }
-
-  add(text: string): void {
-    this.#text += text;
-    this.#timer ??= setTimeout(() => this.flush(), kDrawMs);
-  }
-
-  flush(): void {
-    clearTimeout(this.#timer);
-    this.#timer = undefined;
-    const text = this.#text;
-    this.#text = "";
-    if (text !== "") this.#emit(text);
-  }
+  dispatch({ kind: "added", chats: read });
+  listNotice.value = `Imported: ${read.length === 1 ? "1 chat" : `${read.length} chats`}.`;
 }

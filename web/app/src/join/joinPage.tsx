@@ -3,7 +3,7 @@ import type { VNode } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { Notice, StateBadge, formatCount, formatRate } from "@weft/ui";
 import { setJoinToken } from "../api/secrets.ts";
-import { swarmPicture } from "../api/swarmFeed.ts";
+import { isStale, swarmPicture } from "../api/swarmFeed.ts";
 import { isWanted, status } from "./helper.ts";
 import { Helping } from "./helping.tsx";
 import { InsecureNotice, JoinForm } from "./joinForm.tsx";
@@ -94,7 +94,7 @@ function SwarmLine(): VNode | null {
   if (!picture) return null;
   return (
     <p class="swarm-line">
-      <StateBadge picture={picture} />
+      <StateBadge picture={picture} isStale={isStale.value} />
       <span>{formatCount(picture.devices.length, "device")}</span>
       <span class="figure">{formatRate(picture.tokensPerSecond, "tokens")}</span>
       <a href="/swarm">See the swarm</a>

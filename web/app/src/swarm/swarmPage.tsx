@@ -1,7 +1,7 @@
 // "/swarm": the whole picture of the swarm; beside the chat, a smaller one.
 import type { VNode } from "preact";
 import { ConsentDialog, Notice, SharePanel, SwarmView } from "@weft/ui";
-import { feedState, restartFeed, swarmActivity, swarmPicture } from "../api/swarmFeed.ts";
+import { feedState, isStale, restartFeed, swarmActivity, swarmPicture } from "../api/swarmFeed.ts";
 import { answerConsent, asking } from "./consent.ts";
 import { share } from "./share.ts";
 
@@ -15,7 +15,8 @@ export function SwarmPage(): VNode {
         onAnswer={(device, isAllowed) => void answerConsent(device, isAllowed)} />
       <h2 class="visually-hidden">State, layers and devices</h2>
       {picture
-        ? <SwarmView picture={picture} activity={swarmActivity.value} isFull />
+        ? <SwarmView picture={picture} activity={swarmActivity.value} isStale={isStale.value}
+          isFull />
         : <SwarmSkeleton />}
       {share.value && (
         <section class="card" aria-labelledby="share-heading">
@@ -33,7 +34,8 @@ export function SwarmAside(): VNode {
     <aside class="swarm-aside" aria-label="Swarm">
       <h2 class="visually-hidden">Swarm</h2>
       {picture
-        ? <SwarmView picture={picture} activity={swarmActivity.value} isFull={false} />
+        ? <SwarmView picture={picture} activity={swarmActivity.value} isStale={isStale.value}
+          isFull={false} />
         : <SwarmSkeleton />}
       <a class="button button-block" href="/join">Help compute with this device</a>
     </aside>

@@ -1,10 +1,16 @@
 // What the app uses: components and the pure functions behind them; styles/index.css is their
 // looks.
 export * from "./chat/announcer.tsx";
+export * from "./chat/branches.ts";
+export * from "./chat/chat.ts";
 export * from "./chat/chatList.tsx";
+export * from "./chat/chatSettings.ts";
 export * from "./chat/chats.ts";
 export * from "./chat/composer.tsx";
+export * from "./chat/keptChats.ts";
 export * from "./chat/messages.tsx";
+export * from "./chat/modelMenu.tsx";
+export * from "./chat/replay.ts";
 export * from "./chat/settings.tsx";
 export * from "./chat/waiting.ts";
 export * from "./elements/controls.tsx";

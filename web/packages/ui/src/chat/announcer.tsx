@@ -2,7 +2,7 @@
 import type { VNode } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { isOpen } from "./chats.ts";
-import type { AnswerMessage } from "./chats.ts";
+import type { AnswerMessage } from "./chat.ts";
 import { takeSentences } from "./sentences.ts";
 
 export function Announcer({ answer }: { answer: AnswerMessage | null }): VNode {

@@ -1,50 +1,10 @@
 // Conversations and what can happen to them: a pure reducer, so that every path of the page is one
-// that a test can take.
-
-export type AnswerPhase = "waiting" | "streaming" | "done" | "stopped" | "failed";
-
-export interface AnswerStats {
-  firstTokenMs: number; // from sending to the first text
-  tokens: number;
-  tokensPerSecond: number; // of the tokens after the first; 0 with fewer than two
-}
-
-export interface Failure {
-  sentence: string; // what happened
-  advice: string; // what to do; may be empty
-}
-
-export interface UserMessage {
-  role: "user";
-  id: string;
-  text: string;
-}
-
-export interface AnswerMessage {
-  role: "assistant";
-  id: string;
-  text: string;
-  thoughts?: string; // what the model thought before, where it tells
-  phase: AnswerPhase;
-  stats?: AnswerStats;
-  atLimit?: boolean; // ended by the length limit
-  failure?: Failure;
-}
-
-export type Message = UserMessage | AnswerMessage;
-
-export interface Chat {
-  id: string;
-  title: string; // the beginning of the first question
-  updatedAtMs: number;
-  messages: Message[];
-}
-
-// `chats` is newest first and holds no empty one; currentId null is a new, empty chat.
-export interface Chats {
-  chats: Chat[];
-  currentId: string | null;
-}
+// that a test can take. chat/branches.ts says how messages hang together.
+import { leafBelow, shownMessages } from "./branches.ts";
+import type {
+  AnswerMessage, AnswerStats, Chat, Chats, Failure, Message, ToolCall, ToolMessage, UserMessage,
+} from "./chat.ts";
+import type { ChatSettings } from "./chatSettings.ts";
 
 export interface AnswerEnd {
   phase: "done" | "stopped" | "failed";
@@ -53,21 +13,42 @@ export interface AnswerEnd {
   failure?: Failure;
 }
 
+// What comes of an answer while it is written.
+export type AnswerPart =
+  | { kind: "text"; text: string }
+  | { kind: "thought"; text: string }
+  | { kind: "thoughtTime"; durationMs: number }
+  | { kind: "calls"; calls: ToolCall[] }
+  // Another answer than the one before came of the same request.
+  | { kind: "again"; text: string; thoughts: string };
+
+interface Asking {
+  nowMs: number;
+  newId: () => string;
+  settings: ChatSettings; // for the request of the answer
+}
+
 export type ChatAction =
   | { kind: "new" }
   | { kind: "open"; chatId: string }
   | { kind: "delete"; chatId: string }
   | { kind: "deleteAll" }
+  | { kind: "rename"; chatId: string; title: string }
+  | { kind: "settings"; chatId: string; settings: ChatSettings }
   // Adds a question and an answer that waits. `newId` makes ids.
-  | { kind: "ask"; text: string; nowMs: number; newId: () => string }
-  // Asks again what the last question, or the question `messageId` with another text, asked.
-  | { kind: "askAgain"; messageId?: string; text?: string; nowMs: number; newId: () => string }
-  | { kind: "part"; chatId: string; messageId: string; text: string }
-  | { kind: "thought"; chatId: string; messageId: string; text: string }
-  | { kind: "end"; chatId: string; messageId: string; end: AnswerEnd };
+  | { kind: "ask"; text: string } & Asking
+  // Another answer to the last question, or to the question `messageId` with another text.
+  | { kind: "askAgain"; messageId?: string; text?: string } & Asking
+  // What the calls of the last answer gave, by their ids; the model goes on with it.
+  | { kind: "results"; results: Record<string, string> } & Asking
+  | { kind: "choose"; chatId: string; messageId: string } // shows the path through a message
+  | { kind: "part"; chatId: string; messageId: string; part: AnswerPart }
+  | { kind: "end"; chatId: string; messageId: string; end: AnswerEnd }
+  // Another tab changed a chat (null: deleted it). What `ownIds` names is written by this tab.
+  | { kind: "synced"; chatId: string; chat: Chat | null; ownIds: ReadonlySet<string> }
+  | { kind: "added"; chats: readonly Chat[] };
 
 const kTitleCharacters = 60;
-const kMostChats = 50;
 
 export function noChats(): Chats {
   return { chats: [], currentId: null };
@@ -77,11 +58,22 @@ export function currentChat(state: Chats): Chat | null {
   return state.chats.find((chat) => chat.id === state.currentId) ?? null;
 }
 
-// The answer that is still being written, in any chat; at most one at a time.
-export function openAnswer(state: Chats): { chat: Chat; answer: AnswerMessage } | null {
-  for (const chat of state.chats) {
-    const last = chat.messages.at(-1);
-    if (last?.role === "assistant" && isOpen(last)) return { chat, answer: last };
+export interface OpenAnswer {
+  chat: Chat;
+  answer: AnswerMessage;
+}
+
+// The answers that are still being written; at most one of each chat.
+export function openAnswers(state: Chats): OpenAnswer[] {
+  return state.chats.flatMap((chat) => {
+    const answer = openAnswerOf(chat);
+    return answer ? [{ chat, answer }] : [];
+  });
+}
+
+export function openAnswerOf(chat: Chat | null): AnswerMessage | null {
+  for (const message of chat?.messages ?? []) {
+    if (message.role === "assistant" && isOpen(message)) return message;
   }
   return null;
 }
@@ -98,85 +90,181 @@ export function reduceChats(state: Chats, action: ChatAction): Chats {
       return state.chats.some((chat) => chat.id === action.chatId)
         ? { ...state, currentId: action.chatId } : state;
     case "delete":
-      return {
-        chats: state.chats.filter((chat) => chat.id !== action.chatId),
-        currentId: state.currentId === action.chatId ? null : state.currentId,
-      };
+      return without(state, action.chatId);
     case "deleteAll":
       return noChats();
-    case "ask":
-      return ask(state, action);
-    case "askAgain":
-      return askAgain(state, action);
+    case "rename":
+      return change(state, action.chatId, (chat) =>
+        ({ ...chat, title: titleOf(action.title.trim()) || chat.title }));
+    case "settings":
+      return change(state, action.chatId, (chat) => ({ ...chat, settings: action.settings }));
+    case "choose":
+      return change(state, action.chatId, (chat) =>
+        ({ ...chat, leafId: leafBelow(chat.messages, action.messageId) }));
     case "part":
       return changeAnswer(state, action.chatId, action.messageId, (answer) =>
-        isOpen(answer) ? { ...answer, phase: "streaming", text: answer.text + action.text }
-          : answer);
-    case "thought":
-      return changeAnswer(state, action.chatId, action.messageId, (answer) =>
-        isOpen(answer)
-          ? { ...answer, phase: "streaming", thoughts: (answer.thoughts ?? "") + action.text }
-          : answer);
+        withPart(answer, action.part));
     case "end":
       return changeAnswer(state, action.chatId, action.messageId, (answer) =>
-        isOpen(answer) ? { ...answer, ...action.end } : answer);
+        ({ ...answer, ...action.end }));
+    case "synced":
+      return synced(state, action);
+    case "added":
+      return withAdded(state, action.chats);
+    default:
+      return asked(state, action);
   }
 }
 
-function ask(state: Chats, action: Extract<ChatAction, { kind: "ask" }>): Chats {
-  const text = action.text.trim();
-  if (text === "" || openAnswer(state)) return state;
+type AskAction = Extract<ChatAction, Asking>;
+
+// Whoever waits for an answer in a chat asks nothing more in it.
+function asked(state: Chats, action: AskAction): Chats {
   const chat = currentChat(state);
-  const added: Message[] = [
-    { role: "user", id: action.newId(), text },
-    { role: "assistant", id: action.newId(), text: "", phase: "waiting" },
-  ];
-  return putFirst(state, {
-    id: chat?.id ?? action.newId(),
-    title: chat?.title ?? titleOf(text),
-    updatedAtMs: action.nowMs,
-    messages: [...(chat?.messages ?? []), ...added],
-  });
+  if (openAnswerOf(chat)) return state;
+  if (action.kind === "ask") return ask(state, chat, action);
+  if (!chat) return state;
+  return action.kind === "results" ? addResults(state, chat, action)
+    : askAgain(state, chat, action);
 }
 
-function askAgain(state: Chats, action: Extract<ChatAction, { kind: "askAgain" }>): Chats {
-  const chat = currentChat(state);
-  if (!chat || openAnswer(state)) return state;
-  const questions = chat.messages.filter((message) => message.role === "user");
-  const question = action.messageId === undefined
-    ? questions.at(-1) : questions.find((message) => message.id === action.messageId);
-  const text = (action.text ?? question?.text ?? "").trim();
-  if (!question || text === "") return state;
-  const kept = chat.messages.slice(0, chat.messages.indexOf(question));
-  return putFirst(state, {
-    ...chat,
-    title: kept.length === 0 ? titleOf(text) : chat.title,
-    updatedAtMs: action.nowMs,
-    messages: [
-      ...kept,
-      { role: "user", id: question.id, text },
-      { role: "assistant", id: action.newId(), text: "", phase: "waiting" },
-    ],
+function ask(state: Chats, chat: Chat | null, action: Extract<AskAction, { kind: "ask" }>): Chats {
+  const text = action.text.trim();
+  if (text === "") return state;
+  const begun = chat ?? {
+    id: action.newId(), title: titleOf(text), updatedAtMs: action.nowMs, messages: [], leafId: "",
+    settings: action.settings,
+  };
+  const question: UserMessage = {
+    role: "user", id: action.newId(), text,
+    parentId: begun.messages.length === 0 ? null : begun.leafId,
+  };
+  return putFirst(state, withAnswer(begun, [question], action));
+}
+
+function askAgain(
+  state: Chats, chat: Chat, action: Extract<AskAction, { kind: "askAgain" }>,
+): Chats {
+  const shown = shownMessages(chat);
+  const at = action.messageId === undefined
+    ? shown.findLastIndex((message) => message.role !== "assistant")
+    : shown.findIndex((message) => message.id === action.messageId);
+  const asking = shown[at];
+  const text = (action.text ?? asking?.text ?? "").trim();
+  if (!asking || asking.role === "assistant" || text === "") return state;
+  if (text === asking.text) {
+    return putFirst(state, withAnswer({ ...chat, leafId: asking.id }, [], action));
+  }
+  const edited = { ...asking, id: action.newId(), text };
+  const isOnlyTitle = asking.parentId === null && chat.title === titleOf(asking.text);
+  const titled = isOnlyTitle ? { ...chat, title: titleOf(text) } : chat;
+  return putFirst(state, withAnswer(titled, [edited], action));
+}
+
+function addResults(
+  state: Chats, chat: Chat, action: Extract<AskAction, { kind: "results" }>,
+): Chats {
+  const answer = chat.messages.find(({ id }) => id === chat.leafId);
+  if (answer?.role !== "assistant" || !answer.calls) return state;
+  let parentId = answer.id;
+  const results = answer.calls.map((call): ToolMessage => {
+    const id = action.newId();
+    const message: ToolMessage = {
+      role: "tool", id, parentId, callId: call.id, text: action.results[call.id] ?? "",
+    };
+    parentId = id;
+    return message;
   });
+  return putFirst(state, withAnswer(chat, results, action));
+}
+
+// The chat with `added` behind each other, and an answer that waits behind the last of them.
+function withAnswer(chat: Chat, added: readonly Message[], asking: Asking): Chat {
+  const answer: AnswerMessage = {
+    role: "assistant", id: asking.newId(), parentId: added.at(-1)?.id ?? chat.leafId, text: "",
+    phase: "waiting", requestKey: asking.newId(), asked: asking.settings,
+  };
+  return {
+    ...chat, updatedAtMs: asking.nowMs, messages: [...chat.messages, ...added, answer],
+    leafId: answer.id,
+  };
+}
+
+function withPart(answer: AnswerMessage, part: AnswerPart): AnswerMessage {
+  switch (part.kind) {
+    case "text":
+      return { ...answer, phase: "streaming", text: answer.text + part.text };
+    case "thought":
+      return { ...answer, phase: "streaming", thoughts: (answer.thoughts ?? "") + part.text };
+    case "thoughtTime":
+      return { ...answer, thoughtMs: part.durationMs };
+    case "calls":
+      return { ...answer, phase: "streaming", calls: part.calls };
+    case "again":
+      return { ...answer, phase: "streaming", text: part.text, thoughts: part.thoughts };
+  }
+}
+
+function synced(state: Chats, action: Extract<ChatAction, { kind: "synced" }>): Chats {
+  const { chat: theirs, chatId, ownIds } = action;
+  if (!theirs) return without(state, chatId);
+  const mine = state.chats.find((chat) => chat.id === chatId);
+  const own = mine?.messages.filter(({ id }) => ownIds.has(id)) ?? [];
+  const isTheirs = new Set(theirs.messages.map(({ id }) => id));
+  const ownById = new Map(own.map((message) => [message.id, message]));
+  const merged: Chat = {
+    ...theirs,
+    messages: [
+      ...theirs.messages.map((message) => ownById.get(message.id) ?? message),
+      ...own.filter(({ id }) => !isTheirs.has(id)),
+    ],
+  };
+  const others = state.chats.filter((chat) => chat.id !== chatId);
+  return { ...state, chats: sorted([...others, own.length > 0 ? merged : theirs]) };
+}
+
+// A chat that is there already stays unless the imported one is newer.
+function withAdded(state: Chats, chats: readonly Chat[]): Chats {
+  const byId = new Map(state.chats.map((chat) => [chat.id, chat]));
+  for (const chat of chats) {
+    const mine = byId.get(chat.id);
+    if (!mine || mine.updatedAtMs < chat.updatedAtMs) byId.set(chat.id, chat);
+  }
+  return { ...state, chats: sorted([...byId.values()]) };
+}
+
+export function sorted(chats: Chat[]): Chat[] {
+  return chats.sort((a, b) => b.updatedAtMs - a.updatedAtMs);
 }
 
 function putFirst(state: Chats, chat: Chat): Chats {
-  const others = state.chats.filter((other) => other.id !== chat.id);
-  return { chats: [chat, ...others].slice(0, kMostChats), currentId: chat.id };
+  return { chats: [chat, ...without(state, chat.id).chats], currentId: chat.id };
 }
 
+function without(state: Chats, chatId: string): Chats {
+  return {
+    chats: state.chats.filter((chat) => chat.id !== chatId),
+    currentId: state.currentId === chatId ? null : state.currentId,
+  };
+}
+
+function change(state: Chats, chatId: string, changed: (chat: Chat) => Chat): Chats {
+  return {
+    ...state, chats: state.chats.map((chat) => chat.id === chatId ? changed(chat) : chat),
+  };
+}
+
+// An answer that has ended is not changed any more.
 function changeAnswer(
   state: Chats, chatId: string, messageId: string,
-  change: (answer: AnswerMessage) => AnswerMessage,
+  changed: (answer: AnswerMessage) => AnswerMessage,
 ): Chats {
-  return {
-    ...state,
-    chats: state.chats.map((chat) => chat.id !== chatId ? chat : {
-      ...chat,
-      messages: chat.messages.map((message) =>
-        message.id === messageId && message.role === "assistant" ? change(message) : message),
-    }),
-  };
+  return change(state, chatId, (chat) => ({
+    ...chat,
+    messages: chat.messages.map((message) =>
+      message.id === messageId && message.role === "assistant" && isOpen(message)
+        ? changed(message) : message),
+  }));
 }
 
 function titleOf(text: string): string {
@@ -184,41 +272,4 @@ function titleOf(text: string): string {
   const characters = [...line];
   return characters.length <= kTitleCharacters
     ? line : `${characters.slice(0, kTitleCharacters - 1).join("").trimEnd()}…`;
-}
-
-// Saved chats, checked field by field: what is not ours is left out. An answer that was being
-// written when its page went away is stopped.
-export function readChats(saved: readonly unknown[], currentId: string | null): Chats {
-  const chats = saved.filter(isChat).map((chat) => ({
-    ...chat,
-    messages: chat.messages.map((message): Message =>
-      message.role === "assistant" && isOpen(message) ? { ...message, phase: "stopped" } : message),
-  }));
-  chats.sort((a, b) => b.updatedAtMs - a.updatedAtMs);
-  const current = chats.find((chat) => chat.id === currentId);
-  return { chats: chats.slice(0, kMostChats), currentId: current?.id ?? null };
-}
-
-function isChat(value: unknown): value is Chat {
-  if (typeof value !== "object" || value === null) return false;
-  const chat = value as Partial<Record<keyof Chat, unknown>>;
-  return typeof chat.id === "string" && typeof chat.title === "string" &&
-    typeof chat.updatedAtMs === "number" && Array.isArray(chat.messages) &&
-    chat.messages.length > 0 && chat.messages.every(isMessage);
-}
-
-const kPhases: readonly unknown[] = ["waiting", "streaming", "done", "stopped", "failed"];
-
-function isMessage(value: unknown): value is Message {
-  if (typeof value !== "object" || value === null) return false;
-  const message = value as Partial<Record<string, unknown>>;
-  if (typeof message["id"] !== "string" || typeof message["text"] !== "string") return false;
-  if (message["role"] === "user") return true;
-  const failure = message["failure"] as Partial<Failure> | undefined;
-  const stats = message["stats"] as Partial<AnswerStats> | undefined;
-  const { thoughts } = message;
-  return message["role"] === "assistant" && kPhases.includes(message["phase"]) &&
-    (thoughts === undefined || typeof thoughts === "string") &&
-    (failure === undefined || typeof failure?.sentence === "string") &&
-    (stats === undefined || typeof stats?.tokens === "number");
 }

@@ -1,36 +1,52 @@
 // The conversation: questions with "edit", answers with their figures and what can be done next.
 import type { VNode } from "preact";
-import { useMemo, useState } from "preact/hooks";
-import { CopyIconButton, IconButton, Notice } from "../elements/controls.tsx";
-import { formatCount, formatMilliseconds, formatRate } from "../words/format.ts";
-import { Markdown } from "../markdown/markdown.tsx";
-import { isOpen } from "./chats.ts";
-import type { AnswerMessage, AnswerStats, Message, UserMessage } from "./chats.ts";
+import { useState } from "preact/hooks";
+import { IconButton } from "../elements/controls.tsx";
+import { Answer } from "./answer.tsx";
+import { shownMessages, versionsOf } from "./branches.ts";
+import type { Versions } from "./branches.ts";
+import type { Chat, ToolMessage, UserMessage } from "./chat.ts";
 import { isSendKey } from "./composer.tsx";
+import { VersionSwitch } from "./versionSwitch.tsx";
 
 interface MessageListProps {
-  messages: readonly Message[];
-  canAsk: boolean; // no answer is being written
-  waitingWords: string; // why an answer has no text yet
+  chat: Chat;
+  canAsk: boolean; // no answer of this chat is being written
+  waitingWords: string; // why an answer has no text yet, or does not go on
   onEdit: (messageId: string, text: string) => void;
   onAgain: () => void;
+  onChoose: (messageId: string) => void; // shows another version
+  onResults: (results: Record<string, string>) => void; // of the calls of the last answer
 }
 
 export function MessageList(props: MessageListProps): VNode {
-  const { messages, canAsk, waitingWords, onEdit, onAgain } = props;
+  const { chat, canAsk, waitingWords, onEdit, onAgain, onChoose, onResults } = props;
+  const messages = shownMessages(chat);
   const last = messages.at(-1);
   return (
     <ol class="messages" aria-label="Conversation">
-      {messages.map((message) => message.role === "user"
-        ? <Question key={message.id} message={message} canEdit={canAsk} onEdit={onEdit} />
-        : (
-          <Answer
-            key={message.id}
-            message={message}
-            waitingWords={message.phase === "waiting" ? waitingWords : ""}
-            onAgain={canAsk && message === last ? onAgain : null}
-          />
-        ))}
+      {messages.map((message) => {
+        const versions = versionsOf(chat, message);
+        switch (message.role) {
+          case "user":
+            return <Question key={message.id} message={message} canEdit={canAsk} onEdit={onEdit}
+              versions={versions} onChoose={onChoose} />;
+          case "tool":
+            return <ToolResult key={message.id} message={message} />;
+          case "assistant":
+            return (
+              <Answer
+                key={message.id}
+                message={message}
+                waitingWords={waitingWords}
+                onAgain={canAsk && message === last ? onAgain : null}
+                onResults={canAsk && message === last ? onResults : null}
+                versions={versions}
+                onChoose={onChoose}
+              />
+            );
+        }
+      })}
     </ol>
   );
 }
@@ -39,9 +55,11 @@ interface QuestionProps {
   message: UserMessage;
   canEdit: boolean;
   onEdit: (messageId: string, text: string) => void;
+  versions: Versions;
+  onChoose: (messageId: string) => void;
 }
 
-function Question({ message, canEdit, onEdit }: QuestionProps): VNode {
+function Question({ message, canEdit, onEdit, versions, onChoose }: QuestionProps): VNode {
   const [draft, setDraft] = useState<string | null>(null);
   if (draft !== null && canEdit) {
     const save = (): void => {
@@ -59,10 +77,22 @@ function Question({ message, canEdit, onEdit }: QuestionProps): VNode {
     <li class="question">
       <span class="visually-hidden">You: </span>
       <p class="question-text">{message.text}</p>
-      <div class="message-actions">
-        <IconButton icon="edit" label="Edit and ask again" disabled={!canEdit}
-          onClick={() => setDraft(message.text)} />
+      <div class="question-tools">
+        <VersionSwitch what="question" versions={versions} onChoose={onChoose} />
+        <div class="message-actions">
+          <IconButton icon="edit" label="Edit and ask again" disabled={!canEdit}
+            onClick={() => setDraft(message.text)} />
+        </div>
       </div>
+    </li>
+  );
+}
+
+function ToolResult({ message }: { message: ToolMessage }): VNode {
+  return (
+    <li class="tool-result">
+      <span class="muted">Result: </span>
+      <code>{message.text || "nothing"}</code>
     </li>
   );
 }
@@ -104,67 +134,4 @@ function EditForm({ draft, onDraft, onSave, onCancel }: EditFormProps): VNode {
       </div>
     </form>
   );
-}
-
-interface AnswerProps {
-  message: AnswerMessage;
-  waitingWords: string;
-  onAgain: (() => void) | null;
-}
-
-function Answer({ message, waitingWords, onAgain }: AnswerProps): VNode {
-  // Only what is being written is parsed again with every piece.
-  const text = useMemo(() => message.text === "" ? null : <Markdown text={message.text} />,
-    [message.text]);
-  return (
-    <li class="answer" aria-busy={isOpen(message)}>
-      <span class="visually-hidden">Answer: </span>
-      {message.thoughts && (
-        <details class="thoughts">
-          <summary>{isOpen(message) && message.text === "" ? "Thinking …" : "Thoughts"}</summary>
-          <p>{message.thoughts}</p>
-        </details>
-      )}
-      {text}
-      {message.phase === "waiting" && (
-        <p class="waiting">
-          <span class="waiting-dots" aria-hidden="true"><i /><i /><i /></span>
-          {waitingWords}
-        </p>
-      )}
-      {message.failure && (
-        <Notice kind="error">
-          <p>{message.failure.sentence}</p>
-          {message.failure.advice !== "" && <p class="muted">{message.failure.advice}</p>}
-        </Notice>
-      )}
-      {!isOpen(message) && (
-        <footer class="answer-foot">
-          <span class="message-actions">
-            {message.text !== "" && <CopyIconButton text={message.text} label="Copy the answer" />}
-            {onAgain && <IconButton icon="again" label="Answer again" onClick={onAgain} />}
-          </span>
-          <span class="answer-stats figure">{statsText(message)}</span>
-        </footer>
-      )}
-    </li>
-  );
-}
-
-function statsText(message: AnswerMessage): string {
-  const parts: string[] = [];
-  if (message.phase === "stopped") parts.push("Stopped");
-  if (message.stats) parts.push(...figures(message.stats));
-  if (message.atLimit) parts.push("ended by the length limit");
-  return parts.join(" · ");
-}
-
-function figures(stats: AnswerStats): string[] {
-  const parts: string[] = [];
-  if (stats.tokensPerSecond > 0) parts.push(formatRate(stats.tokensPerSecond, "tokens"));
-  if (stats.tokens > 0) parts.push(formatCount(stats.tokens, "token"));
-  if (stats.firstTokenMs > 0) {
-    parts.push(`first after ${formatMilliseconds(stats.firstTokenMs)}`);
-  }
-  return parts;
 }

@@ -1,44 +1,29 @@
-// What every question is asked with: system prompt, temperature, longest answer.
+// What the questions of a chat are asked with: system prompt, sampling, longest answer, tools.
 import type { VNode } from "preact";
 import { Dialog } from "../elements/dialog.tsx";
-
-export interface ChatSettings {
-  systemPrompt: string;
-  temperature: number | null; // null: the model's own
-  mostTokens: number | null; // null: as long as the context allows
-}
-
-function defaultSettings(): ChatSettings {
-  return { systemPrompt: "", temperature: null, mostTokens: null };
-}
-
-export function readSettings(saved: unknown): ChatSettings {
-  const settings = defaultSettings();
-  if (typeof saved !== "object" || saved === null) return settings;
-  const from = saved as Partial<Record<keyof ChatSettings, unknown>>;
-  if (typeof from.systemPrompt === "string") settings.systemPrompt = from.systemPrompt;
-  const { temperature, mostTokens } = from;
-  if (typeof temperature === "number" && temperature >= 0 && temperature <= 2) {
-    settings.temperature = temperature;
-  }
-  if (typeof mostTokens === "number" && Number.isInteger(mostTokens) && mostTokens >= 1) {
-    settings.mostTokens = mostTokens;
-  }
-  return settings;
-}
+import { toolsProblem } from "./chatSettings.ts";
+import type { ChatSettings } from "./chatSettings.ts";
 
 interface SettingsDialogProps {
   isOpen: boolean;
+  isOfChat: boolean; // of a chat that has begun; else of the next new one
   settings: ChatSettings;
   onChange: (settings: ChatSettings) => void;
+  onUseForNew: () => void; // new chats begin with these
   onClose: () => void;
   onForgetKey: (() => void) | null; // null: no key is kept
 }
 
+interface FieldsProps {
+  settings: ChatSettings;
+  onChange: (settings: ChatSettings) => void;
+}
+
 export function SettingsDialog(props: SettingsDialogProps): VNode {
-  const { isOpen, settings, onChange, onClose, onForgetKey } = props;
+  const { isOpen, isOfChat, settings, onChange, onUseForNew, onClose, onForgetKey } = props;
   return (
-    <Dialog title="Settings" isOpen={isOpen} onClose={onClose}>
+    <Dialog title={isOfChat ? "Settings of this chat" : "Settings of new chats"} isOpen={isOpen}
+      onClose={onClose}>
       <form
         class="stack"
         onSubmit={(event) => {
@@ -54,29 +39,25 @@ export function SettingsDialog(props: SettingsDialogProps): VNode {
             value={settings.systemPrompt}
             onInput={(event) => onChange({ ...settings, systemPrompt: event.currentTarget.value })}
           />
-          <span class="field-hint">Put before every conversation. Empty: none.</span>
+          <span class="field-hint">Put before the conversation. Empty: none.</span>
         </label>
         <TemperatureField settings={settings} onChange={onChange} />
-        <label class="field">
-          <span class="field-label">Longest answer, in tokens</span>
-          <input
-            type="number"
-            min="1"
-            max="100000"
-            inputMode="numeric"
-            placeholder="No limit"
-            value={settings.mostTokens ?? ""}
-            onInput={(event) => {
-              const value = event.currentTarget.valueAsNumber;
-              onChange({ ...settings, mostTokens: value >= 1 ? Math.floor(value) : null });
-            }}
-          />
-          <span class="field-hint">Empty: until the model ends, or the context is full.</span>
-        </label>
+        <NumberField name="Longest answer, in tokens" placeholder="No limit" isWhole least={1}
+          most={1e6} hint="Empty: until the model ends, or the context is full."
+          value={settings.mostTokens}
+          onValue={(mostTokens) => onChange({ ...settings, mostTokens })} />
+        <MoreSettings settings={settings} onChange={onChange} />
         <div class="row row-between">
-          {onForgetKey
-            ? <button type="button" class="button" onClick={onForgetKey}>Forget the API key</button>
-            : <span />}
+          <span class="row">
+            {isOfChat && (
+              <button type="button" class="button" onClick={onUseForNew}>
+                Use for new chats
+              </button>
+            )}
+            {onForgetKey && (
+              <button type="button" class="button" onClick={onForgetKey}>Forget the API key</button>
+            )}
+          </span>
           <button type="submit" class="button button-primary">Done</button>
         </div>
       </form>
@@ -84,10 +65,71 @@ export function SettingsDialog(props: SettingsDialogProps): VNode {
   );
 }
 
-function TemperatureField({ settings, onChange }: {
-  settings: ChatSettings;
-  onChange: (settings: ChatSettings) => void;
-}): VNode {
+function MoreSettings({ settings, onChange }: FieldsProps): VNode {
+  const problem = toolsProblem(settings.tools);
+  return (
+    <details class="advanced">
+      <summary>More</summary>
+      <div class="stack">
+        <NumberField name="Top p" placeholder="The model’s own" least={0} most={1}
+          hint="Only the likeliest tokens whose shares add up to it are drawn."
+          value={settings.topP} onValue={(topP) => onChange({ ...settings, topP })} />
+        <NumberField name="Seed" placeholder="Another one each time" isWhole least={0} most={1e15}
+          hint="The same seed and conversation give the same answer."
+          value={settings.seed} onValue={(seed) => onChange({ ...settings, seed })} />
+        <label class="field">
+          <span class="field-label">Tools, as JSON</span>
+          <textarea rows={4} class="code-field" spellcheck={false}
+            aria-invalid={problem !== ""} value={settings.tools}
+            onInput={(event) => onChange({ ...settings, tools: event.currentTarget.value })} />
+          {problem === ""
+            ? <span class="field-hint">
+                Functions that the model may call. The page shows its calls, and you write what they
+                gave.
+              </span>
+            : <span class="field-error" role="status">{problem}</span>}
+        </label>
+      </div>
+    </details>
+  );
+}
+
+interface NumberFieldProps {
+  name: string;
+  hint: string;
+  placeholder: string;
+  least: number;
+  most: number;
+  isWhole?: boolean;
+  value: number | null;
+  onValue: (value: number | null) => void;
+}
+
+function NumberField(props: NumberFieldProps): VNode {
+  const { name, hint, placeholder, least, most, isWhole, value, onValue } = props;
+  return (
+    <label class="field">
+      <span class="field-label">{name}</span>
+      <input
+        type="number"
+        min={least}
+        max={most}
+        step={isWhole ? 1 : 0.05}
+        inputMode={isWhole ? "numeric" : "decimal"}
+        placeholder={placeholder}
+        value={value ?? ""}
+        onInput={(event) => {
+          const typed = event.currentTarget.valueAsNumber;
+          const isRight = typed >= least && typed <= most;
+          onValue(isRight ? (isWhole ? Math.floor(typed) : typed) : null);
+        }}
+      />
+      <span class="field-hint">{hint}</span>
+    </label>
+  );
+}
+
+function TemperatureField({ settings, onChange }: FieldsProps): VNode {
   const { temperature } = settings;
   return (
     <fieldset class="field">

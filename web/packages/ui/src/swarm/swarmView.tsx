@@ -17,41 +17,54 @@ import type { SwarmPicture } from "./picture.ts";
 interface SwarmViewProps {
   picture: SwarmPicture;
   activity: Activity;
+  isStale: boolean;
 }
 
-export function StateBadge({ picture }: { picture: SwarmPicture }): VNode {
+// `isStale`: the picture is of before the connection was lost, and what it says may be wrong now.
+export function StateBadge({ picture, isStale, isLong }: {
+  picture: SwarmPicture;
+  isStale: boolean;
+  isLong?: boolean; // with the number of devices
+}): VNode {
+  const words = isStale ? "No connection" : isLong ? summaryText(picture)
+    : stateWord(picture.state);
   return (
-    <span class={`state-badge state-${picture.state}`}>
+    <span class={`state-badge state-${isStale ? "lost" : picture.state}`}>
       <i aria-hidden="true" />
-      {stateWord(picture.state)}
+      {words}
     </span>
   );
 }
 
 // `isFull` adds the figures that only the swarm's own page has room for.
-export function SwarmView({ picture, activity, isFull }: SwarmViewProps & {
+export function SwarmView({ picture, activity, isStale, isFull }: SwarmViewProps & {
   isFull: boolean;
 }): VNode {
   const letters = useRef(new DeviceLetters());
   const devices = letters.current.name(picture);
   const stageOf = new Map(picture.stages.map((stage) => [stage.deviceId, stage]));
+  const computing: ReadonlySet<number> = isStale ? new Set() : activity.computing;
   const lines = picture.lossyHubs.flatMap((hub) => hub.lines);
   return (
-    <div class={`swarm ${isFull ? "swarm-full" : "swarm-compact"}`}>
+    <div class={`swarm ${isFull ? "swarm-full" : "swarm-compact"} ${isStale ? "is-stale" : ""}`}>
       <div class="swarm-state">
         <div role="status" class="swarm-state-words">
-          <StateBadge picture={picture} />
-          <p class="swarm-message">{picture.message}</p>
+          <StateBadge picture={picture} isStale={isStale} />
+          <p class="swarm-message">
+            {isStale ? "What is below was so before the connection was lost." : picture.message}
+          </p>
           {picture.lossyHubs.map((hub) => (
             <p key={hub.deviceId} class="swarm-message">{hub.message} {leftOutText(hub)}</p>
           ))}
         </div>
-        <span class="speed-value figure">{formatRate(picture.tokensPerSecond, "tokens")}</span>
+        <span class="speed-value figure">
+          {formatRate(isStale ? 0 : picture.tokensPerSecond, "tokens")}
+        </span>
         <Sparkline activity={activity} />
       </div>
       {isFull && <ModelFigures picture={picture} />}
       <section class="swarm-layers" aria-label="Layers">
-        <LayerBar picture={picture} devices={devices} computing={activity.computing} />
+        <LayerBar picture={picture} devices={devices} computing={computing} />
         <CoverageBar picture={picture} />
       </section>
       <PlanTimes picture={picture} />
@@ -69,7 +82,7 @@ export function SwarmView({ picture, activity, isFull }: SwarmViewProps & {
               layerCount={picture.layerCount}
               hasHubs={picture.expertsNeeded > 0}
               expertWord={picture.isInNeuronGroups ? "neuron group" : "expert"}
-              isComputing={activity.computing.has(named.device.id)}
+              isComputing={computing.has(named.device.id)}
               isFull={isFull}
             />
           ))}
@@ -148,19 +161,19 @@ function PlanTimes({ picture }: { picture: SwarmPicture }): VNode | null {
 }
 
 // One line for narrow screens, leading to the whole picture.
-export function SwarmStrip({ picture, href }: {
+export function SwarmStrip({ picture, isStale, href }: {
   picture: SwarmPicture | null;
+  isStale: boolean;
   href: string;
 }): VNode {
   return (
     <a class="swarm-strip" href={href}>
       {picture ? (
         <>
-          <span class={`state-badge state-${picture.state}`}>
-            <i aria-hidden="true" />
-            {summaryText(picture)}
-          </span>
-          <span class="figure">{formatRate(picture.tokensPerSecond, "tokens")}</span>
+          <StateBadge picture={picture} isStale={isStale} isLong />
+          {!isStale && (
+            <span class="figure">{formatRate(picture.tokensPerSecond, "tokens")}</span>
+          )}
         </>
       ) : <span class="muted">Looking at the swarm…</span>}
       <span class="swarm-strip-more">Swarm</span>
