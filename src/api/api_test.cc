@@ -244,5 +244,19 @@ TEST(SwarmJson, HasEveryWorker) {
   EXPECT_EQ(json.at_pointer("/model/layers"), 10);
 }
 
+TEST(HelperJson, HasTheDevicesOfThatNameAndNothingElse) {
+  swarm::Snapshot snapshot;
+  snapshot.workers.resize(3);
+  snapshot.workers[1].name = snapshot.workers[2].name = "tablet";
+  snapshot.workers[1].state = swarm::WorkerState::kIdle;
+  snapshot.workers[1].problem = "It would slow the swarm down, so it holds no layers.";
+  const auto json = boost::json::parse(HelperJson(snapshot, "tablet"));
+  EXPECT_EQ(json.at("devices").as_array().size(), 2u);
+  EXPECT_EQ(json.at_pointer("/devices/0/state"), "idle");
+  EXPECT_EQ(json.at_pointer("/devices/0/problem"),
+            "It would slow the swarm down, so it holds no layers.");
+  EXPECT_EQ(HelperJson(snapshot, "phone"), R"({"devices":[]})");
+}
+
 }  // namespace
 }  // namespace weft::api

@@ -97,6 +97,8 @@ json::object WorkerJson(const swarm::WorkerSnapshot& worker) {
           {"computing", worker.computing},
           {"tokens_computed", worker.tokens_computed},
           {"steps", StepsJson(worker.steps)},
+          {"bytes_sent", worker.bytes_sent},
+          {"bytes_received", worker.bytes_received},
           {"experts_told", worker.experts_told},
           {"experts_held", worker.experts_held},
           {"expert_messages", worker.expert_messages},
@@ -211,6 +213,16 @@ std::string SwarmJson(const swarm::Snapshot& snapshot, const ModelCard& model) {
                                       {"history_bytes", snapshot.history_bytes},
                                       {"history_limit_bytes", snapshot.history_limit_bytes},
                                       {"workers", std::move(workers)}});
+}
+
+std::string HelperJson(const swarm::Snapshot& snapshot, const std::string& name) {
+  json::array devices;
+  for (const swarm::WorkerSnapshot& worker : snapshot.workers) {
+    if (worker.name != name) continue;
+    devices.push_back(json::object{
+        {"state", StateName(worker.state)}, {"check", worker.check}, {"problem", worker.problem}});
+  }
+  return json::serialize(json::object{{"devices", std::move(devices)}});
 }
 
 }  // namespace weft::api

@@ -19,4 +19,9 @@ struct ModelCard {
 
 std::string SwarmJson(const swarm::Snapshot& snapshot, const ModelCard& model);
 
+// What a device that helps may know of itself, which has a join token and perhaps no API key:
+// {"devices": [{"state": "idle", "check": "passed", "problem": "..."}]}, of all devices that call
+// themselves so.
+std::string HelperJson(const swarm::Snapshot& snapshot, const std::string& name);
+
 }  // namespace weft::api

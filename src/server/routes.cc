@@ -154,30 +154,45 @@ std::vector<Route> PrefixRoutes(ChatRoutes* chat, size_t body_bytes) {
            nullptr, nullptr}};
 }
 
+// The picture of the swarm, its history, and what its owner says to it.
+std::vector<Route> SwarmRoutes(const RouteParts& parts) {
+  return {
+      Get("/api/swarm", Secret::kApiKey,
+          [feed = parts.feed](const Request&, const Client& client) { feed->AnswerOnce(*client); }),
+      Get("/api/swarm/events", Secret::kApiKey,
+          [feed = parts.feed](const Request&, Client client) {
+            feed->Subscribe(std::move(client));
+          }),
+      Get("/api/swarm/history", Secret::kApiKey,
+          [feed = parts.feed](const Request&, const Client& client) {
+            feed->AnswerHistory(*client);
+          }),
+      Get("/api/swarm/what-if", Secret::kApiKey,
+          [what_if = parts.what_if](const Request& request, Client client) {
+            what_if->Answer(request, std::move(client));
+          }),
+      {"POST", "/api/swarm/consent", Secret::kAdmin, kConsentBodyBytes,
+       [host = parts.host](const Request& request, const Client& client) {
+         AnswerConsent(*host, request, *client);
+       },
+       nullptr, nullptr},
+      Get("/api/share", Secret::kAdmin,
+          [links = parts.links](const Request& request, const Client& client) {
+            client->Send(JsonResponse(200, links->ToJson(request)));
+          }),
+  };
+}
+
 }  // namespace
 
 std::vector<Route> MakeRoutes(const RouteParts& parts) {
-  const auto [host, feed, chat, embeddings, package, files, links, tls, keys, ollama_model,
+  const auto [host, feed, what_if, chat, embeddings, package, files, links, tls, keys, ollama_model,
               chat_body_bytes] = parts;
   std::vector<Route> routes = {
       // OpenAI's API.
       Ask("/v1/chat/completions", *chat, &ChatRoutes::Complete, chat_body_bytes),
       Ask("/v1/completions", *chat, &ChatRoutes::CompleteText, chat_body_bytes),
 
-      // What the pages ask beside it.
-      Get("/api/swarm", Secret::kApiKey,
-          [feed = feed](const Request&, const Client& client) { feed->AnswerOnce(*client); }),
-      Get("/api/swarm/events", Secret::kApiKey,
-          [feed = feed](const Request&, Client client) { feed->Subscribe(std::move(client)); }),
-      {"POST", "/api/swarm/consent", Secret::kAdmin, kConsentBodyBytes,
-       [host = host](const Request& request, const Client& client) {
-         AnswerConsent(*host, request, *client);
-       },
-       nullptr, nullptr},
-      Get("/api/share", Secret::kAdmin,
-          [links = links](const Request& request, const Client& client) {
-            client->Send(JsonResponse(200, links->ToJson(request)));
-          }),
       Get("/api/info", Secret::kApiKey, AnswerInfo),
       Get("/metrics", Secret::kMetrics,
           [host = host, keys = keys](const Request&, const Client& client) {
@@ -201,6 +216,11 @@ std::vector<Route> MakeRoutes(const RouteParts& parts) {
           [block = RandomBlock()](const Request& request, const Client& client) {
             AnswerProbe(block, request, client);
           }),
+      Get("/worker/state", Secret::kJoinToken,
+          [host = host](const Request& request, const Client& client) {
+            const std::string name = request.QueryValue("name");
+            client->Send(JsonResponse(200, api::HelperJson(host->snapshot(), name)));
+          }),
       {"GET", "/worker", Secret::kNone, 0, AnswerUpgradeRequired, AdmitWorker,
        [host = host](const Request& request, bool is_owner,
                      const std::shared_ptr<net::WebSocket>& socket) {
@@ -208,7 +228,7 @@ std::vector<Route> MakeRoutes(const RouteParts& parts) {
        }},
   };
   for (auto& more :
-       {ModelRoutes(chat), PrefixRoutes(chat, chat_body_bytes),
+       {SwarmRoutes(parts), ModelRoutes(chat), PrefixRoutes(chat, chat_body_bytes),
         MakeEmbeddingRoutes(embeddings, chat_body_bytes), AnthropicRoutes(chat, chat_body_bytes),
         OllamaRoutes(chat, chat_body_bytes), OllamaModelRoutes(ollama_model, host),
         ResponsesRoutes(chat, chat_body_bytes), KeyRoutes(keys), HealthRoutes(host)})

@@ -13,6 +13,7 @@
 #include "server/static_files.h"
 #include "server/swarm_feed.h"
 #include "server/swarm_host.h"
+#include "server/what_if.h"
 
 namespace weft::server {
 
@@ -20,6 +21,7 @@ namespace weft::server {
 struct RouteParts {
   SwarmHost* host = nullptr;
   SwarmFeed* feed = nullptr;
+  WhatIf* what_if = nullptr;
   ChatRoutes* chat = nullptr;
   EmbeddingRoutes* embeddings = nullptr;
   PackageRoutes* package = nullptr;

@@ -223,6 +223,7 @@ void Server::MakeHost(ServedModel& model) {
     });
   }
   feed_ = std::make_unique<SwarmFeed>(loop_, *host_, CardOf(model.package, context));
+  what_if_ = std::make_unique<WhatIf>(core, *host_, loop_, planning_thread_);
   host_->OnSwarmChanged([this] { OnSwarmChanged(); });
   keys_->OnChanged([this] { CloseRevoked(); });
   CountTokens();
@@ -250,6 +251,7 @@ void Server::MakeRouter() {
   RouteParts parts;
   parts.host = host_.get();
   parts.feed = feed_.get();
+  parts.what_if = what_if_.get();
   parts.chat = chat_.get();
   parts.embeddings = embeddings_.get();
   parts.package = package_routes_.get();

@@ -27,6 +27,7 @@
 #include "server/static_files.h"
 #include "server/swarm_feed.h"
 #include "server/swarm_host.h"
+#include "server/what_if.h"
 
 namespace weft::server {
 
@@ -147,6 +148,7 @@ class Server {
   std::shared_ptr<net::TlsContext> tls_;
   std::unique_ptr<SwarmHost> host_;
   std::unique_ptr<SwarmFeed> feed_;
+  std::unique_ptr<WhatIf> what_if_;
   std::unique_ptr<ChatRoutes> chat_;
   std::unique_ptr<EmbeddingRoutes> embeddings_;
   std::unique_ptr<PackageRoutes> package_routes_;

@@ -23,6 +23,10 @@ void SwarmFeed::AnswerOnce(net::Responder& responder) const {
   responder.Send(JsonResponse(200, api::SwarmJson(host_.snapshot(), model_)));
 }
 
+void SwarmFeed::AnswerHistory(net::Responder& responder) const {
+  responder.Send(JsonResponse(200, history_.ToJson(MonotonicNow())));
+}
+
 void SwarmFeed::Subscribe(std::shared_ptr<net::Responder> responder) {
   if (subscribers_.size() >= kMaxSubscribers) {
     return responder->Send(ErrorResponse(Overloaded(
@@ -56,6 +60,7 @@ void SwarmFeed::Publish() {
 }
 
 void SwarmFeed::Beat() {
+  history_.Add(MonotonicNow(), host_.snapshot());
   heartbeat_.FireAfter(kHeartbeat, [this] {
     Changed();
     Beat();

@@ -1,5 +1,5 @@
 // GET /api/swarm and its stream of server-sent events: the picture of the swarm, at most five times
-// a second.
+// a second; and /api/swarm/history, what it showed over the last day.
 #pragma once
 
 #include <memory>
@@ -8,6 +8,7 @@
 #include "api/swarm_json.h"
 #include "net/http.h"
 #include "net/loop.h"
+#include "server/swarm_history.h"
 #include "server/swarm_host.h"
 
 namespace weft::server {
@@ -17,6 +18,7 @@ class SwarmFeed {
   SwarmFeed(net::EventLoop& loop, SwarmHost& host, api::ModelCard model);
 
   void AnswerOnce(net::Responder& responder) const;
+  void AnswerHistory(net::Responder& responder) const;
   // 503 when too many watch already.
   void Subscribe(std::shared_ptr<net::Responder> responder);
   void EndSubscriptions() { subscribers_.clear(); }
@@ -29,6 +31,7 @@ class SwarmFeed {
 
   SwarmHost& host_;
   const api::ModelCard model_;
+  SwarmHistory history_;
   std::vector<std::shared_ptr<net::Responder>> subscribers_;
   net::EventLoop::Timer publish_timer_;
   net::EventLoop::Timer heartbeat_;

@@ -37,7 +37,10 @@ SwarmHost::SwarmHost(net::EventLoop& loop, TaskQueue& pool, swarm::CoreOptions o
       relay_(loop, {.send =
                         [this](swarm::WorkerId receiver, std::vector<Slice> pieces) {
                           const auto worker = workers_.find(receiver);
-                          if (worker != workers_.end()) worker->second.send(std::move(pieces));
+                          if (worker == workers_.end()) return;
+                          for (const Slice& piece : pieces)
+                            line_bytes_[receiver].sent += piece.byte_count();
+                          worker->second.send(std::move(pieces));
                         },
                     .hold = [this](swarm::WorkerId sender, bool held) { HoldBack(sender, held); }}),
       timer_(loop) {}
@@ -55,6 +58,7 @@ void SwarmHost::OnWorkerMessage(swarm::WorkerId worker, Slice message) {
   if (message.empty() || message.bytes()[0] != wire::kControlByte) {
     ++counters_.frames_received;
     counters_.bytes_received += message.byte_count();
+    line_bytes_[worker].received += message.byte_count();
     return Handle(swarm::WorkerData{worker, std::move(message)});
   }
   swarm::WorkerControl event{worker, {}};
@@ -69,6 +73,17 @@ void SwarmHost::OnWorkerMessage(swarm::WorkerId worker, Slice message) {
   if (event.message.has_connect() && !event.message.connect().join_token().empty())
     token_hashes_[worker] = HashSecret(event.message.connect().join_token());
   Handle(event);
+}
+
+swarm::Snapshot SwarmHost::snapshot() const {
+  swarm::Snapshot snapshot = core_.snapshot(MonotonicNow());
+  for (swarm::WorkerSnapshot& worker : snapshot.workers) {
+    const auto line = line_bytes_.find(worker.id);
+    if (line == line_bytes_.end()) continue;
+    worker.bytes_sent = line->second.sent;
+    worker.bytes_received = line->second.received;
+  }
+  return snapshot;
 }
 
 void SwarmHost::CloseWorkers(const FindReason& find_reason) {
@@ -86,6 +101,7 @@ void SwarmHost::CloseWorkers(const FindReason& find_reason) {
 
 void SwarmHost::DetachWorker(swarm::WorkerId worker, const std::string& reason) {
   token_hashes_.erase(worker);
+  line_bytes_.erase(worker);
   if (workers_.erase(worker) == 0) return;
   relay_.Forget(worker);
   Handle(swarm::WorkerLost{worker, reason});
@@ -181,6 +197,7 @@ void SwarmHost::CarryOut(swarm::Action& action) {
                    const auto worker = workers_.find(close.worker);
                    if (worker == workers_.end()) return;
                    const WorkerSink sink = std::move(worker->second);
+                   line_bytes_.erase(close.worker);
                    workers_.erase(worker);
                    token_hashes_.erase(close.worker);
                    relay_.Forget(close.worker);
@@ -235,11 +252,12 @@ void SwarmHost::Send(swarm::SendData& send) {
   const auto worker = workers_.find(send.worker);
   if (worker == workers_.end()) return;
   ++counters_.frames_sent;
-  for (const Slice& piece : send.pieces) counters_.bytes_sent += piece.byte_count();
-  if (send.sender != 0)
-    relay_.Pass(send.sender, send.worker, std::move(send.pieces));
-  else
-    worker->second.send(std::move(send.pieces));
+  uint64_t byte_count = 0;
+  for (const Slice& piece : send.pieces) byte_count += piece.byte_count();
+  counters_.bytes_sent += byte_count;
+  if (send.sender != 0) return relay_.Pass(send.sender, send.worker, std::move(send.pieces));
+  line_bytes_[send.worker].sent += byte_count;
+  worker->second.send(std::move(send.pieces));
 }
 
 void SwarmHost::Plan(const swarm::StartPlanning& job) {

@@ -83,7 +83,8 @@ class SwarmHost {
 
   bool is_up() const { return core_.is_up(); }
   bool is_ending() const { return ended_with_.has_value(); }  // EndRequests was called
-  swarm::Snapshot snapshot() const { return core_.snapshot(MonotonicNow()); }
+  // The core's, with the bytes of each line.
+  swarm::Snapshot snapshot() const;
   std::optional<swarm::RequestProgress> progress(swarm::RequestId request) const {
     return core_.progress(request);
   }
@@ -135,6 +136,10 @@ class SwarmHost {
   net::EventLoop::Timer timer_;
   std::optional<Instant> armed_for_;  // when timer_ fires
   std::unordered_map<swarm::WorkerId, WorkerSink> workers_;
+  struct LineBytes {
+    uint64_t sent = 0, received = 0;
+  };
+  std::unordered_map<swarm::WorkerId, LineBytes> line_bytes_;  // of data frames, by worker
   std::unordered_map<swarm::RequestId, OpenRequest> requests_;
   std::unordered_map<swarm::WorkerId, std::string> token_hashes_;  // that they showed in Connect
   swarm::WorkerId next_worker_ = 1;

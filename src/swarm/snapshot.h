@@ -44,6 +44,8 @@ struct WorkerSnapshot {
   bool computing = false;
   uint64_t tokens_computed = 0;
   StepSums steps;
+  // Data frames to and from it since it connected, expert frames included; the host counts them.
+  uint64_t bytes_sent = 0, bytes_received = 0;
   TimeBuckets step_times;  // from sending a step to its answer
   // Experts that it was told to hold, and of them those that it holds.
   uint32_t experts_told = 0, experts_held = 0;

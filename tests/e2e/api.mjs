@@ -54,6 +54,22 @@ test("OpenAI's client: models, answers, and refusals by name", { skip }, () =>
     await assert.rejects(client.chat.completions.create({
       ...kQuestion, messages: [{ role: "user", content: [image] }],
     }), { status: 400, param: "messages[0].content" });
+
+    const ask = async (path) => (await fetch(origin + path)).json();
+    const [worker] = (await swarmOf(origin)).workers;
+    assert.ok(worker.bytes_sent > 0 && worker.bytes_received > 0);
+    const own = await ask(`/worker/state?name=${encodeURIComponent(worker.name)}`);
+    assert.deepEqual(own.devices, [{ state: "active", check: "trusted", problem: "" }]);
+    await eventually(async () => {
+      const { levels } = await ask("/api/swarm/history");
+      assert.deepEqual(levels.map(({ step_s }) => step_s), [10, 300]);
+      assert.ok(levels.every((level) => level.tokens_per_s.some((rate) => rate > 0)));
+      assert.ok(levels.every((level) => level.devices.at(-1) <= 1 && level.up.at(-1) <= 1));
+    });
+    const laptop = await ask(`/api/swarm/what-if?memory_bytes=${8 * 2 ** 30}`);
+    assert.ok(laptop.now.runs && laptop.with.runs && laptop.with.predicted_us_per_token > 0);
+    const refused = await fetch(`${origin}/api/swarm/what-if?memory_bytes=8GB`);
+    assert.equal(refused.status, 400);
   }));
 
 test("a swarm that stays down is a 503, also of a stream", { skip }, () =>
@@ -76,7 +92,8 @@ test("a full queue is a 503, also of a stream", { skip }, () =>
 
 test("a key that is set counts on loopback, and a name demands one", { skip }, async () => {
   await withServer(["--no-worker"], { WEFT_API_KEY: kKey }, async ({ origin }) => {
-    for (const path of ["/v1/models", "/api/swarm", "/metrics", "/package/weft.json"]) {
+    for (const path of ["/v1/models", "/api/swarm", "/api/swarm/history",
+      "/api/swarm/what-if", "/metrics", "/package/weft.json", "/worker/state?name=a"]) {
       assert.equal((await fetch(origin + path)).status, 401, path);
     }
     const client = await clientOf(origin, kKey);

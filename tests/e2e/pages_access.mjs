@@ -1,13 +1,31 @@
 // Who can use the pages: by keyboard, with a screen reader, on a small screen, in both colour
-// schemes. Measured in the browser: names of controls, contrast of every text, widths, shifts.
+// schemes, in forced colours. axe looks for faults; beside it the browser measures the contrast of
+// every text, widths and shifts.
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
 import { threeDevices } from "../../web/app/dev/mock_swarm.mjs";
 import { ask, gate, pageTest, setUpBrowser } from "./lib/pages.mjs";
 import { eventually } from "./lib/weft.mjs";
 
 setUpBrowser();
 
+const kAxe = readFileSync(createRequire(new URL("../../web/package.json", import.meta.url))
+  .resolve("axe-core/axe.min.js"), "utf8");
+
+// What axe finds against the page as it is: "rule: the first element".
+async function axeProblems(page) {
+  await page.evaluate(kAxe);
+  return page.evaluate(async () => {
+    // Formulas and contrast of what moves are measured elsewhere.
+    const { violations } = await window.axe.run(document, { resultTypes: ["violations"] });
+    return violations.map(({ id, nodes }) => `${id}: ${nodes[0].html.slice(0, 160)}`);
+  });
+}
+
 const kAnswer = "# Title\n\nSome **bold** and `code`.\n\n1. one\n2. two\n\n" +
+  "| a | b |\n| - | - |\n| 1 | [2](https://example.com) |\n\n- [x] done\n\n> quote\n\n" +
+  "\\(x^2\\)\n\n$$\n\\frac{1}{2}\n$$\n\n" +
   "```js\nconst line = 'long enough that it does not fit on the screen of a phone at all';\n```";
 
 // Every page in the states that have most on them.
@@ -15,15 +33,39 @@ const kViews = [
   ["chat", "/", "up", async (page, server) => {
     server.onChat = async (_body, stream) => {
       stream.begin();
+      stream.thought("A thought.");
       stream.text(kAnswer);
+      stream.calls([{ index: 0, id: "c", function: { name: "add", arguments: '{"a":1}' } }]);
       stream.end();
     };
     await ask(page, "A question with averyveryveryveryveryverylongwordthatdoesnotfitanywhere");
     await page.locator(".answer-foot").waitFor();
+    await page.getByRole("button", { name: "Answer again" }).click();
+    await page.getByRole("group", { name: "Versions of the answer" }).waitFor();
+    await page.locator(".math-display math").waitFor();
+    await page.locator(".hljs-keyword").first().waitFor();
+  }],
+  ["chats", "/", "up", async (page) => {
+    await ask(page, "Remember me");
+    await page.locator(".answer-foot").waitFor();
+    await page.getByRole("button", { name: "Chats" }).click();
+    await page.getByRole("button", { name: "Delete all" }).click();
+  }],
+  ["lost", "/", "up", async (page, server) => {
+    await page.getByText("Ready: 3 devices").first().waitFor({ state: "attached" });
+    await page.context().setOffline(true);
+    server.dropWatchers();
+    await page.getByText("No connection").first().waitFor({ state: "attached" });
   }],
   ["welcome", "/", "down", (page) => page.getByText("1.2 GB more memory").first().waitFor()],
-  ["settings", "/", "up", (page) => page.getByRole("button", { name: "Settings" }).click()],
-  ["swarm", "/swarm", "spare", (page) => page.getByText("Old tablet").waitFor()],
+  ["settings", "/", "up", async (page) => {
+    await page.getByRole("button", { name: "Settings" }).click();
+    await page.getByText("More", { exact: true }).click();
+  }],
+  ["swarm", "/swarm", "spare", async (page) => {
+    await page.getByText("Old tablet").waitFor();
+    await page.locator(".history-canvas canvas").first().waitFor();
+  }],
   ["preparing", "/swarm", "preparing", (page) => page.getByText("Heron").waitFor()],
   ["join", "/join", "up", async (page) => {
     await page.getByText("weft-tiny").waitFor();
@@ -120,28 +162,35 @@ function structureProblems() {
 for (const [name, path, swarm, prepare] of kViews) {
   for (const colorScheme of ["light", "dark"]) {
     pageTest(`${name}, ${colorScheme}: every text has contrast, every control a name`,
-      { swarm, colorScheme }, async ({ page, server }) => {
+      { swarm, colorScheme }, async ({ page, server, errors }) => {
         await page.goto(server.origin + path);
         await prepare(page, server);
         const { found, wasDark } = await page.evaluate(lowContrast);
         assert.deepEqual(found, []);
         assert.equal(wasDark, colorScheme === "dark");
         assert.deepEqual(await page.evaluate(structureProblems), []);
+        assert.deepEqual(await axeProblems(page), []);
+        if (name === "lost") errors.length = 0; // Chromium reports the lost connection
       });
   }
 
-  pageTest(`${name}: fits on 360 pixels, and fingers find the buttons`,
-    { swarm, viewport: { width: 360, height: 740 }, hasTouch: true }, async ({ page, server }) => {
+  // 1280 pixels magnified four times are 320, and 256 of height.
+  pageTest(`${name}: fits on 320 pixels in forced colours, and fingers find the buttons`,
+    { swarm, viewport: { width: 320, height: 256 }, hasTouch: true, forcedColors: "active" },
+    async ({ page, server, errors }) => {
       await page.goto(server.origin + path);
       await prepare(page, server);
+      assert.deepEqual(await axeProblems(page), []);
+      if (name === "lost") errors.length = 0;
       const { wide, small } = await page.evaluate(() => {
-        const scrolls = (element) => element.closest("pre, .visually-hidden") !== null;
+        const scrolls = (element) => element.closest("pre, .visually-hidden, .table-scroller, " +
+          ".math-display") !== null;
         const all = [...document.querySelectorAll("body *")];
         return {
           wide: [document.documentElement.scrollWidth,
             ...all.filter((element) => !scrolls(element))
               .map((element) => Math.ceil(element.getBoundingClientRect().right))]
-            .filter((right) => right > 360),
+            .filter((right) => right > 320),
           small: all.filter((element) => element.matches("button, .header a, .swarm-strip"))
             .filter((element) => element.checkVisibility() &&
               element.getBoundingClientRect().height < 36)

@@ -360,3 +360,36 @@ pageTest("helping goes on while the chat is used, and the navigation shows it", 
     await stopButton(page).waitFor();
     assert.deepEqual((await worker.told()).map(({ kind }) => kind), ["start"]);
   });
+
+pageTest("a helper rests, keeps to its data limit, and hears why it is put aside or slept", {},
+  async ({ page, server }) => {
+    await page.clock.install();
+    await page.goto(`${server.origin}/join`);
+    await page.getByText("weft-tiny").waitFor();
+    const worker = await direct(page);
+    await page.getByLabel(/^Compute/).selectOption("At most 25% of the time");
+    await page.getByLabel("Data of a day").selectOption("At most 2 GB");
+    server.ownProblem = "It would slow the swarm down, so it holds no layers.";
+    await startButton(page).click();
+    await eventually(async () => assert.equal((await worker.told())[0]?.share, 0.25));
+    await page.getByText("The swarm does without this device for now").waitFor();
+    await page.getByText("It would slow the swarm down, so it holds no layers.").waitFor();
+    server.ownProblem = "";
+    await page.clock.runFor(6000);
+    await page.getByText("The swarm does without this device").waitFor({ state: "detached" });
+
+    const used = (trafficBytes) => worker.play({ phase: "ready", trafficBytes });
+    await used(1.5e9);
+    await page.getByText("1.5 GB of 2 GB").waitFor();
+    await page.clock.fastForward("12:00"); // the device slept: no timer ran
+    await page.getByText("This tab was suspended for 12 minutes").waitFor();
+    await used(2.1e9);
+    await page.getByText("The data limit of 2 GB a day is used up.").first().waitFor();
+    await eventually(async () => assert.equal((await worker.told()).at(-1).kind, "stop"));
+    await page.clock.runFor(6000);
+    await page.reload();
+    await page.getByText("The data limit of 2 GB a day is used up.").waitFor();
+    assert.equal(await startButton(page).isDisabled(), true);
+    await page.getByLabel("Data of a day").selectOption("At most 5 GB");
+    assert.equal(await startButton(page).isDisabled(), false);
+  });

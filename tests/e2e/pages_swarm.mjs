@@ -192,3 +192,34 @@ pageTest("a hidden page holds no connection for the picture", {}, async ({ page,
   await setHidden(false);
   await eventually(() => assert.equal(server.watcherCount, 1));
 });
+
+pageTest("the history of an hour and a day is drawn, and one more device is weighed", {},
+  async ({ page, server }) => {
+    await page.goto(`${server.origin}/swarm`);
+    const devices = page.getByRole("region", { name: "Devices" });
+    await devices.getByText("from 1 to 3").waitFor();
+    await page.getByText(/^could answer 9\d% of the time$/).waitFor();
+    await page.locator(".history-canvas canvas").nth(2).waitFor();
+    const picture = () => page.locator(".history-canvas canvas").first()
+      .evaluate((canvas) => canvas.toDataURL());
+    const light = await picture();
+    await page.emulateMedia({ colorScheme: "dark" });
+    await eventually(async () => assert.notEqual(await picture(), light));
+    server.history.levels[1].devices.fill(7);
+    await page.reload();
+    await page.getByRole("radio", { name: "Last day" }).focus();
+    await page.keyboard.press("Space");
+    await devices.getByText("7 all the time").waitFor();
+
+    await page.getByText("4.1 MB, 9.3 MB").waitFor();
+    await page.getByText("300 µs, 1.45 ms").waitFor();
+    await page.getByLabel("A laptop that lends").selectOption("8 GiB");
+    await page.getByRole("button", { name: "What would change?" }).click();
+    await page.getByText(/^One answer would get faster: about 50 tokens\/s/).waitFor();
+    assert.equal(server.askedWhatIf, String(8 * 2 ** 30));
+    server.whatIf = { now: { runs: false }, with: { runs: false, missing_memory_bytes: 3e9 } };
+    await page.getByLabel("A laptop that lends").selectOption("2 GiB");
+    await page.getByRole("button", { name: "What would change?" }).click();
+    await page.getByText("The model would still not run: 3 GB of memory would be missing.")
+      .waitFor();
+  });

@@ -8,7 +8,7 @@ import { createServer } from "node:http";
 import { extname, join, normalize } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
-import { swarms } from "./mock_swarm.mjs";
+import { dayOfHistory, swarms } from "./mock_swarm.mjs";
 
 // What the server adds to every response (AddSecurityHeaders of static_files.cc).
 const kSecurityHeaders = {
@@ -41,6 +41,9 @@ export class MockServer {
   isLan = true;
   requests = []; // bodies of chat requests
   keys = []; // their Idempotency-Keys
+  ownProblem = ""; // of the device that helps
+  history = dayOfHistory();
+  whatIf = null; // what /api/swarm/what-if gives; null: that the model gets faster
   models = null; // of /v1/models; null: the swarm's one
   cancelled = 0; // chat streams that the page ended
   // What a chat request gets: async (body, stream) => {}; see ChatStream.
@@ -99,6 +102,10 @@ export class MockServer {
       }
       return this.#answerApi(pathname, request, response);
     }
+    if (pathname === "/worker/state") {
+      const problem = this.ownProblem;
+      return json(response, 200, { devices: [{ state: "idle", check: "passed", problem }] });
+    }
     if (pathname === "/package/weft.json") {
       if (this.joinToken !== "" && bearer !== this.joinToken && bearer !== this.apiKey) {
         return refuse(response, 401, "This swarm wants its join token.", "invalid_join_token");
@@ -111,6 +118,8 @@ export class MockServer {
   async #answerApi(pathname, request, response) {
     if (pathname === "/api/swarm") return json(response, 200, this.#swarm);
     if (pathname === "/api/swarm/events") return this.#watch(response);
+    if (pathname === "/api/swarm/history") return json(response, 200, this.history);
+    if (pathname === "/api/swarm/what-if") return this.#answerWhatIf(request, response);
     if (pathname === "/api/swarm/consent") {
       const pieces = [];
       for await (const piece of request) pieces.push(piece);
@@ -132,6 +141,15 @@ export class MockServer {
     }
     if (pathname === "/v1/chat/completions") return this.#answerChat(request, response);
     return refuse(response, 404, `There is nothing at ${pathname}.`, "not_found");
+  }
+
+  #answerWhatIf(request, response) {
+    this.askedWhatIf = new URL(request.url, this.origin).searchParams.get("memory_bytes");
+    return json(response, 200, this.whatIf ?? {
+      now: { runs: true, missing_memory_bytes: 0, predicted_us_per_token: 50_000 },
+      with: { runs: true, missing_memory_bytes: 0, predicted_us_per_token: 20_000,
+        first_layer: 3, end_layer: 10 },
+    });
   }
 
   #watch(response) {

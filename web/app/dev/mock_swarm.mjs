@@ -28,6 +28,9 @@ export function device(id, name, { first = -1, end = -1, ...more } = {}) {
     speed_bytes_per_us: 900,
     computing: false,
     tokens_computed: 0,
+    bytes_sent: 0,
+    bytes_received: 0,
+    steps: { count: 0, rows: 0, queue_us: 0, compute_us: 0, passed_us: 0 },
     problem: "",
     ...more,
   };
@@ -77,6 +80,9 @@ export function threeDevices() {
     device(1, "this server", {
       first: 0, end: 4, kind: "native", engine: "native-cpu", device: "2 threads, AVX-512",
       latency_ms: 0.2, tokens_computed: 18_412, us_per_token: 1450,
+      bytes_sent: 4_100_000, bytes_received: 9_300_000,
+      steps: { count: 18_412, rows: 20_000, queue_us: 5_523_600, compute_us: 26_697_400,
+        passed_us: 40_000_000 },
     }),
     device(2, "Heron, Chrome on Linux", { first: 4, end: 7, tokens_computed: 9_120 }),
     device(3, "Otter, Safari on iPhone", {
@@ -84,6 +90,22 @@ export function threeDevices() {
       memory_bytes: 256 * kMiB, tokens_computed: 9_120,
     }),
   ];
+}
+
+// A day in which the swarm rested, worked, lost a device for a while, and was down for a moment.
+export function dayOfHistory() {
+  const level = (step_s, count) => {
+    const steps = Array.from({ length: count }, (_, index) => index / count);
+    return {
+      step_s,
+      tokens_per_s: steps.map((at) =>
+        at < 0.1 ? null : Math.max(0, Math.round(18 * Math.sin(9 * at) + 9 * Math.sin(40 * at)))),
+      devices: steps.map((at) =>
+        at < 0.1 ? null : at < 0.35 ? 1 : at > 0.6 && at < 0.7 ? 2 : 3),
+      up: steps.map((at) => (at < 0.1 ? null : at > 0.62 && at < 0.66 ? 0 : 1)),
+    };
+  };
+  return { levels: [level(10, 360), level(300, 288)] };
 }
 
 export const swarms = {

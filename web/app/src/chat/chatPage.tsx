@@ -26,7 +26,7 @@ export function ChatPage(): VNode {
       <section class="chat" aria-label="Chat">
         <ChatBar />
         <SwarmStrip picture={swarmPicture.value} isStale={isStale.value} href="/swarm" />
-        <div class="chat-scroller" ref={scroller}>
+        <div class="chat-scroller" ref={scroller} tabIndex={0} role="region" aria-label="Messages">
           <div class="chat-column">
             <FeedNotice />
             {swarmPicture.value && !isStale.value && (

@@ -2,19 +2,23 @@
 // pages of this app are looked at, and never starts without a click.
 import { computed, effect, signal } from "@preact/signals";
 import {
-  kLeastOfferBytes, defaultOfferBytes, limitName, mostOfferBytes, pauseReason, readOffer,
+  kLeastOfferBytes, dataReason, defaultOfferBytes, formatBytes, limitName, mostOfferBytes,
+  pauseReason, readDataLimit, readHelpShare, readOffer,
 } from "@weft/ui";
 import { HelpClient, initialStatus } from "@weft/worker";
 import type { EngineChoice, WorkerPhase, WorkerStatus } from "@weft/worker";
 import { apiKey, joinToken } from "../api/secrets.ts";
 import { loadJson, save } from "../browser/storage.ts";
 import { createWorker } from "./createWorker.ts";
+import { countTraffic, dataUse } from "./dataUse.ts";
 import {
   claimWorkerId, deviceConditions, deviceMemory, deviceName, findStorage, isPhoneDevice,
   saveDeviceName, watchDevice,
 } from "./device.ts";
 import { askGpu, gpuMemory } from "./gpuMemory.ts";
+import { followOwnState } from "./ownState.ts";
 import { SteadyPhase } from "./steadyPhase.ts";
+import { watchSleep } from "./suspension.ts";
 import { keepAwake } from "./wakeLock.ts";
 
 export interface HelpChoices {
@@ -23,6 +27,8 @@ export interface HelpChoices {
   engine: EngineChoice;
   onBattery: boolean;
   onMetered: boolean;
+  share: number; // of the time
+  dataLimitBytes: number | null; // of a day
 }
 
 const kChoicesKey = "weft.help";
@@ -34,8 +40,9 @@ export const choices = signal<HelpChoices>(initialChoices());
 export const isWanted = signal(false);
 
 export const pausedBecause = computed(() => {
-  const { onBattery, onMetered } = choices.value;
-  return pauseReason(deviceConditions.value, { battery: onBattery, metered: onMetered });
+  const { onBattery, onMetered, dataLimitBytes } = choices.value;
+  return pauseReason(deviceConditions.value, { battery: onBattery, metered: onMetered }) ||
+    dataReason(dataLimitBytes, dataUse.value, formatBytes(dataLimitBytes ?? 0));
 });
 export const isHelping = computed(() => isWanted.value && pausedBecause.value === "");
 
@@ -45,6 +52,7 @@ const steadyPhase = new SteadyPhase((phase) => {
 const client = new HelpClient(createWorker);
 client.onStatus((next) => {
   status.value = next;
+  countTraffic(next);
   steadyPhase.see(next.phase);
   if (next.phase === "refused") isWanted.value = false;
 });
@@ -54,6 +62,8 @@ let workerId: Promise<string> | null = null;
 effect(() => {
   const helps = isHelping.value;
   keepAwake(helps);
+  watchSleep(helps);
+  followOwnState(helps ? limitName(choices.peek().name) : "");
   if (helps) void begin();
   else if (client.isHelping) client.stop();
 });
@@ -62,7 +72,7 @@ async function begin(): Promise<void> {
   workerId ??= claimWorkerId();
   const id = await workerId;
   if (!isHelping.peek() || client.isHelping) return;
-  const { name, memoryBytes, engine } = choices.peek();
+  const { name, memoryBytes, engine, share } = choices.peek();
   client.start({
     serverOrigin: location.origin,
     joinToken: joinToken.peek(),
@@ -72,13 +82,16 @@ async function begin(): Promise<void> {
     processorBytes: Math.min(memoryBytes, mostOfferBytes(deviceMemory)),
     isPhone: isPhoneDevice,
     engine,
+    ...(share < 1 ? { share } : {}),
   });
 }
 
 export function startHelping(): void {
   saveDeviceName(limitName(choices.value.name));
-  const { memoryBytes, engine, onBattery, onMetered } = choices.value;
-  save(kChoicesKey, JSON.stringify({ memoryBytes, engine, onBattery, onMetered }));
+  // The name is kept beside them.
+  const { memoryBytes, engine, onBattery, onMetered, share, dataLimitBytes } = choices.value;
+  save(kChoicesKey,
+    JSON.stringify({ memoryBytes, engine, onBattery, onMetered, share, dataLimitBytes }));
   isWanted.value = true;
 }
 
@@ -119,6 +132,8 @@ function initialChoices(): HelpChoices {
     engine: readEngine(query.get("engine")) ?? readEngine(saved.engine) ?? "auto",
     onBattery: saved.onBattery === true,
     onMetered: saved.onMetered === true,
+    share: readHelpShare(saved.share),
+    dataLimitBytes: readDataLimit(saved.dataLimitBytes),
   };
 }
 

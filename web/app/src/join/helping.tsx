@@ -1,16 +1,19 @@
 // While helping: what this device does now, and a large button that stops it.
 import type { VNode } from "preact";
 import {
-  Figure, Icon, Notice, ProgressBar, formatBytes, formatInteger, formatMemoryOf, formatMilliseconds,
-  formatPercent, formatRate, layersText,
+  Figure, Icon, Notice, ProgressBar, formatBytes, formatCount, formatInteger, formatMemoryOf,
+  formatMilliseconds, formatPercent, formatRate, layersText, shareText,
 } from "@weft/ui";
 import { furtherWords, kPhaseWords } from "@weft/worker";
 import type { WorkerStatus } from "@weft/worker";
+import { dataUse } from "./dataUse.ts";
 import { gpuMemory } from "./gpuMemory.ts";
 import {
-  forgetCache, isHelping, pausedBecause, runItAllHere, shownPhase, status, stopHelping,
+  choices, forgetCache, isHelping, pausedBecause, runItAllHere, shownPhase, status, stopHelping,
 } from "./helper.ts";
 import { modelState } from "./model.ts";
+import { ownProblem } from "./ownState.ts";
+import { suspension } from "./suspension.ts";
 
 export function Helping(): VNode {
   const now = { ...status.value, phase: shownPhase.value };
@@ -25,6 +28,12 @@ export function Helping(): VNode {
       {now.phase === "reconnecting" && (
         <Notice kind="warning" title="Connection lost, reconnecting" isAlert>
           <p>{now.message}</p>
+        </Notice>
+      )}
+      <Suspended />
+      {!isPaused && ownProblem.value !== "" && (
+        <Notice kind="warning" title="The swarm does without this device for now">
+          <p>{ownProblem.value} It stays connected, and is asked again by itself.</p>
         </Notice>
       )}
       <div class="helping-head">
@@ -51,6 +60,26 @@ export function Helping(): VNode {
       </div>
     </section>
   );
+}
+
+function Suspended(): VNode | null {
+  const slept = suspension.value;
+  if (!slept) return null;
+  const time = slept.until.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
+  return (
+    <Notice kind="info" title={`This tab was suspended for ${durationText(slept.durationMs)}`}>
+      <p>
+        The browser or the device put it to sleep, until {time}. It helped nobody then; no answer
+        was lost. A tab that stays in view is not put to sleep.
+      </p>
+    </Notice>
+  );
+}
+
+function durationText(durationMs: number): string {
+  const minutes = Math.round(durationMs / 60_000);
+  return minutes < 1 ? formatCount(Math.round(durationMs / 1000), "second")
+    : formatCount(minutes, "minute");
 }
 
 const kWholeWords = {
@@ -123,6 +152,12 @@ function isOnGpu({ engine }: WorkerStatus): boolean {
   return engine.includes("webgpu");
 }
 
+function dataText(): string {
+  const { dataLimitBytes } = choices.value;
+  const used = formatBytes(dataUse.value.bytes);
+  return dataLimitBytes === null ? used : `${used} of ${formatBytes(dataLimitBytes)}`;
+}
+
 function HelpFigures({ status: now }: { status: WorkerStatus }): VNode {
   const layerCount = modelState.value.kind === "known" ? modelState.value.model.layerCount : 0;
   const layers = now.layers
@@ -142,6 +177,8 @@ function HelpFigures({ status: now }: { status: WorkerStatus }): VNode {
         ? formatMilliseconds(now.lastStepMs) : "–"} />
       <Figure name="Rows computed" value={formatInteger(now.rowsComputed)} />
       <Figure name="Memory used" value={formatMemoryOf(now.usedBytes, now.memoryBytes)} />
+      <Figure name="Data today" value={dataText()} />
+      {choices.value.share < 1 && <Figure name="Computes" value={shareText(choices.value.share)} />}
       {gpuMemory.value && isOnGpu(now) && (
         <Figure name="Lent of what was found"
           value={formatMemoryOf(now.memoryBytes, gpuMemory.value.bytes)} />

@@ -1,7 +1,9 @@
 // What people see before they help: what will happen, how much, under which conditions, and one
 // button.
 import type { VNode } from "preact";
-import { Notice, formatBytes, formatMemory } from "@weft/ui";
+import {
+  Notice, formatBytes, formatMemory, kDataLimits, kShares, shareText,
+} from "@weft/ui";
 import type { EngineChoice } from "@weft/worker";
 import { isPhoneDevice, keepsWeights } from "./device.ts";
 import {
@@ -24,6 +26,7 @@ export function JoinForm(): VNode {
       <MemoryField />
       <NameField />
       <Conditions />
+      <Limits />
       <button type="submit" class="button button-primary button-large"
         disabled={!isSecureContext || !hasModel || pausedBecause.value !== ""}
         aria-describedby="help-hint">
@@ -94,6 +97,34 @@ function Conditions(): VNode {
         on metered connections
       </label>
     </fieldset>
+  );
+}
+
+function Limits(): VNode {
+  const { share, dataLimitBytes } = choices.value;
+  return (
+    <div class="limits">
+      <label class="field">
+        <span class="field-label">Compute</span>
+        <select value={share} onChange={(event) =>
+          changeChoices({ share: Number(event.currentTarget.value) })}>
+          {kShares.map((one) => <option key={one} value={one}>{shareText(one)}</option>)}
+        </select>
+      </label>
+      <label class="field">
+        <span class="field-label">Data of a day</span>
+        <select value={dataLimitBytes ?? ""} onChange={(event) => {
+          const { value } = event.currentTarget;
+          changeChoices({ dataLimitBytes: value === "" ? null : Number(value) });
+        }}>
+          {kDataLimits.map((limit) => (
+            <option key={limit} value={limit ?? ""}>
+              {limit === null ? "No limit" : `At most ${formatBytes(limit)}`}
+            </option>
+          ))}
+        </select>
+      </label>
+    </div>
   );
 }
 

@@ -1,12 +1,17 @@
 // "/swarm": the whole picture of the swarm; beside the chat, a smaller one.
 import type { VNode } from "preact";
-import { ConsentDialog, Notice, SharePanel, SwarmView } from "@weft/ui";
+import { useEffect } from "preact/hooks";
+import {
+  ConsentDialog, HistoryCharts, Notice, SharePanel, SwarmView, WhatIfForm,
+} from "@weft/ui";
 import { feedState, isStale, restartFeed, swarmActivity, swarmPicture } from "../api/swarmFeed.ts";
 import { answerConsent, asking } from "./consent.ts";
+import { askWhatIf, followHistory, history } from "./history.ts";
 import { share } from "./share.ts";
 
 export function SwarmPage(): VNode {
   const picture = swarmPicture.value;
+  useEffect(followHistory, []);
   return (
     <div class="page swarm-page">
       <h1>Swarm</h1>
@@ -18,6 +23,18 @@ export function SwarmPage(): VNode {
         ? <SwarmView picture={picture} activity={swarmActivity.value} isStale={isStale.value}
           isFull />
         : <SwarmSkeleton />}
+      {history.value && (
+        <section class="card stack" aria-labelledby="history-heading">
+          <h2 id="history-heading">History</h2>
+          <HistoryCharts history={history.value} />
+        </section>
+      )}
+      {picture && (
+        <section class="card stack" aria-labelledby="what-if-heading">
+          <h2 id="what-if-heading">What if</h2>
+          <WhatIfForm layerCount={picture.layerCount} ask={askWhatIf} />
+        </section>
+      )}
       {share.value && (
         <section class="card" aria-labelledby="share-heading">
           <h2 id="share-heading">Add a device</h2>

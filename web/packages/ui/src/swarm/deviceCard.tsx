@@ -130,8 +130,15 @@ function standbyText(standby: Standby, layerCount: number): string {
   return `Stands by with ${layers}, ${lag}.`;
 }
 
+// The means of its steps: in its queue, and computing.
+function stepTimesText({ steps: { count, queueUs, computeUs } }: Device): string {
+  if (count === 0) return "–";
+  return `${formatMicroseconds(queueUs / count)}, ${formatMicroseconds(computeUs / count)}`;
+}
+
 // What its loss would be to somebody who waits for an answer.
-function lossText(stage: Stage): string {
+function lossText(stage: Stage | undefined): string {
+  if (!stage) return "no answer waits";
   if (stage.lossUs === null) return "answers stop";
   return stage.lossUs < 1000 ? "hardly noticed"
     : `answers wait ${formatMicroseconds(stage.lossUs)}`;
@@ -158,6 +165,9 @@ function DeviceFigures({ named: { device }, stage, expertWord }: DeviceCardProps
         .map((rate) => (rate > 0 ? formatByteRate(rate) : "–")).join(", ")} />
       <Figure name="Memory used" value={formatMemoryOf(device.usedBytes, device.memoryBytes)} />
       <Figure name="Tokens computed" value={formatInteger(device.tokensComputed)} />
+      <Figure name="Data to it, from it"
+        value={`${formatBytes(device.bytesSent)}, ${formatBytes(device.bytesReceived)}`} />
+      <Figure name="A step waits, computes" value={stepTimesText(device)} />
       {device.expertsTold > 0 && (
         <Figure name={`Messages for ${expertWord}s`} value={formatInteger(device.expertMessages)} />
       )}
@@ -165,7 +175,7 @@ function DeviceFigures({ named: { device }, stage, expertWord }: DeviceCardProps
       {stage && stage.predictedUs > 0 && (
         <Figure name="Its step, predicted and measured" value={stageText(stage)} isWide />
       )}
-      {stage && <Figure name="If it goes now" value={lossText(stage)} />}
+      <Figure name="If it goes now" value={lossText(stage)} />
     </dl>
   );
 }

@@ -60,6 +60,9 @@ export interface Device {
   bytesPerUs: number;
   computing: boolean;
   tokensComputed: number;
+  bytesSent: number; // data to it and from it since it connected
+  bytesReceived: number;
+  steps: { count: number; queueUs: number; computeUs: number }; // answered ones, sums
   // Of a mixture of experts: those that it is to hold, and of them those that it holds.
   expertsTold: number;
   expertsHeld: number;
@@ -230,6 +233,14 @@ function readHolder(json: unknown): HolderCounts | null {
   };
 }
 
+function readSteps(value: unknown): Device["steps"] {
+  const json = isObject(value) ? value : {};
+  return {
+    count: number(json, "count"), queueUs: number(json, "queue_us"),
+    computeUs: number(json, "compute_us"),
+  };
+}
+
 function readDevice(json: Json): Device {
   const state = text(json, "state");
   return {
@@ -253,6 +264,9 @@ function readDevice(json: Json): Device {
     bytesPerUs: number(json, "speed_bytes_per_us"),
     computing: json["computing"] === true,
     tokensComputed: number(json, "tokens_computed"),
+    bytesSent: number(json, "bytes_sent"),
+    bytesReceived: number(json, "bytes_received"),
+    steps: readSteps(json["steps"]),
     expertsTold: number(json, "experts_told"),
     expertsHeld: number(json, "experts_held"),
     expertMessages: number(json, "expert_messages"),

@@ -68,7 +68,8 @@ export class WorkerRig {
   readonly worker: TabWorker;
   makeEngine = (): FakeEngine => new FakeEngine();
 
-  constructor(fetch: Fetch = fakeServer(rigPackage).fetch, wantsWhole = false) {
+  // `share`: of the time, that it may compute.
+  constructor(fetch: Fetch = fakeServer(rigPackage).fetch, wantsWhole = false, share = 1) {
     this.wantsWhole = wantsWhole;
     const http = new ServerHttp("http://server", "token", fetch, new AbortController().signal);
     const memory = new MemoryStore(() => true);
@@ -92,6 +93,7 @@ export class WorkerRig {
       },
       stepsInFlight: 2,
       stepsFollow: false,
+      share,
       wantsWhole,
       apiKey: "",
       onWholeEnded: () => (this.wantsWhole = false),

@@ -71,6 +71,7 @@ export class Helper {
     const { parts, board, start, memoryBytes, note, wantsWhole, apiKey } = this.#options;
     const { engine, store, verified, events } = this.#options;
     const { signal } = this.#life;
+    const share = start.share ?? 1;
     const http = new ServerHttp(start.serverOrigin, start.joinToken, parts.fetch, signal);
     const source = new PackageSource({
       http,
@@ -91,15 +92,17 @@ export class Helper {
         memoryBytes,
         engineName: engine.name,
         needsOnnx: engine.needsOnnx,
-        makesTokens: engine.makesTokens,
+        // Whoever rests between steps makes no tokens in one go.
+        makesTokens: share < 1 ? 0 : engine.makesTokens,
         takesExperts: engine.takesExperts,
         keepsState: engine.keepsState,
         statesAhead: engine.statesAhead,
         dtypes: engine.dtypes,
         guessWeightFactor: engine.guessWeightFactor,
       },
-      stepsInFlight: engine.stepsInFlight,
+      stepsInFlight: share < 1 ? 1 : engine.stepsInFlight,
       stepsFollow: engine.stepsFollow,
+      share,
       note,
       wantsWhole,
       apiKey,
@@ -137,10 +140,19 @@ export class Helper {
   }
 
   connect(): void {
-    const { parts, start, events } = this.#options;
+    const { parts, board, start, events } = this.#options;
     const connection = new Connection(parts, start.serverOrigin, {
-      onOpen: () => this.#worker.connected(connection),
-      onMessage: (message) => this.#worker.onMessage(message),
+      onOpen: () => this.#worker.connected({
+        send: (message) => {
+          board.addTraffic(message.byteLength);
+          connection.send(message);
+        },
+        limitSilence: (ms) => connection.limitSilence(ms),
+      }),
+      onMessage: (message) => {
+        board.addTraffic(message.byteLength);
+        this.#worker.onMessage(message);
+      },
       onEnd: (message, isUnexplained) => {
         this.#connection = null;
         this.#worker.lost();

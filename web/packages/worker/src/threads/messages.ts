@@ -13,6 +13,8 @@ export type ToWorker =
       memoryBytes: number; // the offer, never exceeded
       // The most of it that may be lent where no GPU computes, whose memory it may be; absent: all.
       processorBytes?: number;
+      // Of the time, what it may compute: 0.25 rests three times as long as it computed. Absent: 1.
+      share?: number;
       isPhone: boolean; // its system ends tabs that take much memory, without a word
       engine: EngineChoice;
     }
@@ -59,6 +61,7 @@ export interface WorkerStatus {
   stepsComputed: number;
   lastStepMs: number;
   rowsPerSecond: number; // over the last seconds of computing
+  trafficBytes: number; // both ways since it began: weights, rows, messages
 }
 
 export interface FromWorker {
@@ -88,5 +91,6 @@ export function initialStatus(): WorkerStatus {
     stepsComputed: 0,
     lastStepMs: 0,
     rowsPerSecond: 0,
+    trafficBytes: 0,
   };
 }

@@ -28,6 +28,18 @@ it("publishes at most ten times a second and never loses the last state", () => 
   expect(heard).toHaveLength(count); // nothing changed, nothing is said
 });
 
+it("adds up messages and downloads, which begin anew", () => {
+  board.addTraffic(10);
+  const progress = (doneBytes: number): void =>
+    board.set({ download: { doneBytes, totalBytes: 100 } });
+  progress(40);
+  progress(100);
+  board.set({ download: null });
+  progress(5);
+  progress(3);
+  expect(board.current.trafficBytes).toBe(10 + 100 + 5 + 3);
+});
+
 it("flush does not wait, and the timer that was set says nothing again", () => {
   board.set({ message: "one" });
   board.set({ message: "two" });

@@ -26,7 +26,9 @@ export class StatusBoard {
   }
 
   set(change: Partial<WorkerStatus>): void {
-    this.#status = { ...this.#status, ...change };
+    const downloaded = grownBytes(this.#status.download, change.download ?? null);
+    const trafficBytes = this.#status.trafficBytes + downloaded;
+    this.#status = { ...this.#status, ...change, trafficBytes };
     const wait = this.#publishedAt + kIntervalMs - this.#now();
     if (wait <= 0) this.flush();
     else this.#timer ??= setTimeout(() => this.flush(), wait);
@@ -38,6 +40,12 @@ export class StatusBoard {
     this.#timer = null;
     this.#publishedAt = this.#now();
     this.#publish(this.#status);
+  }
+
+  // Of messages, either way. It is told with the next change.
+  addTraffic(byteCount: number): void {
+    const trafficBytes = this.#status.trafficBytes + byteCount;
+    this.#status = { ...this.#status, trafficBytes };
   }
 
   // Of experts, for hubs: one step of so many calls.
@@ -60,4 +68,13 @@ export class StatusBoard {
       rowsPerSecond: total.rows / Math.max(total.ms / 1000, 1e-6),
     });
   }
+}
+
+// What came between two looks at a download; another one begins at zero.
+function grownBytes(
+  before: WorkerStatus["download"], after: WorkerStatus["download"],
+): number {
+  if (!after) return 0;
+  const isSame = before !== null && before.doneBytes <= after.doneBytes;
+  return after.doneBytes - (isSame ? before.doneBytes : 0);
 }

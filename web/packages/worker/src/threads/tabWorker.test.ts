@@ -1,5 +1,5 @@
 // A connection's work, with the test in the place of the orchestrator: docs/protocol.md's rules.
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 
 import { EngineError } from "@weft/engine";
 import { DType, FrameType, OutputKind, encodeFrame, kProtocolVersion } from "@weft/wire";
@@ -421,6 +421,29 @@ describe("stages", () => {
       .toEqual([[1, 2, 3], [1, 4, 3]]);
     expect(timings.every(({ runUs }) => runUs.every((us) => us >= 1n))).toBe(true);
     await until(() => rig.engine.loaded.size === 0, "nothing loaded");
+  });
+});
+
+describe("a share of the time", () => {
+  it("rests in proportion before it answers", async () => {
+    const rig = new WorkerRig(undefined, false, 0.25);
+    await rig.join();
+    await rig.giveStage(1, 0, 0, 3);
+    const timers = vi.spyOn(globalThis, "setTimeout");
+    rig.worker.onMessage(step());
+    await rig.nextResult();
+    const rests = timers.mock.calls.map(([, ms]) => ms);
+    timers.mockRestore();
+    expect(rests).toContain(rig.board.current.lastStepMs * 3);
+  });
+
+  it("counts as slower where it is measured", async () => {
+    const rig = new WorkerRig(undefined, false, 0.25);
+    await rig.join();
+    const ranges = [{ first: 1, end: 2 }];
+    rig.tell({ case: "measureSpeed", value: { ranges, runs: 3, probes: [] } });
+    const { timings } = await rig.next("measured");
+    expect(timings[0]?.runUs.map((us) => us % 4n)).toEqual([0n, 0n, 0n]);
   });
 });
 

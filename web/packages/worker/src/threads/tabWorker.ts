@@ -27,6 +27,7 @@ export interface TabWorkerOptions extends JoiningParts {
   readonly makeEngine: (manifest: Manifest) => Promise<StageEngine>;
   readonly stepsInFlight: number; // in its engine
   readonly stepsFollow: boolean; // also of one session
+  readonly share: number; // of the time, that it may compute; 1: all of it
   // Whether the user wants the whole model here; and the server has ended that.
   readonly wantsWhole: boolean;
   readonly apiKey: string; // said with that wish
@@ -270,10 +271,11 @@ export class TabWorker {
         return { kind: "installed", ...installed };
       }
       case "measureSpeed":
-        return await host.measure(work);
+        return asAnsweredWith(this.#options.share, await host.measure(work));
       case "runStep": {
         const { message, computeMs } = await host.step(work.frame, work.layers, work.arrival);
         board.addStep(work.frame.header.rows, computeMs);
+        await this.#rest(computeMs);
         return { kind: "computed", message };
       }
       case "installExperts": {
@@ -287,6 +289,7 @@ export class TabWorker {
         const computeMs = now() - begin;
         board.addCalls(work.dispatches.length, rows, computeMs);
         const fault = error === null ? null : faultOf(error);
+        await this.#rest(computeMs);
         return { kind: "expertRows", results, computeMs, fault };
       }
       case "makeTokens":
@@ -311,6 +314,13 @@ export class TabWorker {
       case "takeStock":
         return { kind: "stock", bindings: host.takeStock(work.bindings, work.sessions) };
     }
+  }
+
+  // So long that what it computed was its share of the time.
+  async #rest(computeMs: number): Promise<void> {
+    const { share } = this.#options;
+    if (share >= 1) return;
+    await new Promise((resolve) => setTimeout(resolve, computeMs * (1 / share - 1)));
   }
 
   async #makeTokens(
@@ -355,4 +365,14 @@ function faultOf(error: unknown): Fault {
   const code = error instanceof EngineError ? error.code : "unavailable";
   const message = error instanceof Error ? error.message : String(error);
   return { code, message, isKernelRefused: error instanceof KernelRefusedError };
+}
+
+// A device that rests answers later than it computes: plans count with that.
+function asAnsweredWith(
+  share: number, measured: Extract<Outcome, { kind: "measured" }>,
+): Extract<Outcome, { kind: "measured" }> {
+  if (share >= 1) return measured;
+  const timings = measured.timings.map(({ layers, runUs }) =>
+    ({ layers, runUs: runUs.map((us) => Math.round(us / share)) }));
+  return { ...measured, timings };
 }
