@@ -1,6 +1,7 @@
 // Many chats, and chats that go on: the list, tabs beside each other, cuts and reloads, tools.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
+import { gzipSync } from "node:zlib";
 import { ask, gate, pageTest, setUpBrowser } from "./lib/pages.mjs";
 import { eventually } from "./lib/weft.mjs";
 
@@ -234,3 +235,29 @@ pageTest("a server that is gone is told at once, and what is written stays", {},
     await eventually(() => assert.equal(server.requests.length, 1));
     errors.length = 0; // Chromium reports the lost connection
   });
+
+pageTest("what an answer does not need is not loaded", {}, async ({ page, server }) => {
+  const loaded = new Map();
+  page.on("response", async (response) => {
+    const name = /assets\/(\w+)-[\w-]+\.js$/.exec(response.url())?.[1];
+    if (name) loaded.set(name, gzipSync(await response.body()).length);
+  });
+  let text = "Plain words.";
+  server.onChat = async (_body, stream) => {
+    stream.begin();
+    stream.text(text);
+    stream.end();
+  };
+  await page.goto(server.origin);
+  await ask(page, "One");
+  await lastAnswer(page).locator(".prose").getByText("Plain words.").waitFor();
+  // The page and its reader of Markdown; docs/decisions/0029 has what they take.
+  assert.deepEqual([...loaded.keys()].filter((name) => /colour|Formula|Curve/.test(name)), []);
+  assert.ok(loaded.get("index") < 60_000, `the page has ${loaded.get("index")} bytes`);
+  assert.ok(loaded.get("view") < 50_000, `the reader has ${loaded.get("view")} bytes`);
+  text = "```js\nconst a = 1;\n```\n\n$x$";
+  await ask(page, "Two");
+  await lastAnswer(page).locator(".hljs-keyword").waitFor();
+  await lastAnswer(page).locator("math").waitFor();
+  assert.ok(loaded.has("colourCode") && loaded.has("drawFormula"));
+});
