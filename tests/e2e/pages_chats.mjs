@@ -172,6 +172,24 @@ pageTest("tabs of a browser are in step, and one of them writes", {},
     assert.equal(server.requests.length, 2);
   });
 
+pageTest("an answer is stopped from another tab, too", {}, async ({ page, server, context }) => {
+  server.onChat = slowly(gate());
+  await page.goto(server.origin);
+  await ask(page, "Count");
+  await lastAnswer(page).getByText("One two").waitFor();
+  const other = await context.newPage();
+  await other.goto(server.origin);
+  await button(other, "Chats").click();
+  await other.getByRole("button", { name: /^Count/ }).click();
+  await lastAnswer(other).getByText("One two").waitFor();
+  await button(other, "Stop").click();
+  await eventually(() => assert.equal(server.cancelled, 1));
+  for (const tab of [page, other]) {
+    await tab.locator(".answer-stats").getByText("Stopped").waitFor();
+  }
+  assert.equal(server.requests.length, 1);
+});
+
 pageTest("thoughts are folded, calls are shown, and the model goes on with what they gave", {},
   async ({ page, server }) => {
     server.onChat = async (body, stream) => {
@@ -253,11 +271,12 @@ pageTest("what an answer does not need is not loaded", {}, async ({ page, server
   await lastAnswer(page).locator(".prose").getByText("Plain words.").waitFor();
   // The page and its reader of Markdown; docs/decisions/0029 has what they take.
   assert.deepEqual([...loaded.keys()].filter((name) => /colour|Formula|Curve/.test(name)), []);
+  await eventually(() => assert.ok(loaded.has("index") && loaded.has("view")));
   assert.ok(loaded.get("index") < 60_000, `the page has ${loaded.get("index")} bytes`);
   assert.ok(loaded.get("view") < 50_000, `the reader has ${loaded.get("view")} bytes`);
   text = "```js\nconst a = 1;\n```\n\n$x$";
   await ask(page, "Two");
   await lastAnswer(page).locator(".hljs-keyword").waitFor();
   await lastAnswer(page).locator("math").waitFor();
-  assert.ok(loaded.has("colourCode") && loaded.has("drawFormula"));
+  await eventually(() => assert.ok(loaded.has("colourCode") && loaded.has("drawFormula")));
 });

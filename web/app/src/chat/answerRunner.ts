@@ -57,14 +57,16 @@ export class AnswerRunner {
     if (!this.ownIds.has(answer.id)) this.#end(chat.id, answer.id, { phase: "stopped" });
   }
 
-  // Another tab stopped or deleted what this one writes.
+  // Another tab stopped, deleted or finished what this one writes: what it says counts.
   stopAsElsewhere(chatId: string, theirs: Chat | null): void {
     const mine = this.#parts.chats.peek().chats.find(({ id }) => id === chatId);
     const answer = openAnswerOf(mine ?? null);
     if (!answer || !this.ownIds.has(answer.id)) return;
     const message = theirs?.messages.find(({ id }) => id === answer.id);
     const isStopped = message?.role === "assistant" && !isOpen(message);
-    if (!theirs || isStopped) this.#stops.get(answer.id)?.abort();
+    if (theirs && !isStopped) return;
+    this.ownIds.delete(answer.id);
+    this.#stops.get(answer.id)?.abort();
   }
 
   async #start({ chat, answer }: OpenAnswer): Promise<void> {
