@@ -8,6 +8,7 @@ export interface Curve {
   values: (number | null)[];
   kind: "line" | "steps" | "percent";
   isLong: boolean; // its axis counts hours
+  span: number; // minutes of its axis
 }
 
 interface Drawn {
@@ -46,7 +47,7 @@ function dataOf({ minutes, values }: Curve): uPlot.AlignedData {
   return [minutes, values];
 }
 
-function optionsOf(place: HTMLElement, { kind, isLong }: Curve): uPlot.Options {
+function optionsOf(place: HTMLElement, { kind, isLong, span }: Curve): uPlot.Options {
   const style = getComputedStyle(place);
   const ink = (): string => style.color;
   const line = (): string => style.outlineColor;
@@ -60,7 +61,7 @@ function optionsOf(place: HTMLElement, { kind, isLong }: Curve): uPlot.Options {
     cursor: { show: false },
     padding: [8, 12, 0, 0],
     scales: {
-      x: { time: false, range: (_plot, _least, _most) => [isLong ? -1440 : -60, 0] },
+      x: { time: false, range: () => [-span, 0] },
       y: {
         range: (_plot, _least, most) =>
           [0, kind === "percent" ? 100 : Math.max(1, Math.ceil((most || 0) * 1.1))],
@@ -70,7 +71,6 @@ function optionsOf(place: HTMLElement, { kind, isLong }: Curve): uPlot.Options {
       {
         ...axis, size: 26,
         splits: (plot) => {
-          const span = isLong ? 1440 : 60;
           const parts = plot.width < kNarrow ? 2 : 4;
           return Array.from({ length: parts + 1 }, (_, at) => (span * at) / parts - span);
         },

@@ -1,5 +1,8 @@
 import { describe, expect, it } from "vitest";
-import { availabilityText, devicesText, minutesOf, readHistory, tokensText } from "./history.ts";
+import {
+  availabilityText, devicesText, minutesOf, readHistory, spanMinutes, tokensText,
+} from "./history.ts";
+import type { HistoryLevel } from "./history.ts";
 import { readWhatIf, whatIfText } from "./whatIf.tsx";
 
 const level = { step_s: 10, tokens_per_s: [null, 2, 4], devices: [null, 1, 3], up: [null, 0.5, 1] };
@@ -22,6 +25,17 @@ describe("history", () => {
     expect([tokensText, devicesText, availabilityText].map((text) => text(empty.hour)))
       .toEqual(["nothing yet", "nothing yet", "nothing yet"]);
     expect(devicesText(empty.day)).toBe("2 all the time");
+    const idle = { ...empty.day, tokensPerSecond: [0, 0] };
+    expect(tokensText(idle)).toBe("no answer was computed");
+  });
+
+  it("reaches as far back as somebody looked", () => {
+    const up = (count: number): HistoryLevel =>
+      ({ stepS: 60, tokensPerSecond: [], devices: [],
+        up: [null, ...Array.from({ length: count }, () => 1)] });
+    expect([0, 3, 9, 21, 41, 99].map((count) => spanMinutes(up(count), false)))
+      .toEqual([8, 8, 8, 20, 40, 60]);
+    expect([3, 130, 2000].map((count) => spanMinutes(up(count), true))).toEqual([120, 240, 1440]);
   });
 
   it.each([null, "x", {}, { levels: [] }, { levels: [level] }, { levels: [level, 4] },

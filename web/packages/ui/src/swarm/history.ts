@@ -49,6 +49,18 @@ export function minutesOf({ stepS, up }: HistoryLevel): number[] {
   return up.map((_, index) => ((index + 1 - up.length) * stepS) / 60);
 }
 
+// Lengths of the time axis in minutes, each with quarters that read well.
+const kHourSpans = [8, 20, 40, 60];
+const kDaySpans = [120, 240, 480, 960, 1440];
+
+// How far back the curves reach: a server that has just begun shows no empty hour.
+export function spanMinutes(level: HistoryLevel, isDay: boolean): number {
+  const first = level.up.findIndex((share) => share !== null);
+  const seen = first < 0 ? 0 : -(minutesOf(level)[first] ?? 0);
+  const spans = isDay ? kDaySpans : kHourSpans;
+  return spans.find((span) => span >= seen) ?? spans.at(-1)!;
+}
+
 function known(values: readonly (number | null)[]): number[] {
   return values.filter((value) => value !== null);
 }
@@ -56,7 +68,8 @@ function known(values: readonly (number | null)[]): number[] {
 export function tokensText({ tokensPerSecond }: HistoryLevel): string {
   const rates = known(tokensPerSecond);
   if (rates.length === 0) return "nothing yet";
-  return `at most ${formatRate(Math.max(...rates), "tokens")}`;
+  const most = Math.max(...rates);
+  return most > 0 ? `at most ${formatRate(most, "tokens")}` : "no answer was computed";
 }
 
 export function devicesText({ devices }: HistoryLevel): string {

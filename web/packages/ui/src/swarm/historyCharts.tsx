@@ -2,7 +2,9 @@
 import { signal } from "@preact/signals";
 import type { VNode } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { availabilityText, devicesText, minutesOf, tokensText } from "./history.ts";
+import {
+  availabilityText, devicesText, minutesOf, spanMinutes, tokensText,
+} from "./history.ts";
 import type { HistoryLevel, SwarmHistory } from "./history.ts";
 import type { Curve, drawCurve } from "./drawCurve.ts";
 
@@ -64,7 +66,8 @@ function Chart({ name, text, level, values, kind, isLong }: ChartProps): VNode {
   const place = useRef<HTMLDivElement>(null);
   const drawn = useRef<ReturnType<Draw> | null>(null);
   const draw = drawer.value;
-  const curve: Curve = { minutes: minutesOf(level), values, kind, isLong };
+  const span = spanMinutes(level, isLong);
+  const curve: Curve = { minutes: minutesOf(level), values, kind, isLong, span };
   useEffect(() => {
     if (!draw || !place.current) return undefined;
     drawn.current = draw(place.current, curve);
@@ -72,7 +75,7 @@ function Chart({ name, text, level, values, kind, isLong }: ChartProps): VNode {
       drawn.current?.end();
       drawn.current = null;
     };
-  }, [draw, kind, isLong]);
+  }, [draw, kind, isLong, span]);
   useEffect(() => drawn.current?.show(curve), [values]);
   return (
     <section class="history-chart" aria-label={name}>
