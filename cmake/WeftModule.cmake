@@ -11,6 +11,7 @@
 
 # Who only builds weft needs no GoogleTest: without it there are no test programs.
 find_package(GTest QUIET)
+find_program(WEFT_NODE node REQUIRED)  # makes C++ of what files describe
 # Tests find data by the repository's root. A header holds it, not an option of the compiler: so two
 # checkouts share what ccache keeps of all files that do not ask for it.
 file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/gen/weft_source_dir.h
@@ -101,16 +102,32 @@ function(weft_module name)
     list(FILTER sources EXCLUDE REGEX "/(${not_fuzzed})\\.cc$")
   endif()
 
+  set(gen ${CMAKE_BINARY_DIR}/gen)
+  list(TRANSFORM ARG_PROTOS PREPEND ${directory}/ OUTPUT_VARIABLE protos)
   set(generated)
-  foreach(proto ${ARG_PROTOS})
+  # Messages and C++ of the operations that a file describes (tools/ops).
+  if(EXISTS ${directory}/ops.json)
+    set(made ops.gen.h op_codec.gen.h op_rules.gen.h op_visits.gen.h)
+    list(TRANSFORM made PREPEND ${gen}/${name}/)
+    file(GLOB generator CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tools/ops/*.mjs)
+    list(FILTER generator EXCLUDE REGEX "\\.test\\.mjs$")
+    add_custom_command(
+      OUTPUT ${made} ${gen}/${name}/ops.proto
+      COMMAND ${WEFT_NODE} ${CMAKE_SOURCE_DIR}/tools/ops/generate.mjs cpp ${directory}/ops.json
+              ${gen}/${name}
+      DEPENDS ${directory}/ops.json ${generator})
+    list(APPEND generated ${made})
+    list(APPEND protos ${gen}/${name}/ops.proto)
+  endif()
+  foreach(proto ${protos})
     get_filename_component(stem ${proto} NAME_WE)
-    set(out ${CMAKE_BINARY_DIR}/gen/${name}/${stem}.pb)
+    set(out ${gen}/${name}/${stem}.pb)
     add_custom_command(
       OUTPUT ${out}.cc ${out}.h
-      COMMAND ${CMAKE_COMMAND} -E make_directory ${CMAKE_BINARY_DIR}/gen
-      COMMAND protobuf::protoc --proto_path=${CMAKE_SOURCE_DIR}/src
-              --cpp_out=${CMAKE_BINARY_DIR}/gen ${directory}/${proto}
-      DEPENDS ${directory}/${proto})
+      COMMAND ${CMAKE_COMMAND} -E make_directory ${gen}
+      COMMAND protobuf::protoc --proto_path=${CMAKE_SOURCE_DIR}/src --proto_path=${gen}
+              --cpp_out=${gen} ${proto}
+      DEPENDS ${protos})
     set_source_files_properties(${out}.cc PROPERTIES COMPILE_OPTIONS "-w")
     list(APPEND generated ${out}.cc)
   endforeach()

@@ -316,8 +316,8 @@ class LayerRunner::OpRunner {
   void RunOp(const program::SsmScan& op) {
     kernels::SsmScanArgs args;
     args.x = At(op.x);
-    args.b = At(op.b_in);
-    args.c = At(op.c_in);
+    args.b = At(op.b);
+    args.c = At(op.c);
     args.dt = At(op.dt);
     args.heads = op.heads;
     args.groups = op.groups;

@@ -2,11 +2,12 @@
 # Each of the three has a stamp, so that nothing is asked of CMake or npm when nothing changed.
 # shellcheck shell=bash
 
-native_sources=(src cmake bench CMakeLists.txt CMakePresets.json)
-converter_sources=(src/convert src/onnx src/package src/program src/tensor)
+native_sources=(src cmake bench tools/ops CMakeLists.txt CMakePresets.json)
+converter_sources=(src/convert src/onnx src/package src/program src/tensor tools/ops)
 web_sources=(
   web/app web/packages web/package.json web/package-lock.json web/tsconfig.base.json
-  web/tsconfig.json src/wire/control.proto src/program/program.proto
+  web/tsconfig.json src/wire/control.proto src/program/program.proto src/program/views.proto
+  src/program/ops.json tools/ops
 )
 
 # lacks_tests FOLDER: configured before GoogleTest was there, which now is.

@@ -38,6 +38,7 @@ clang_tidy() {
   [ $# -gt 0 ] || return 0
   local headers
   mapfile -t headers < <(cd src && find . -name '*.proto' -printf 'gen/%P\n' | sed 's/proto$/pb.h/')
+  headers+=(gen/program/ops.pb.h) # its command makes the other headers of operations, too
   build_preset lint "${headers[@]}" > /dev/null
   printf '%s\n' "$@" | xargs -P "$jobs" -n 1 \
     clang-tidy --quiet --warnings-as-errors='*' -p build/lint \

@@ -10,7 +10,8 @@ export const kMaxSubjectColumns = 72;
 
 // Where the wire protocol, the program format and the package format are written down.
 const kFormats = new Set(["src/wire/control.proto", "src/wire/version.h",
-  "src/program/program.proto", "src/package/manifest.h"]);
+  "src/program/program.proto", "src/program/views.proto", "src/program/ops.json",
+  "src/package/manifest.h"]);
 
 // Git writes these itself, or takes them away when it squashes.
 const kByGit = /^(Merge |Revert "|fixup! |squash! |amend! )/;

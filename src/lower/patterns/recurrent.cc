@@ -109,8 +109,8 @@ Result<View> LowerSsmScan(LoweringContext& context, const Node& node) {
   }
   Columns columns(xbc);
   op.x = columns.Take(values);
-  op.b_in = columns.Take(states);
-  op.c_in = columns.Take(states);
+  op.b = columns.Take(states);
+  op.c = columns.Take(states);
   ASSIGN_OR_RETURN(op.dt, context.Lower(std::string(node.Input(1))));
   ASSIGN_OR_RETURN(op.decay, context.Vector(node, node.Input(2)));
   ASSIGN_OR_RETURN(op.dt_bias, context.Vector(node, node.Input(3)));

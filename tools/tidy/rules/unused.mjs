@@ -1,6 +1,7 @@
 // Names that the product declares and does not use: what only tests and benches reach is not in the
 // product. Names count as text, whatever scope they are of, so that this finds less than there is
 // and blames nothing that is used.
+import { filesOf } from "../../ops/files.mjs";
 import { declarationsOf } from "../declarations.mjs";
 import { isTestFile, stripSource } from "../source.mjs";
 
@@ -19,6 +20,8 @@ const kForTests = new Map([
   ["encodeFork", "tests of tabs speak for the server"],
 ]);
 
+const kOps = "src/program/ops.json";
+
 const isProduct = (path) => !isTestFile(path) && !kTestSupport.test(path);
 
 function count(counts, name, times) {
@@ -27,6 +30,12 @@ function count(counts, name, times) {
 
 function countWords(counts, code) {
   for (const [word] of code.matchAll(/[A-Za-z_]\w*/g)) count(counts, word, 1);
+}
+
+// Code that the build makes uses names, too.
+function countGenerated(counts, files, language) {
+  const ops = files.find(({ path }) => path === kOps);
+  if (ops) for (const [, text] of filesOf(language, ops.text)) countWords(counts, text);
 }
 
 function problem({ path, line, kind, name }) {
@@ -38,6 +47,7 @@ function problem({ path, line, kind, name }) {
 
 function unusedCxx(files) {
   const uses = new Map();
+  countGenerated(uses, files, "cpp");
   const candidates = [];
   for (const file of files) {
     if (!kCxx.test(file.path) || !isProduct(file.path)) continue;
@@ -61,6 +71,7 @@ const kPassing = /\b(import|export)\s+(?:type\s+)?(?:[\w$]+\s*,\s*)?\{([^}]*)\}(
 
 function unusedWeb(files) {
   const uses = new Map();
+  countGenerated(uses, files, "typescript");
   const candidates = [];
   for (const file of files) {
     if (!kWeb.test(file.path) || !isProduct(file.path)) continue;

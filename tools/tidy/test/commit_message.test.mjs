@@ -32,7 +32,7 @@ test("a subject names modules and says in the imperative what is done", () => {
 
 test("a change of a format has a body", () => {
   for (const path of ["src/wire/control.proto", "src/wire/version.h", "src/program/program.proto",
-    "src/package/manifest.h"]) {
+    "src/program/ops.json", "src/package/manifest.h"]) {
     const bare = messageProblems("wire: add a field\n\n# a comment\n", ["a.cc", path]);
     assert.match(bare[0], /format/);
     assert.deepEqual(messageProblems("wire: add a field\n\nUpdate workers.\n", [path]), []);

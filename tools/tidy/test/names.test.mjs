@@ -86,6 +86,18 @@ test("a TypeScript export that only tests and re-exports name", () => {
   assertClean("unused-names", tree("const text = `${Half}`;\n"));
 });
 
+test("code that is made of ops.json uses what its rules name", () => {
+  const tree = (rules) => ({
+    "src/program/checker.h": "#pragma once\nnamespace weft {\nint Finite(int v);\n}\n",
+    "src/program/ops.json": JSON.stringify({ ops: [{
+      name: "Twist", message: "twist", number: 1, rules,
+      fields: [["out", "view out", 1], ["angle", "f32", 2]],
+    }] }),
+  });
+  assertCaught("unused-names", tree([]), "src/program/checker.h:3", /the function Finite/);
+  assertClean("unused-names", tree(["finite angle"]));
+});
+
 test("symbols and files in comments that are not there", () => {
   const code = "namespace weft {\nclass Grid { void Draw(); static int kMost; };\n}\n";
   const tree = (comment) => ({ "src/base/grid.h": `${code}// ${comment}\nint x;\n` });

@@ -4,7 +4,7 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { describe, expect, it } from "vitest";
 
-import type { OpSchema } from "../gen/program_pb.ts";
+import type { OpSchema } from "../gen/program/ops_pb.ts";
 import { fuse } from "./dispatch/fuse.ts";
 import { scheduled } from "./dispatch/schedule.ts";
 import type { Arithmetic } from "./kernels/product/arithmetic.ts";

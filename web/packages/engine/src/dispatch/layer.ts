@@ -273,7 +273,7 @@ function routeDraft(context: LayerContext, op: Extract<Op, { kind: "moeRoute" }>
       out: context.place(op.out),
       experts: op.experts,
       topK: op.topK,
-      kind: op.route,
+      kind: op.routeKind,
       bias: op.bias === null ? kNone : context.vector(op.bias),
       groups: op.groups,
       topGroups: op.topGroups,

@@ -3,8 +3,9 @@ import { describe, expect, it } from "vitest";
 
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 
-import { MoeExpertsSchema, PartSchema, ProgramSchema } from "../../gen/program_pb.ts";
-import type { Program as PbProgram } from "../../gen/program_pb.ts";
+import { MoeExpertsSchema } from "../../gen/program/ops_pb.ts";
+import { PartSchema, ProgramSchema } from "../../gen/program/program_pb.ts";
+import type { Program as PbProgram } from "../../gen/program/program_pb.ts";
 import { EngineError } from "../base/error.ts";
 import { kShapes, RandomModel } from "../test/randomModel.ts";
 import { decodeProgram } from "./decode.ts";
@@ -70,7 +71,7 @@ describe("decodeProgram", () => {
     ["a missing weight", (p) => void (op(p, "rmsNorm").weight = 99), "99"],
     ["a view outside its buffer", (p) => {
       op(p, "rmsNorm").in.firstColumn = 1;
-    }, "names columns 1 to 65"],
+    }, "'in' is columns 1 to 65 of buffer"],
     ["parts of another length", (p) => {
       p.weights[1]!.data[0]!.byteCount = 5n;
     }, "hold 5 bytes"],
@@ -97,7 +98,7 @@ describe("decodeProgram", () => {
     }, "[groups, 64 / groups]"],
     ["norm groups in blocks", (p) => {
       setNorm(p, DType.q8, [2n, 32n], [2n * 32n, 2n * 2n]);
-    }, "in no blocks"],
+    }, "in f32, f16 or bf16"],
     ["an output that is never finished", (p) => void p.ops.pop(), "output buffer"],
   ];
   for (const [what, change, words] of refusals) {

@@ -3,7 +3,7 @@
 import { create, toBinary } from "@bufbuild/protobuf";
 import type { MessageInitShape } from "@bufbuild/protobuf";
 
-import { ProgramSchema } from "../../gen/program_pb.ts";
+import { ProgramSchema } from "../../gen/program/program_pb.ts";
 import { DType, isSuperblockFormat, kProgramVersion, recordBytesOf } from "../program/ir.ts";
 import { rowBytes } from "../program/validateWeight.ts";
 import type { WeightSource } from "../stage/stageEngine.ts";

@@ -3,7 +3,7 @@
 import { create, toBinary } from "@bufbuild/protobuf";
 import type { MessageInitShape } from "@bufbuild/protobuf";
 
-import { ProgramSchema } from "../../gen/program_pb.ts";
+import { ProgramSchema } from "../../gen/program/program_pb.ts";
 import { kProgramVersion } from "../program/ir.ts";
 import type { WeightSource } from "../stage/stageEngine.ts";
 import type { WeightArrays } from "./caseInputs.ts";
