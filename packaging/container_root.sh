@@ -10,7 +10,7 @@ trap 'rm -rf --one-file-system "$folder"' EXIT
 
 "$here/fresh_root.sh" "$suite" "$folder"
 install -m 0644 "$deb" "$folder/tmp/weft.deb"
-# --no-install-recommends leaves out the certificates with which hubs are believed.
+# --no-install-recommends leaves out the certificates with which registries are believed.
 for words in "update -qq" "install -y -qq --no-install-recommends /tmp/weft.deb ca-certificates" \
   clean; do
   # shellcheck disable=SC2086

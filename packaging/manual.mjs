@@ -26,7 +26,7 @@ const kVariables = [
   ["WEFT_API_KEY", "the API key that a server demands, or that a client shows"],
   ["WEFT_JOIN_TOKEN", "the join token of a server, or of the server that a worker helps"],
   ["WEFT_HOME", "where models are kept, instead of ~/.local/share/weft"],
-  ["HF_ENDPOINT, HF_TOKEN", "the hub that models are pulled from, and who asks"],
+  ["HF_ENDPOINT, HF_TOKEN", "the registry that models are pulled from, and who asks"],
 ];
 const named = (pairs) => pairs.map(([name, text]) => entry({ name, text })).join("");
 

@@ -9,9 +9,9 @@
 #include "apps/model_info.h"
 #include "apps/progress_line.h"
 #include "convert/package/group_package.h"
-#include "hub/hub_settings.h"
-#include "hub/library.h"
 #include "program/shards.h"
+#include "registry/library.h"
+#include "registry/registry_settings.h"
 #include "worker/layer_loader.h"
 #include "worker/package_source.h"
 
@@ -28,7 +28,7 @@ struct GroupsOptions {
 
 Status MakeGroups(const GroupsOptions& options) {
   ASSIGN_OR_RETURN(const std::filesystem::path source,
-                   hub::FindPackage(hub::LibraryFolder(std::getenv), options.package));
+                   registry::FindPackage(registry::LibraryFolder(std::getenv), options.package));
   ASSIGN_OR_RETURN(const package::Package package, package::Package::Open(source));
   const package::Manifest& manifest = package.manifest;
   worker::LayerLoader loader(manifest, worker::MakeLocalSource(package));

@@ -1,4 +1,4 @@
-// `weft pull`, `list`, `show` and `rm`: models of a hub, and the library of packages.
+// `weft pull`, `list`, `show` and `rm`: models of a registry, and the library of packages.
 #include <boost/json.hpp>
 #include <cstdio>
 #include <cstdlib>
@@ -10,12 +10,12 @@
 #include "apps/text_columns.h"
 #include "base/bytes.h"
 #include "convert/weights/weight_errors.h"
-#include "hub/hub_cache.h"
-#include "hub/hub_settings.h"
-#include "hub/library.h"
 #include "package/package.h"
 #include "program/codec.h"
 #include "program/summary.h"
+#include "registry/library.h"
+#include "registry/registry_cache.h"
+#include "registry/registry_settings.h"
 #include "swarm/options.h"
 
 namespace weft::apps {
@@ -59,7 +59,7 @@ std::string ShownEmbedding(const package::Embedding& embedding) {
   return text;
 }
 
-json::object EntryJson(const hub::LibraryEntry& entry) {
+json::object EntryJson(const registry::LibraryEntry& entry) {
   const package::Manifest& manifest = entry.manifest;
   json::object object{
       {"name", entry.name},
@@ -159,13 +159,13 @@ Status ShowLayers(const fs::path& folder, bool as_json) {
 }
 
 int List(bool as_json) {
-  const fs::path library = hub::LibraryFolder(std::getenv);
+  const fs::path library = registry::LibraryFolder(std::getenv);
   std::vector<std::string> problems;
-  const auto entries = hub::ListLibrary(library, &problems);
+  const auto entries = registry::ListLibrary(library, &problems);
   for (const std::string& problem : problems) std::cerr << "weft list: note: " << problem << "\n";
   if (as_json) {
     json::array array;
-    for (const hub::LibraryEntry& entry : entries) array.push_back(EntryJson(entry));
+    for (const registry::LibraryEntry& entry : entries) array.push_back(EntryJson(entry));
     std::cout << json::serialize(array) << "\n";
     return 0;
   }
@@ -176,7 +176,7 @@ int List(bool as_json) {
   }
   std::vector<std::vector<std::string>> rows = {
       {"NAME", "ARCHITECTURE", "WEIGHTS", "SIZE", "MADE"}};
-  for (const hub::LibraryEntry& entry : entries) {
+  for (const registry::LibraryEntry& entry : entries) {
     rows.push_back({entry.name, entry.manifest.architecture, entry.manifest.quantisation,
                     HumanBytes(entry.byte_count), DateText(entry.made_at_seconds)});
   }
@@ -217,10 +217,10 @@ struct ShowOptions {
 
 Status Show(const ShowOptions& options) {
   ASSIGN_OR_RETURN(const fs::path folder,
-                   hub::FindPackage(hub::LibraryFolder(std::getenv), options.name));
+                   registry::FindPackage(registry::LibraryFolder(std::getenv), options.name));
   if (options.layers) return ShowLayers(folder, options.as_json);
   if (!options.errors.empty()) return ShowErrors(folder, options.errors, options.as_json);
-  ASSIGN_OR_RETURN(const hub::LibraryEntry entry, hub::ReadEntry(folder));
+  ASSIGN_OR_RETURN(const registry::LibraryEntry entry, registry::ReadEntry(folder));
   if (options.as_json) {
     std::cout << json::serialize(EntryJson(entry)) << "\n";
     return OkStatus();
@@ -274,17 +274,17 @@ struct Downloads {
   std::string commit;
 };
 
-// Those of the package, or, when it is gone, of the hub's name.
+// Those of the package, or, when it is gone, of the registry's name.
 std::optional<Downloads> FindDownloads(const RemoveOptions& options,
-                                       const std::optional<hub::LibraryEntry>& entry,
-                                       const hub::HubSettings& settings) {
+                                       const std::optional<registry::LibraryEntry>& entry,
+                                       const registry::RegistrySettings& settings) {
   if (entry) {
     if (!entry->source) return {};
     return Downloads{entry->source->repository, entry->source->commit};
   }
-  const auto reference = hub::ParseModelReference(options.name);
+  const auto reference = registry::ParseModelReference(options.name);
   if (!reference.ok()) return {};
-  const hub::HubCache cache(settings.cache, reference->repository);
+  const registry::RegistryCache cache(settings.cache, reference->repository);
   const auto commit = cache.ReadRef(reference->revision);
   if (!commit) return {};
   return Downloads{reference->repository, *commit};
@@ -292,9 +292,9 @@ std::optional<Downloads> FindDownloads(const RemoveOptions& options,
 
 // Another package that was made from the same downloads.
 std::string SharedWith(const fs::path& library, const Downloads& downloads,
-                       const std::optional<hub::LibraryEntry>& entry) {
+                       const std::optional<registry::LibraryEntry>& entry) {
   std::vector<std::string> ignored;
-  for (const hub::LibraryEntry& other : hub::ListLibrary(library, &ignored)) {
+  for (const registry::LibraryEntry& other : registry::ListLibrary(library, &ignored)) {
     if (entry && other.folder == entry->folder) continue;
     if (other.source && other.source->repository == downloads.repository &&
         other.source->commit == downloads.commit) {
@@ -312,12 +312,13 @@ bool Confirm(const std::string& question) {
 }
 
 Status Remove(const RemoveOptions& options) {
-  const fs::path library = hub::LibraryFolder(std::getenv);
-  ASSIGN_OR_RETURN(const hub::HubSettings settings, hub::ReadHubSettings(std::getenv));
-  std::optional<hub::LibraryEntry> entry;
-  const auto folder = hub::FindInLibrary(library, options.name);
+  const fs::path library = registry::LibraryFolder(std::getenv);
+  ASSIGN_OR_RETURN(const registry::RegistrySettings settings,
+                   registry::ReadRegistrySettings(std::getenv));
+  std::optional<registry::LibraryEntry> entry;
+  const auto folder = registry::FindInLibrary(library, options.name);
   if (folder.ok()) {
-    ASSIGN_OR_RETURN(entry, hub::ReadEntry(*folder));
+    ASSIGN_OR_RETURN(entry, registry::ReadEntry(*folder));
   }
   const auto downloads =
       options.cache ? FindDownloads(options, entry, settings) : std::optional<Downloads>();
@@ -332,12 +333,12 @@ Status Remove(const RemoveOptions& options) {
   }
   uint64_t freed = 0;
   if (entry) {
-    ASSIGN_OR_RETURN(freed, hub::RemovePackage(entry->folder));
+    ASSIGN_OR_RETURN(freed, registry::RemovePackage(entry->folder));
   }
   if (!shared.empty()) {
     std::cout << "The downloads stay: " << shared << " was made from them, too.\n";
   } else if (downloads) {
-    const hub::HubCache cache(settings.cache, downloads->repository);
+    const registry::RegistryCache cache(settings.cache, downloads->repository);
     ASSIGN_OR_RETURN(const uint64_t cache_bytes, cache.RemoveSnapshot(downloads->commit));
     freed += cache_bytes;
   } else if (options.cache) {
@@ -352,10 +353,11 @@ Status Remove(const RemoveOptions& options) {
 void AddPullCommand(CLI::App& app, int* exit_code) {
   auto request = std::make_shared<PullRequest>();
   CLI::App* command = app.add_subcommand(
-      "pull", "Download a model from a hub and convert it into the library of packages.");
+      "pull", "Download a model from a registry and convert it into the library of packages.");
   command->footer(
-      "HF_ENDPOINT names the hub, HF_TOKEN who asks, HF_HUB_CACHE (or HF_HOME) where downloads are "
-      "kept, WEFT_HOME where packages are. docs/models-from-a-hub.md says more.");
+      "HF_ENDPOINT names the registry, HF_TOKEN who asks, HF_HUB_CACHE (or HF_HOME) where "
+      "downloads are "
+      "kept, WEFT_HOME where packages are. docs/models-from-a-registry.md says more.");
   command
       ->add_option(
           "model", request->model,

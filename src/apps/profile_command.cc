@@ -10,10 +10,10 @@
 #include "apps/model_info.h"
 #include "apps/predictor_training.h"
 #include "base/clock.h"
-#include "hub/hub_settings.h"
-#include "hub/library.h"
 #include "package/predictors.h"
 #include "program/shards.h"
+#include "registry/library.h"
+#include "registry/registry_settings.h"
 #include "worker/layer_loader.h"
 #include "worker/package_source.h"
 
@@ -129,7 +129,7 @@ void Report(const package::Package& package, const std::vector<TrainedPredictor>
 
 Status Profile(const ProfileOptions& options) {
   ASSIGN_OR_RETURN(const std::filesystem::path folder,
-                   hub::FindPackage(hub::LibraryFolder(std::getenv), options.package));
+                   registry::FindPackage(registry::LibraryFolder(std::getenv), options.package));
   ASSIGN_OR_RETURN(const package::Package package, package::Package::Open(folder));
   ASSIGN_OR_RETURN(const api::ModelText text, LoadModelText(package));
   ASSIGN_OR_RETURN(const Documents documents, ReadTokens(options.text, text, options.documents));

@@ -12,9 +12,9 @@
 #include "apps/progress_line.h"
 #include "base/bytes.h"
 #include "convert/convert.h"
-#include "hub/hub_cache.h"
-#include "hub/library.h"
-#include "hub/pull.h"
+#include "registry/library.h"
+#include "registry/pull.h"
+#include "registry/registry_cache.h"
 
 namespace weft::apps {
 namespace {
@@ -50,12 +50,12 @@ void Say(const std::string& text) {
   std::fprintf(stderr, "%s\n", text.c_str());
 }
 
-Result<hub::PulledModel> Download(const hub::HubSettings& settings,
-                                  const hub::ModelReference& reference) {
+Result<registry::PulledModel> Download(const registry::RegistrySettings& settings,
+                                       const registry::ModelReference& reference) {
   const InterruptGuard guard;
   std::unique_ptr<ProgressLine> line;
-  hub::PullCallbacks callbacks;
-  callbacks.on_summary = [&](const hub::PullSummary& summary) -> Status {
+  registry::PullCallbacks callbacks;
+  callbacks.on_summary = [&](const registry::PullSummary& summary) -> Status {
     Say(reference.repository + " (" + reference.revision + ", commit " +
         summary.commit.substr(0, 12) + ") from " + settings.endpoint_text + ": " +
         std::to_string(summary.file_count) + " files, " + HumanBytes(summary.total_bytes) +
@@ -65,14 +65,14 @@ Result<hub::PulledModel> Download(const hub::HubSettings& settings,
     line = std::make_unique<ProgressLine>("Downloading");
     return OkStatus();
   };
-  callbacks.on_progress = [&](const hub::PullProgress& progress) {
+  callbacks.on_progress = [&](const registry::PullProgress& progress) {
     if (line) line->Show(progress.done_bytes, progress.total_bytes, progress.fresh_bytes);
   };
   callbacks.on_note = [&](const std::string& note) {
     if (line) line->Finish();
     Say("weft pull: note: " + note);
   };
-  auto pulled = hub::Pull(settings, reference, callbacks, interrupted);
+  auto pulled = registry::Pull(settings, reference, callbacks, interrupted);
   if (line) line->Finish();
   if (pulled.ok() && pulled->fresh_bytes > 0) {
     const double seconds = std::max(line->seconds(), 1e-3);
@@ -80,13 +80,13 @@ Result<hub::PulledModel> Download(const hub::HubSettings& settings,
     std::snprintf(took, sizeof(took), "%.1f s", seconds);
     const auto rate = static_cast<uint64_t>(static_cast<double>(pulled->fresh_bytes) / seconds);
     Say("Downloaded " + HumanBytes(pulled->fresh_bytes) + " in " + took + " (" + HumanBytes(rate) +
-        "/s); every file has the hash that the hub states.");
+        "/s); every file has the hash that the registry states.");
   }
   return pulled;
 }
 
 // A package of q4 is about a third of a 16-bit checkpoint, one of f32 twice as large.
-uint64_t ExpectedBytes(const hub::PulledModel& pulled) {
+uint64_t ExpectedBytes(const registry::PulledModel& pulled) {
   const double factor = pulled.quantisation == "q4"    ? 0.35
                         : pulled.quantisation == "q4s" ? 0.35
                         : pulled.quantisation == "q8"  ? 0.6
@@ -95,7 +95,7 @@ uint64_t ExpectedBytes(const hub::PulledModel& pulled) {
   return static_cast<uint64_t>(static_cast<double>(pulled.total_bytes) * factor);
 }
 
-Status Convert(const hub::ModelReference& reference, const hub::PulledModel& pulled,
+Status Convert(const registry::ModelReference& reference, const registry::PulledModel& pulled,
                const fs::path& package) {
   std::error_code failure;
   fs::create_directories(package.parent_path(), failure);
@@ -104,7 +104,7 @@ Status Convert(const hub::ModelReference& reference, const hub::PulledModel& pul
                                      package.parent_path().string() + "': " + failure.message() +
                                      ". WEFT_HOME names another one.");
   }
-  const auto free_bytes = hub::FreeBytesAt(package.parent_path());
+  const auto free_bytes = registry::FreeBytesAt(package.parent_path());
   if (free_bytes.ok() && *free_bytes < ExpectedBytes(pulled)) {
     Say("weft pull: note: the package may have " + HumanBytes(ExpectedBytes(pulled)) + ", and '" +
         package.parent_path().string() + "' has " + HumanBytes(*free_bytes) + " free.");
@@ -128,45 +128,46 @@ Status Convert(const hub::ModelReference& reference, const hub::PulledModel& pul
   return OkStatus();
 }
 
-bool IsMadeFrom(const fs::path& package, const hub::PulledModel& pulled) {
-  const auto entry = hub::ReadEntry(package);
+bool IsMadeFrom(const fs::path& package, const registry::PulledModel& pulled) {
+  const auto entry = registry::ReadEntry(package);
   return entry.ok() && entry->source && entry->source->commit == pulled.commit;
 }
 
 }  // namespace
 
 Result<fs::path> PullModel(const PullRequest& request) {
-  ASSIGN_OR_RETURN(const hub::ModelReference reference,
-                   hub::ParseModelReference(request.model, request.revision));
-  ASSIGN_OR_RETURN(hub::HubSettings settings, hub::ReadHubSettings(std::getenv));
+  ASSIGN_OR_RETURN(const registry::ModelReference reference,
+                   registry::ParseModelReference(request.model, request.revision));
+  ASSIGN_OR_RETURN(registry::RegistrySettings settings,
+                   registry::ReadRegistrySettings(std::getenv));
   settings.offline = settings.offline || request.offline;
   settings.connections = request.connections;
-  ASSIGN_OR_RETURN(const hub::PulledModel pulled, Download(settings, reference));
+  ASSIGN_OR_RETURN(const registry::PulledModel pulled, Download(settings, reference));
   if (request.download_only) return pulled.folder;
-  const fs::path package = hub::LibraryFolder(std::getenv) / reference.PackageName();
+  const fs::path package = registry::LibraryFolder(std::getenv) / reference.PackageName();
   if (IsMadeFrom(package, pulled)) {
     Say("The library has " + reference.PackageName() +
         " of this commit already: " + package.string());
     return package;
   }
   TRY(Convert(reference, pulled, package));
-  TRY(hub::WriteSource(package, {settings.endpoint_text, reference.repository, reference.revision,
-                                 pulled.commit, pulled.files}));
+  TRY(registry::WriteSource(package, {settings.endpoint_text, reference.repository,
+                                      reference.revision, pulled.commit, pulled.files}));
   return package;
 }
 
 Result<fs::path> FindOrPull(const PullRequest& request) {
-  const fs::path library = hub::LibraryFolder(std::getenv);
-  const auto reference = hub::ParseModelReference(request.model, request.revision);
+  const fs::path library = registry::LibraryFolder(std::getenv);
+  const auto reference = registry::ParseModelReference(request.model, request.revision);
   if (request.revision.empty()) {
-    auto found = hub::FindPackage(library, request.model);
+    auto found = registry::FindPackage(library, request.model);
     if (found.ok()) return found;
-    // A word alone is a name that was mistyped rather than one of the hub's few old models.
-    const bool is_hub_name = reference.ok() && request.model.find('/') != std::string::npos;
-    if (!is_hub_name) return found;
+    // A word alone is a name that was mistyped rather than one of the registry's few old models.
+    const bool is_registry_name = reference.ok() && request.model.find('/') != std::string::npos;
+    if (!is_registry_name) return found;
   }
   if (!reference.ok()) return reference.error();
-  if (auto found = hub::FindInLibrary(library, reference->PackageName()); found.ok()) {
+  if (auto found = registry::FindInLibrary(library, reference->PackageName()); found.ok()) {
     return found;
   }
   std::error_code failure;
@@ -175,7 +176,7 @@ Result<fs::path> FindOrPull(const PullRequest& request) {
                  "'" + request.model +
                      "' is a folder here, but no model package. `weft convert` makes one from a "
                      "checkpoint; `weft pull " +
-                     request.model + "` takes the hub's model of that name.");
+                     request.model + "` takes the registry's model of that name.");
   }
   return PullModel(request);
 }

@@ -1,5 +1,5 @@
-// From a name on a hub to a package in the library: download, then conversion, with what people
-// see of both.
+// From a name on a registry to a package in the library: download, then conversion, with what
+// people see of both.
 #pragma once
 
 #include <filesystem>
@@ -22,8 +22,8 @@ struct PullRequest {
 // kCancelled and leaves what was downloaded.
 Result<std::filesystem::path> PullModel(const PullRequest& request);
 
-// The folder of the package that `model` means; a model of a hub ("org/name:q4") is pulled when the
-// library does not have it.
+// The folder of the package that `model` means; a model of a registry ("org/name:q4") is pulled
+// when the library does not have it.
 Result<std::filesystem::path> FindOrPull(const PullRequest& request);
 
 }  // namespace weft::apps

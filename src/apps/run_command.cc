@@ -19,8 +19,8 @@
 #include "apps/terminal_text.h"
 #include "base/log.h"
 #include "base/secret.h"
-#include "hub/library.h"
 #include "net/client.h"
+#include "registry/library.h"
 
 namespace weft::apps {
 namespace json = boost::json;
@@ -212,12 +212,12 @@ bool IsServer(const std::string& target) {
   return target.find_first_not_of("0123456789", colon + 1) == std::string::npos;
 }
 
-// The model from the library or the hub, served by this process for as long as the chat lasts.
+// The model from the library or the registry, served by this process for as long as the chat lasts.
 Status ChatWithModel(RunOptions options) {
   ASSIGN_OR_RETURN(const std::filesystem::path package, FindOrPull({.model = options.target,
                                                                     .revision = options.revision,
                                                                     .offline = options.offline}));
-  ASSIGN_OR_RETURN(const hub::LibraryEntry entry, hub::ReadEntry(package));
+  ASSIGN_OR_RETURN(const registry::LibraryEntry entry, registry::ReadEntry(package));
   if (!entry.manifest.lowered) {
     return Error(ErrorCode::kUnsupported,
                  "'" + package.string() +
@@ -256,9 +256,10 @@ void AddRunCommand(CLI::App& app, int* exit_code) {
   command
       ->add_option("target", options->target,
                    "Address of a server, or a model to serve: a package's folder, a name in the "
-                   "library, or ORGANISATION/NAME[:q4] of a hub, pulled when it is not there")
+                   "library, or ORGANISATION/NAME[:q4] of a registry, pulled when it is not there")
       ->capture_default_str();
-  command->add_option("--revision", options->revision, "Branch, tag or commit of the hub's model");
+  command->add_option("--revision", options->revision,
+                      "Branch, tag or commit of the registry's model");
   command->add_flag("--offline", options->offline, "Use what was downloaded before, no network");
   command->add_option("--prompt", options->prompt, "Ask this one question, print the answer, end");
   command->add_option("--system", options->system, "System message");

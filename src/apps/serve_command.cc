@@ -22,9 +22,9 @@
 #include "apps/web_files.h"
 #include "base/log.h"
 #include "base/log_line.h"
-#include "hub/hub_settings.h"
-#include "hub/library.h"
 #include "net/udp_socket.h"
+#include "registry/library.h"
+#include "registry/registry_settings.h"
 #include "server/qr_code.h"
 #include "server/server.h"
 #include "swarm/experts/exchange_costs.h"
@@ -142,7 +142,7 @@ class ServeCommand {
       return Error(ErrorCode::kInvalidArgument, "--exact and --lossy exclude each other.");
     }
     ASSIGN_OR_RETURN(const std::filesystem::path folder,
-                     hub::FindPackage(hub::LibraryFolder(std::getenv), options.package));
+                     registry::FindPackage(registry::LibraryFolder(std::getenv), options.package));
     ASSIGN_OR_RETURN(command->package_, package::Package::Open(folder));
     if (options.verify) command->package_.blobs->Distrust();
     ASSIGN_OR_RETURN(api::ModelText text, LoadModelText(command->package_));

@@ -12,9 +12,9 @@
 #include "convert/source/gguf.h"
 #include "convert/source/gguf_text.h"
 #include "convert/source/source_folder.h"
-#include "hub/hub_settings.h"
-#include "hub/library.h"
 #include "package/package.h"
+#include "registry/library.h"
+#include "registry/registry_settings.h"
 
 namespace weft::apps {
 namespace {
@@ -88,7 +88,7 @@ Result<Texts> ReadModelTexts(const std::string& source, const std::string& file_
     return texts;
   }
   ASSIGN_OR_RETURN(const fs::path folder,
-                   hub::FindPackage(hub::LibraryFolder(std::getenv), source));
+                   registry::FindPackage(registry::LibraryFolder(std::getenv), source));
   return ReadPackageTexts(folder);
 }
 

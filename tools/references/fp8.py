@@ -1,4 +1,4 @@
-"""FP8 checkpoints as hubs have them: e4m3 matrices and the scales that multiply them.
+"""FP8 checkpoints as registries have them: e4m3 matrices and the scales that multiply them.
 
 A block of [rows, columns] values has one scale: 448 / max|value| of it would put the largest value
 on the largest code, and `weight_scale_inv` is the inverse of that, max|value| / 448. Ministral's

@@ -75,7 +75,7 @@ def plain_experts(model):
 
 
 def older_config(config, spec):
-    """config.json as transformers 4 wrote it, and as most files on hubs are."""
+    """config.json as transformers 4 wrote it, and as most files on registries are."""
     rope = config.pop("rope_parameters")
     if "full_attention" in rope:
         config["rope_local_base_freq"] = rope["sliding_attention"]["rope_theta"]

@@ -22,7 +22,7 @@ export const kCxxModules = {
   swarm: ["base", "tensor", "wire", "planner", "sampling"],
   worker: ["base", "tensor", "sampling", "wire", "dispatch", "engine", "program", "package"],
   net: ["base"],
-  hub: ["base", "net", "package"],
+  registry: ["base", "net", "package"],
   journal: ["base"],
   store: ["base"],
   api: ["base", "swarm", "text", "chat", "sampling", "grammar"],
@@ -75,7 +75,7 @@ export const kConfinedHeaders = [
   {
     pattern: /^(thread|mutex|condition_variable|future|fstream|filesystem)$/,
     except: ["base", "tensor", "wire", "package", "onnx", "program", "lower", "text", "chat",
-      "convert", "kernels", "engine", "worker", "net", "hub", "journal", "store", "api",
+      "convert", "kernels", "engine", "worker", "net", "registry", "journal", "store", "api",
       "server", "apps"],
     instead: "swarm, planner, dispatch and sim have no threads and no files: make it an action",
   },

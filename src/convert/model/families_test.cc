@@ -1,4 +1,5 @@
-// What each family's config.json says, as the hub's files and as transformers 5 write it.
+// What each family's config.json says, as the Hugging Face Hub's files and as transformers 5 write
+// it.
 #include "convert/model/families.h"
 #include "convert/model/model_config_testing.h"
 #include "convert/model/parse_config.h"

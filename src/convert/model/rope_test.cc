@@ -115,7 +115,7 @@ TEST(Rope, DynamicIsTheDefaultWithinTheContext) {
   EXPECT_THAT(ropes->notes[0], HasSubstr("dynamic"));
 }
 
-// Gemma 3, as transformers 5 and as the hub's files write it.
+// Gemma 3, as transformers 5 and as the Hugging Face Hub's files write it.
 TEST(Rope, OneForEachTypeOfLayer) {
   const json::object full{{"rope_type", "linear"}, {"rope_theta", 1e6}, {"factor", 8.0}};
   const json::object sliding{{"rope_type", "default"}, {"rope_theta", 1e4}};

@@ -6,8 +6,8 @@ namespace {
 // How a checkpoint writes the experts of a layer under "<block>.experts.". width = columns of an
 // expert.
 enum class Spelling {
-  kSeparate,  // <n>.gate_proj.weight, up_proj, down_proj: Qwen on the hub
-  kNumbered,  // <n>.w1.weight (gate), w2 (down), w3 (up): Mixtral on the hub
+  kSeparate,  // <n>.gate_proj.weight, up_proj, down_proj: Qwen
+  kNumbered,  // <n>.w1.weight (gate), w2 (down), w3 (up): Mixtral
   kStacked,   // gate_up_proj [n, 2 * width, hidden], down_proj [n, hidden, width]: transformers 5
   kStackedSeparate,  // gate_proj and up_proj [n, width, hidden], down_proj as above: GGUF; without
                      // gates up_proj alone

@@ -1,5 +1,5 @@
 // Where this worker keeps what it keeps: the folders of the native worker (src/apps/http_source.h,
-// src/hub/hub_settings.h).
+// src/registry/registry_settings.h).
 import { homedir } from "node:os";
 import { isAbsolute, join } from "node:path";
 

@@ -1,3 +1,0 @@
-// What others keep in the cache of Hugging Face models, and find there: the hub's own client for
-// JavaScript, whose layout is that of Python's huggingface_hub.
-export { scanCacheDir, snapshotDownload } from '@huggingface/hub';
