@@ -94,7 +94,7 @@ server::ServerOptions ServerOptionsOf(const ServeOptions& options) {
   server.plan_kind = kPlanKinds.at(options.plan);
   server.expert_copies = kExpertCopies.at(options.expert_copies);
   if (options.lossy) server.loss_limit = options.loss_limit;
-  server.prefill_slice = Milliseconds(options.prefill_slice_ms);
+  server.prefill_chunk_time = Milliseconds(options.prefill_chunk_ms);
   server.history_bytes = HistoryBytes(options.history);
   server.queue = options.queue;
   server.worker_limit = options.worker_limit;
@@ -506,7 +506,7 @@ void AddComputing(CLI::App& command, ServeOptions& options) {
       ->check(CLI::Range(0, 256));
   command
       .add_option(
-          "--prefill-slice", options.prefill_slice_ms,
+          "--prefill-chunk,--prefill-slice", options.prefill_chunk_ms,
           "Time of the slowest device, in ms, that one frame of a prompt takes: no token of "
           "another conversation waits longer for it")
       ->capture_default_str()

@@ -29,7 +29,7 @@ struct ServeOptions {
   uint32_t sessions = swarm::kDefaultSessions;
   uint32_t marks = swarm::kDefaultMarks;
   uint32_t generate_interval = 0;
-  uint32_t prefill_slice_ms = 50;
+  uint32_t prefill_chunk_ms = 50;
   std::string plan = "auto";           // of kPlanKinds
   std::string expert_copies = "auto";  // or 1 to 4
   bool lossy = false, exact = false;   // whether sums of neuron groups may be lost

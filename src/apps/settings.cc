@@ -17,25 +17,31 @@ constexpr char kConfig[] = "config";
 constexpr std::pair<const char*, const char*> kSecrets[] = {{"api-key-file", "WEFT_API_KEY"},
                                                             {"join-token-file", "WEFT_JOIN_TOKEN"}};
 
-// "worker-memory", or of what has no dashes "package"; "" for --help.
-std::string KeyOf(const CLI::Option& option) {
+// "worker-memory", or of what has no dashes "package"; none for --help. An option that was renamed
+// has its former name, too, behind the one of now.
+std::vector<std::string> KeysOf(const CLI::Option& option) {
   const auto& names = option.get_lnames();
-  const std::string key = names.empty() ? option.get_name(true) : names.front();
-  return key == "help" ? "" : key;
+  if (names.empty()) return {option.get_name(true)};
+  return names.front() == "help" ? std::vector<std::string>() : names;
+}
+
+bool HasKey(const CLI::Option& option, const std::string& key) {
+  const std::vector<std::string> keys = KeysOf(option);
+  return std::ranges::find(keys, key) != keys.end();
 }
 
 std::vector<std::string> KeysOf(const CLI::App& command) {
   std::vector<std::string> keys;
   for (const CLI::Option* option : command.get_options()) {
-    std::string key = KeyOf(*option);
-    if (!key.empty() && key != kConfig) keys.push_back(std::move(key));
+    for (std::string& key : KeysOf(*option))
+      if (key != kConfig) keys.push_back(std::move(key));
   }
   return keys;
 }
 
 CLI::Option* OptionOf(CLI::App& command, const std::string& key) {
   for (CLI::Option* option : command.get_options())
-    if (KeyOf(*option) == key) return option;
+    if (HasKey(*option, key)) return option;
   return nullptr;
 }
 
@@ -186,15 +192,17 @@ Status ApplySettings(CLI::App& command, const Environment& environment) {
                 [&](const ConfigEntry& entry) { return IsOverruled(environment, entry.key); });
   std::vector<std::string> problems = FindConfigProblems(command, path, entries);
   for (CLI::Option* option : command.get_options()) {
-    const std::string key = KeyOf(*option);
     const bool is_kept =
         std::ranges::any_of(kept, [option](const auto& each) { return each.first == option; });
-    if (key.empty() || key == kConfig || is_kept) continue;
-    std::string problem = GiveFromEnvironment(*option, key, environment);
-    if (!problem.empty()) problems.push_back(std::move(problem));
+    if (is_kept || HasKey(*option, kConfig)) continue;
+    const std::vector<std::string> keys = KeysOf(*option);
+    for (auto key = keys.rbegin(); key != keys.rend(); ++key) {  // the name of now counts most
+      std::string problem = GiveFromEnvironment(*option, *key, environment);
+      if (!problem.empty()) problems.push_back(std::move(problem));
+    }
   }
   for (const auto& [option, values] : kept)
-    if (KeyOf(*option) != kConfig) static_cast<void>(Give(*option, values));
+    if (!HasKey(*option, kConfig)) static_cast<void>(Give(*option, values));
   if (problems.empty()) return OkStatus();
   return Error(ErrorCode::kInvalidArgument, Joined(problems));
 }

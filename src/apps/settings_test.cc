@@ -66,6 +66,20 @@ TEST_F(SettingsTest, AFlagCountsMoreThanAVariableAndThatMoreThanTheFile) {
   EXPECT_EQ(options_.host_names, (std::vector<std::string>{"a.example", "b.example"}));
 }
 
+TEST_F(SettingsTest, AFormerNameStillCounts) {
+  ASSERT_TRUE(Apply("--prefill-slice 20").ok());
+  EXPECT_EQ(options_.prefill_chunk_ms, 20u);
+  WriteConfig("prefill-slice = 30\n");
+  ASSERT_TRUE(Apply("").ok());
+  EXPECT_EQ(options_.prefill_chunk_ms, 30u);
+  variables_["WEFT_PREFILL_SLICE"] = "40";
+  ASSERT_TRUE(Apply("").ok());
+  EXPECT_EQ(options_.prefill_chunk_ms, 40u);
+  variables_["WEFT_PREFILL_CHUNK"] = "50";  // the name of now counts more
+  ASSERT_TRUE(Apply("").ok());
+  EXPECT_EQ(options_.prefill_chunk_ms, 50u);
+}
+
 TEST_F(SettingsTest, AListOfTheEnvironmentReplacesThatOfTheFile) {
   WriteConfig("host-name = [\"a.example\"]\n");
   variables_["WEFT_HOST_NAME"] = "c.example,d.example";

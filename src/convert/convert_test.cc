@@ -270,7 +270,7 @@ TEST_F(ConvertTest, NeverReplacesWhatIsNoPackage) {
   EXPECT_EQ(testing::Read(target() / "thesis.txt"), "precious");
 }
 
-// A conversion that stops at the last layer, whose shard holds a value that cannot be stored.
+// A conversion that stops at the last layer, whose file holds a value that cannot be stored.
 class ResumeTest : public ConvertTest {
  protected:
   ResumeTest() {

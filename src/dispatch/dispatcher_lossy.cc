@@ -26,7 +26,7 @@ constexpr Duration kLongestOvertaking = Milliseconds(10);
 // Behind the predicted arrival, where no kSent came. It is lost rarely, being sent twice, so that a
 // device that lost its processor in the middle of sending may have time.
 constexpr Duration kLeastMargin = Milliseconds(10), kLongestMargin = Milliseconds(40);
-// Two processors of a busy device may hand its datagrams on in another order, a time slice apart.
+// Two processors of a busy device may hand its datagrams on in another order, a moment apart.
 constexpr Duration kLeastOvertaking = Milliseconds(2);
 // In a row: that all datagrams of so many shares are lost does not happen on a line that is worth
 // anything.

@@ -98,7 +98,7 @@ void Contents::Apply(const pb::RequestBegun& begun) {
 
 void Contents::Apply(const pb::RequestTokens& tokens) {
   RequestEntry* entry = Find(tokens.key());
-  if (entry == nullptr || entry->generated_tokens || !entry->begun.has_generation()) return;
+  if (entry == nullptr || entry->generated_tokens || !entry->begun.has_request()) return;
   // Behind a gap nothing can be used: it is computed again.
   if (tokens.first() != entry->token_ids.size()) return;
   entry->token_ids.insert(entry->token_ids.end(), tokens.token_ids().begin(),
@@ -111,7 +111,7 @@ void Contents::Apply(const pb::RequestEnded& ended) {
   if (entry == nullptr) return;
   entry->generated_tokens = ended.generated_tokens();
   entry->token_ids.clear();
-  entry->begun.clear_generation();
+  entry->begun.clear_request();
 }
 
 void Contents::DropOldRequests(int64_t now_s) {
@@ -124,7 +124,7 @@ void Contents::DropOldRequests(int64_t now_s) {
 
 void Contents::DropPrompts() {
   for (RequestEntry& each : requests_) {
-    each.begun.clear_generation();
+    each.begun.clear_request();
     each.token_ids.clear();
   }
 }

@@ -54,7 +54,7 @@ pb::Record Begun(const std::string& key, uint64_t seed, bool with_prompt = false
   begun.set_digest("digest of " + key);
   begun.set_seed(seed);
   begun.set_begun_at_s(begun_at_s);
-  if (with_prompt) begun.mutable_generation()->add_prompt_ids(7);
+  if (with_prompt) begun.mutable_request()->add_prompt_ids(7);
   return record;
 }
 
@@ -248,7 +248,7 @@ TEST(JournalContents, KnowAStopUntilTheNextRecord) {
 
 TEST(JournalContents, ForgetThePromptOfWhatHasEnded) {
   Contents contents = ContentsOf({Begun("one", 1, true), Tokens("one", {5}), Ended("one", 1)});
-  EXPECT_FALSE(contents.requests()[0].begun.has_generation());
+  EXPECT_FALSE(contents.requests()[0].begun.has_request());
   EXPECT_THAT(contents.requests()[0].token_ids, IsEmpty());
   EXPECT_EQ(contents.requests()[0].begun.seed(), 1u);
   contents.Apply(Tokens("one", {6}));
@@ -413,7 +413,7 @@ TEST_F(JournalFile, ForgetsPromptsWhereTheyAreNotWantedAnyMore) {
   const auto journal = Open();
   ASSERT_TRUE(journal.ok());
   ASSERT_THAT((*journal)->contents().requests(), SizeIs(2));
-  EXPECT_FALSE((*journal)->contents().requests()[0].begun.has_generation());
+  EXPECT_FALSE((*journal)->contents().requests()[0].begun.has_request());
   const auto file = ReadTextFile(path());
   ASSERT_TRUE(file.ok());
   EXPECT_EQ(file->find(Tokens("one", {5, 6}).request_tokens().SerializeAsString()),

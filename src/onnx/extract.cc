@@ -53,9 +53,9 @@ struct ForeignShape {
 };
 
 // What a range of layers consists of, found backwards from what it must give.
-class Slicer {
+class Cutter {
  public:
-  Slicer(const LayeredModel& layered, const ValueFlow& flow, const SymbolicShapes& shapes,
+  Cutter(const LayeredModel& layered, const ValueFlow& flow, const SymbolicShapes& shapes,
          int first, int end);
 
   Status Run();
@@ -89,7 +89,7 @@ class Slicer {
   std::vector<ForeignShape> foreign_;
 };
 
-Slicer::Slicer(const LayeredModel& layered, const ValueFlow& flow, const SymbolicShapes& shapes,
+Cutter::Cutter(const LayeredModel& layered, const ValueFlow& flow, const SymbolicShapes& shapes,
                int first, int end)
     : layered_(layered),
       graph_(layered.model.graph),
@@ -114,12 +114,12 @@ Slicer::Slicer(const LayeredModel& layered, const ValueFlow& flow, const Symboli
   upstream_ = flow_.ReachableFrom(outside);
 }
 
-bool Slicer::HasState(std::string_view name) const {
+bool Cutter::HasState(std::string_view name) const {
   const int layer = layered_.io.StateLayer(name);
   return layer >= 0 && layer + 1 >= first_ && layer + 1 < end_;
 }
 
-std::vector<std::string> Slicer::Targets() const {
+std::vector<std::string> Cutter::Targets() const {
   std::vector<std::string> targets;
   const bool is_last = end_ == layered_.layer_count();
   targets.push_back(is_last ? layered_.io.logits
@@ -132,7 +132,7 @@ std::vector<std::string> Slicer::Targets() const {
   return targets;
 }
 
-Status Slicer::Run() {
+Status Cutter::Run() {
   for (const std::string& target : Targets()) {
     TRY(Need(flow_.Id(target)));
     while (!open_.empty()) {
@@ -144,7 +144,7 @@ Status Slicer::Run() {
   return OkStatus();
 }
 
-Status Slicer::NeedInput(std::string_view name) {
+Status Cutter::NeedInput(std::string_view name) {
   if (layered_.io.StateLayer(name) >= 0 && !HasState(name)) {
     return Error(ErrorCode::kUnsupported, "The layers " + std::to_string(first_) + " to " +
                                               std::to_string(end_ - 1) + " read the cache " +
@@ -154,7 +154,7 @@ Status Slicer::NeedInput(std::string_view name) {
   return OkStatus();
 }
 
-Status Slicer::Need(int value) {
+Status Cutter::Need(int value) {
   if (value == entry_ || !seen_.insert(value).second) return OkStatus();
   const std::string_view name = flow_.Name(value);
   if (graph_.FindInitializer(name) != nullptr) {
@@ -173,7 +173,7 @@ Status Slicer::Need(int value) {
   return OkStatus();
 }
 
-Status Slicer::NeedNode(int node) {
+Status Cutter::NeedNode(int node) {
   if (ReadsShapeOnly(graph_.nodes[static_cast<size_t>(node)])) return NeedShape(node);
   for (const int read : flow_.Reads(node, false)) TRY(Need(read));
   return OkStatus();
@@ -190,7 +190,7 @@ std::pair<size_t, size_t> AxisRange(const Node& node, size_t rank_unsigned) {
           static_cast<size_t>(std::max(begin, clamp(node.Int("end", rank))))};
 }
 
-Status Slicer::NeedShape(int node_index) {
+Status Cutter::NeedShape(int node_index) {
   const Node& node = graph_.nodes[static_cast<size_t>(node_index)];
   const int value = flow_.Id(node.Input(0));
   if (value == entry_) return OkStatus();
@@ -216,7 +216,7 @@ Status Slicer::NeedShape(int node_index) {
   return OkStatus();
 }
 
-PartSources Slicer::Sources() const {
+PartSources Cutter::Sources() const {
   PartSources sources;
   if (first_ > 0) {
     sources.stream = flow_.Name(entry_);
@@ -238,7 +238,7 @@ PartSources Slicer::Sources() const {
   return sources;
 }
 
-ValueInfo Slicer::Describe(const Boundary& boundary) const {
+ValueInfo Cutter::Describe(const Boundary& boundary) const {
   std::vector<Dim> shape = {Dim::Of("batch_size"), Dim::Of("sequence_length"), Dim{}};
   const ValueInfo* tokens = graph_.FindInput(layered_.io.tokens);
   if (tokens != nullptr && tokens->shape && tokens->shape->size() >= 2) {
@@ -251,7 +251,7 @@ ValueInfo Slicer::Describe(const Boundary& boundary) const {
 }
 
 // Inputs and outputs in the whole graph's order, the residual stream first.
-void Slicer::AddInterface(Graph& part) const {
+void Cutter::AddInterface(Graph& part) const {
   if (first_ > 0) {
     part.inputs.push_back(Describe(layered_.boundaries[static_cast<size_t>(first_ - 1)]));
   }
@@ -271,7 +271,7 @@ void Slicer::AddInterface(Graph& part) const {
   }
 }
 
-Result<Model> Slicer::Build() {
+Result<Model> Cutter::Build() {
   ShapeBuilder builder(Sources());
   std::set<int> replaced;
   for (const ForeignShape& foreign : foreign_) {
@@ -329,9 +329,9 @@ LayerCutter::~LayerCutter() = default;
 Result<Model> LayerCutter::ExtractKeepingNames(int first, int end) const {
   const LayeredModel& layered = analysis_->layered;
   CHECK(0 <= first && first < end && end <= layered.layer_count(), "a range of layers");
-  Slicer slicer(layered, analysis_->flow, analysis_->shapes, first, end);
-  TRY(slicer.Run());
-  return slicer.Build();
+  Cutter cutter(layered, analysis_->flow, analysis_->shapes, first, end);
+  TRY(cutter.Run());
+  return cutter.Build();
 }
 
 Result<Model> LayerCutter::Extract(int first, int end) const {

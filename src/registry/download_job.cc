@@ -11,7 +11,7 @@ namespace {
 
 constexpr Duration kLongestPause = Seconds(16);
 constexpr Duration kLongestRetryAfter = Seconds(300);
-constexpr auto kSleepSlice = std::chrono::milliseconds(20);
+constexpr auto kSleepStep = std::chrono::milliseconds(20);
 
 }  // namespace
 
@@ -31,7 +31,7 @@ bool Patience::TryAgain(const Failure& failure) {
 
 void Patience::Sleep(Duration pause) const {
   const Instant end = MonotonicNow() + pause;
-  while (!cancelled_ && MonotonicNow() < end) std::this_thread::sleep_for(kSleepSlice);
+  while (!cancelled_ && MonotonicNow() < end) std::this_thread::sleep_for(kSleepStep);
 }
 
 Error Stopped() {

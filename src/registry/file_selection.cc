@@ -60,12 +60,12 @@ bool IsPickle(const std::string& name) {
 // "x-Q4_K_M-00002-of-00003.gguf" -> "x-Q4_K_M"; "x.gguf" -> "x".
 std::string GgufStem(const std::string& name) {
   std::string stem = name.substr(0, name.size() - 5);
-  constexpr size_t kShardBytes = 15;  // "-00002-of-00003"
-  if (stem.size() > kShardBytes) {
-    const std::string shard = stem.substr(stem.size() - kShardBytes);
-    const bool digits = shard.find_first_not_of("0123456789-of") == std::string::npos;
-    if (digits && shard[0] == '-' && shard.substr(6, 4) == "-of-") {
-      stem.resize(stem.size() - kShardBytes);
+  constexpr size_t kPartBytes = 15;  // "-00002-of-00003"
+  if (stem.size() > kPartBytes) {
+    const std::string part = stem.substr(stem.size() - kPartBytes);
+    const bool digits = part.find_first_not_of("0123456789-of") == std::string::npos;
+    if (digits && part[0] == '-' && part.substr(6, 4) == "-of-") {
+      stem.resize(stem.size() - kPartBytes);
     }
   }
   return stem;
@@ -130,7 +130,7 @@ Error NoWeights(const std::vector<std::string>& names, const std::string& reposi
 }
 
 // "x-00001-of-00003.gguf" stands for three files.
-Status CheckAllShards(const std::vector<std::string>& files) {
+Status CheckAllParts(const std::vector<std::string>& files) {
   const std::string& first = files.front();
   if (GgufStem(first).size() + 5 == first.size()) return OkStatus();
   const std::string stated = first.substr(first.size() - 10, 5);
@@ -164,7 +164,7 @@ Result<Selection> SelectGguf(const std::map<std::string, std::vector<std::string
         "'" + repository + "' " + what + ". There is:" + Listed(stems));
   }
   selection.files = models.at(matching.front());
-  TRY(CheckAllShards(selection.files));
+  TRY(CheckAllParts(selection.files));
   selection.model_file = selection.files.front();
   if (IsOurForm(form)) selection.quantisation = form;
   return selection;
@@ -188,10 +188,10 @@ Result<Selection> SelectOnnx(const std::vector<OnnxModel>& models,
 Result<Selection> SelectFiles(const std::vector<std::string>& names, const std::string& form,
                               const std::string& repository) {
   const bool has_one_file = Has(names, kOneFileName);
-  const bool has_shards = Has(names, kIndexName);
+  const bool has_index = Has(names, kIndexName);
   const auto gguf = GgufModels(names);
   const auto onnx = OnnxModels(names);
-  if (has_one_file || has_shards) {
+  if (has_one_file || has_index) {
     if (!form.empty() && !IsOurForm(form)) {
       if (!gguf.empty()) return SelectGguf(gguf, form, repository);
       if (!onnx.empty()) return SelectOnnx(onnx, names, form, repository);
@@ -223,8 +223,8 @@ Result<Selection> SelectFiles(const std::vector<std::string>& names, const std::
   return NoWeights(names, repository);
 }
 
-Result<std::vector<std::string>> ShardsOfIndex(std::string_view index_json,
-                                               const std::vector<std::string>& names) {
+Result<std::vector<std::string>> FilesOfIndex(std::string_view index_json,
+                                              const std::vector<std::string>& names) {
   boost::system::error_code error;
   const json::value value = json::parse(index_json, error);
   const json::value* map =
@@ -233,7 +233,7 @@ Result<std::vector<std::string>> ShardsOfIndex(std::string_view index_json,
     return Error(ErrorCode::kInvalidData,
                  std::string(kIndexName) + " holds no JSON object 'weight_map'.");
   }
-  std::set<std::string> shards;
+  std::set<std::string> named;
   for (const auto& [tensor, file] : map->as_object()) {
     if (!file.is_string() || !Has(names, std::string_view(file.as_string()))) {
       return Error(ErrorCode::kInvalidData,
@@ -245,9 +245,9 @@ Result<std::vector<std::string>> ShardsOfIndex(std::string_view index_json,
                                                 Printable(file.as_string()) +
                                                 "', which is no safetensors file.");
     }
-    shards.emplace(file.as_string());
+    named.emplace(file.as_string());
   }
-  return std::vector<std::string>(shards.begin(), shards.end());
+  return std::vector<std::string>(named.begin(), named.end());
 }
 
 }  // namespace weft::registry

@@ -15,7 +15,7 @@ struct Selection {
   // Where the weights are: "" = in the folder itself (safetensors), else the GGUF file (the first
   // one of a split file) or the ONNX file in it.
   std::string model_file;
-  // An index that must be read first: it names the shards (ShardsOfIndex), which are not in
+  // An index that must be read first: it names the files (FilesOfIndex), which are not in
   // `files`.
   std::string index_file;
   std::string quantisation = "keep";  // for the conversion: keep, f32, f16, q8 or q4
@@ -28,8 +28,8 @@ struct Selection {
 Result<Selection> SelectFiles(const std::vector<std::string>& names, const std::string& form,
                               const std::string& repository);
 
-// The shards that a model.safetensors.index.json names; each must be in `names`.
-Result<std::vector<std::string>> ShardsOfIndex(std::string_view index_json,
-                                               const std::vector<std::string>& names);
+// The files that a model.safetensors.index.json names; each must be in `names`.
+Result<std::vector<std::string>> FilesOfIndex(std::string_view index_json,
+                                              const std::vector<std::string>& names);
 
 }  // namespace weft::registry

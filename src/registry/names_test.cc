@@ -235,11 +235,11 @@ TEST(SelectFiles, ChoosesAmongGgufFiles) {
                                           "a.f16.gguf",
                                           "mmproj-a-f16.gguf",
                                           "imatrix.dat"};
-  const auto shards = SelectFiles(names, "q8_0", "org/name");
-  ASSERT_TRUE(shards.ok());
-  EXPECT_EQ(shards->files.size(), 2u);
-  EXPECT_EQ(shards->model_file, "Q8_0/a-Q8_0-00001-of-00002.gguf");
-  EXPECT_EQ(shards->quantisation, "keep");
+  const auto parts = SelectFiles(names, "q8_0", "org/name");
+  ASSERT_TRUE(parts.ok());
+  EXPECT_EQ(parts->files.size(), 2u);
+  EXPECT_EQ(parts->model_file, "Q8_0/a-Q8_0-00001-of-00002.gguf");
+  EXPECT_EQ(parts->quantisation, "keep");
   EXPECT_EQ(SelectFiles(names, "f16", "org/name")->model_file, "a.f16.gguf");
   EXPECT_THAT(SelectionError(names), HasSubstr("several GGUF files; say which"));
   EXPECT_THAT(SelectionError(names, "q4"), HasSubstr("no GGUF file with 'q4'"));  // no prefix
@@ -330,13 +330,13 @@ TEST(SelectFiles, SaysWhyThereIsNothing) {
   EXPECT_THAT(SelectionError({}), HasSubstr("neither"));
 }
 
-TEST(ShardsOfIndex, RefusesOtherFiles) {
+TEST(FilesOfIndex, RefusesOtherFiles) {
   const std::vector<std::string> names = {"a.safetensors", "b.bin"};
-  EXPECT_TRUE(ShardsOfIndex(R"({"weight_map":{"t":"a.safetensors"}})", names).ok());
+  EXPECT_TRUE(FilesOfIndex(R"({"weight_map":{"t":"a.safetensors"}})", names).ok());
   for (const char* bad :
        {"", "{}", R"({"weight_map":1})", R"({"weight_map":{"t":1}})",
         R"({"weight_map":{"t":"../a.safetensors"}})", R"({"weight_map":{"t":"b.bin"}})"}) {
-    EXPECT_FALSE(ShardsOfIndex(bad, names).ok()) << bad;
+    EXPECT_FALSE(FilesOfIndex(bad, names).ok()) << bad;
   }
 }
 

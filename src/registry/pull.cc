@@ -64,7 +64,7 @@ class Puller {
                      SelectFiles(listing_.files, reference_.form, reference_.repository)
                          .Context(std::string(context)));
     if (!selection.index_file.empty()) {
-      const auto added = AddShards(selection);
+      const auto added = AddFilesOfIndex(selection);
       if (!added.ok()) return Error(added.error()).Context(std::string(context));
     }
     for (const std::string& name : selection.files) {
@@ -188,7 +188,7 @@ class Puller {
 
   size_t ThreadCount() const { return std::min(kThreadCount, settings_.connections); }
 
-  // The index comes before everything else: it says which shards there are.
+  // The index comes before everything else: it says which files there are.
   Status FetchIndex(Selection& selection) {
     const Status fetched = InParallel(1, [&](RegistryClient& client, size_t) -> Status {
       RemoteFile index;
@@ -201,17 +201,17 @@ class Puller {
       return Download(client, index);
     });
     if (!fetched.ok()) return fetched.error();
-    return AddShards(selection);
+    return AddFilesOfIndex(selection);
   }
 
   // From the index in the snapshot.
-  Status AddShards(Selection& selection) {
+  Status AddFilesOfIndex(Selection& selection) {
     ASSIGN_OR_RETURN(
         const std::string index,
         ReadTextFile(cache_.SnapshotPath(listing_.commit) / selection.index_file, kMaxIndexBytes));
-    ASSIGN_OR_RETURN(const auto shards, ShardsOfIndex(index, listing_.files));
+    ASSIGN_OR_RETURN(const auto files, FilesOfIndex(index, listing_.files));
     selection.files.push_back(selection.index_file);
-    selection.files.insert(selection.files.end(), shards.begin(), shards.end());
+    selection.files.insert(selection.files.end(), files.begin(), files.end());
     return OkStatus();
   }
 

@@ -201,7 +201,7 @@ TEST_F(PullTest, RefusesListingsThatAreNone) {
   }
 }
 
-TEST_F(PullTest, ReadsShardsFromTheIndex) {
+TEST_F(PullTest, ReadsFilesOfTheIndex) {
   registry_.state.files.erase("model.safetensors");
   registry_.state.files["model.safetensors.index.json"] = kIndex;
   registry_.state.files["model-00001-of-00002.safetensors"] = weights_.substr(0, 1000);

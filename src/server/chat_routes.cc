@@ -65,7 +65,7 @@ ChatRoutes::ChatRoutes(Options options, std::shared_ptr<const api::ModelText> te
       host_(host),
       loop_(loop),
       reader_({options_.model_name, options_.recurrent, options_.vocabulary}, text_),
-      generations_(host, std::move(ledger), options_.note_prompts),
+      begun_answers_(host, std::move(ledger), options_.note_prompts),
       kept_(host, loop, std::move(note_kept)),
       reading_(loop) {
   kept_.set_most_cached(options_.cached_prefixes);
@@ -174,7 +174,7 @@ void ChatRoutes::Start(Prompt prompt, std::shared_ptr<net::Responder> responder)
                         prompt.asked.client);
   swarm::Request request = RequestOf(prompt);
   if (prompt.call) {
-    const auto seed = generations_.SeedOf(*prompt.call);
+    const auto seed = begun_answers_.SeedOf(*prompt.call);
     if (const auto* refused = std::get_if<api::ApiError>(&seed))
       return responder->Send(dialect->Error(*refused));
     const auto& known = std::get<std::optional<uint64_t>>(seed);
@@ -187,20 +187,20 @@ void ChatRoutes::Start(Prompt prompt, std::shared_ptr<net::Responder> responder)
   for (size_t i = 0; i < writers.size(); ++i) {
     // The first choice is what the request would get alone.
     if (i > 0) request.sampling.seed = seeds.Next();
-    const Generations::Key key{i == 0 ? prompt.call : std::nullopt, writers.size() == 1};
+    const BegunAnswers::Key key{i == 0 ? prompt.call : std::nullopt, writers.size() == 1};
     Begin(prompt, request, key, std::move(writers[i]), responder);
   }
 }
 
 void ChatRoutes::Begin(const Prompt& prompt, const swarm::Request& request,
-                       const Generations::Key& key, std::unique_ptr<AnswerWriter> writer,
+                       const BegunAnswers::Key& key, std::unique_ptr<AnswerWriter> writer,
                        const std::shared_ptr<net::Responder>& responder) {
   const api::ChatRequest& chat = prompt.question.chat;
   GoOn go_on;
   if (chat.max_thinking_tokens) {
     swarm::Request rest = request;
     rest.constraint = prompt.form_behind_thoughts;
-    go_on = generations_.Continue(rest);
+    go_on = begun_answers_.Continue(rest);
   }
   const auto counted = std::dynamic_pointer_cast<CountedResponder>(responder);
   const auto count = [counted, model = options_.model_name](RequestCallbacks callbacks) {
@@ -211,7 +211,7 @@ void ChatRoutes::Begin(const Prompt& prompt, const swarm::Request& request,
                                               RequestCallbacks callbacks) {
       return go_on(answer_ids, count(std::move(callbacks)));
     };
-  const auto generate = [begin = generations_.Begin(key, request),
+  const auto generate = [begin = begun_answers_.Begin(key, request),
                          count](RequestCallbacks callbacks) {
     return begin(count(std::move(callbacks)));
   };

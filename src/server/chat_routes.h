@@ -13,8 +13,8 @@
 #include "api/openai_response.h"
 #include "net/http.h"
 #include "net/loop.h"
+#include "server/begun_answers.h"
 #include "server/chat_answers.h"
-#include "server/generations.h"
 #include "server/kept_prefixes.h"
 #include "server/prompt_reader.h"
 #include "server/reading_queue.h"
@@ -50,7 +50,7 @@ class ChatRoutes {
   // (KeptPrefixes::Restore). Once, on the loop.
   void Resume(const journal::Contents& found, const std::vector<std::string>& salts) {
     kept_.Restore(found, salts);
-    generations_.Resume(found);
+    begun_answers_.Resume(found);
   }
   // A request in the form of `dialect`, with an Idempotency-Key (request_ledger.h) or without. 503
   // when more texts wait to become tokens than is good for anyone, 429 when too many of one client
@@ -75,7 +75,7 @@ class ChatRoutes {
   std::optional<api::ApiError> FindRefusal(const std::string& client) const;
   void Start(Prompt prompt, std::shared_ptr<net::Responder> responder);
   void StartKeeping(const Prompt& prompt, std::shared_ptr<net::Responder> responder);
-  void Begin(const Prompt& prompt, const swarm::Request& request, const Generations::Key& key,
+  void Begin(const Prompt& prompt, const swarm::Request& request, const BegunAnswers::Key& key,
              std::unique_ptr<AnswerWriter> writer,
              const std::shared_ptr<net::Responder>& responder);
   swarm::Request RequestOf(const Prompt& prompt) const;
@@ -87,7 +87,7 @@ class ChatRoutes {
   const std::shared_ptr<const Dialect> chats_ = std::make_shared<ChatDialect>();
   const std::shared_ptr<const Dialect> texts_ = std::make_shared<TextDialect>();
   const PromptReader reader_;
-  Generations generations_;
+  BegunAnswers begun_answers_;
   KeptPrefixes kept_;
   // Last: its threads use what stands above.
   ReadingQueue reading_;

@@ -1,4 +1,4 @@
-// Completion: one generation of the API from the core's acceptance to its last byte. Its tokens
+// Completion: one answer of the API from the core's acceptance to its last byte. Its tokens
 // become text, and the text becomes content, thoughts and calls. A writer gives these the asked
 // form (answer_writer.h). A client that goes away cancels it.
 //

@@ -13,7 +13,7 @@ class CountedResponder : public net::Responder {
  public:
   // A token was made; the first one is timed.
   virtual void CountToken() = 0;
-  // One generation has ended. Several of one answer add up; the first one's prompt counts.
+  // One of the call's answers has ended. Several add up; the first one's prompt counts.
   virtual void CountEnd(const std::string& model, uint32_t prompt_tokens,
                         uint32_t generated_tokens) = 0;
 };

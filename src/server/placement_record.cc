@@ -43,7 +43,7 @@ journal::pb::Placement ToRecord(const swarm::Placement& placement) {
       bound.set_stage(binding.stage);
       bound.set_first_layer(binding.layers.first);
       bound.set_end_layer(binding.layers.end);
-      bound.set_shards(binding.layers.is_hub());
+      bound.set_is_hub(binding.layers.is_hub());
     }
     out.set_weight_factor(device.weight_factor);
     out.set_used_bytes(device.used_bytes);
@@ -61,7 +61,7 @@ journal::pb::Placement ToRecord(const swarm::Placement& placement) {
     out.set_first_layer(stage.layers.first);
     out.set_end_layer(stage.layers.end);
     out.set_predicted_us(stage.predicted_us);
-    out.set_shards(stage.layers.is_hub());
+    out.set_is_hub(stage.layers.is_hub());
   }
   return record;
 }
@@ -78,7 +78,7 @@ swarm::Placement FromRecord(const journal::pb::Placement& record) {
       swarm::Binding& binding = device.bindings.emplace_back();
       binding.id = swarm::BindingId(bound.id());
       binding.stage = bound.stage();
-      binding.layers = {bound.first_layer(), bound.end_layer(), LayerFormOf(bound.shards())};
+      binding.layers = {bound.first_layer(), bound.end_layer(), LayerFormOf(bound.is_hub())};
       binding.loaded = true;
     }
     device.weight_factor = in.weight_factor();
@@ -90,7 +90,7 @@ swarm::Placement FromRecord(const journal::pb::Placement& record) {
   for (const auto& stage : record.stages())
     placement.stages.push_back(
         {swarm::BindingId(stage.binding()),
-         {stage.first_layer(), stage.end_layer(), LayerFormOf(stage.shards())},
+         {stage.first_layer(), stage.end_layer(), LayerFormOf(stage.is_hub())},
          stage.predicted_us()});
   return placement;
 }

@@ -59,7 +59,7 @@ void RequestLedger::Apply(journal::pb::Record record) {
 RequestLedger::Run RequestLedger::Begin(journal::pb::RequestBegun begun, int64_t now_s) {
   begun.set_begun_at_s(now_s);
   Run run{begun.key(), next_number_++};
-  live_[run.key] = {run.number, begun.has_generation(), 0, {}};
+  live_[run.key] = {run.number, begun.has_request(), 0, {}};
   journal::pb::Record record;
   *record.mutable_request_begun() = std::move(begun);
   Apply(std::move(record));

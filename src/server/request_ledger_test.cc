@@ -109,7 +109,7 @@ TEST_F(Ledger, NotesTokensOnlyBesideTheirPromptAndOfTheLatestRun) {
   EXPECT_THAT(Noted().requests()[0].token_ids, IsEmpty());
 
   auto begun = BegunOf(call, 7);
-  begun.mutable_generation()->add_prompt_ids(1);
+  begun.mutable_request()->add_prompt_ids(1);
   const auto first = ledger_.Begin(begun, kNow);
   const auto second = ledger_.Begin(begun, kNow);
   for (int32_t id = 0; id < 40; ++id) {

@@ -13,8 +13,8 @@ constexpr uint32_t kMostAttempts = 2;
 
 }  // namespace
 
-journal::pb::Generation ToRecord(const swarm::Request& request) {
-  journal::pb::Generation record;
+journal::pb::Request ToRecord(const swarm::Request& request) {
+  journal::pb::Request record;
   record.mutable_prompt_ids()->Assign(request.prompt_ids.begin(), request.prompt_ids.end());
   record.set_salt(request.salt);
   record.set_max_tokens(request.max_tokens);
@@ -37,7 +37,7 @@ journal::pb::Generation ToRecord(const swarm::Request& request) {
 }
 
 swarm::Request FromRecord(const journal::RequestEntry& entry) {
-  const journal::pb::Generation& record = entry.begun.generation();
+  const journal::pb::Request& record = entry.begun.request();
   swarm::Request request;
   request.prompt_ids.assign(record.prompt_ids().begin(), record.prompt_ids().end());
   request.salt = record.salt();
@@ -63,7 +63,7 @@ swarm::Request FromRecord(const journal::RequestEntry& entry) {
 
 void ResumedAnswers::Start(const journal::Contents& found) {
   for (const journal::RequestEntry& entry : found.requests()) {
-    if (!entry.begun.has_generation() || entry.generated_tokens) continue;
+    if (!entry.begun.has_request() || entry.generated_tokens) continue;
     // A start that was told to stop has not failed because of it.
     const uint32_t attempts = found.stopped_at_s() ? 0 : entry.begun.attempts();
     if (attempts < kMostAttempts) {

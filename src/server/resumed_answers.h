@@ -17,7 +17,7 @@
 namespace weft::server {
 
 // A request as the journal keeps it, and back.
-journal::pb::Generation ToRecord(const swarm::Request& request);
+journal::pb::Request ToRecord(const swarm::Request& request);
 swarm::Request FromRecord(const journal::RequestEntry& entry);
 
 class ResumedAnswers {

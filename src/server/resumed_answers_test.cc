@@ -33,7 +33,7 @@ journal::RequestEntry EntryOf(const std::string& key, std::vector<int32_t> token
   journal::RequestEntry entry;
   entry.begun.set_key(key);
   entry.begun.set_seed(*SomeRequest().sampling.seed);
-  *entry.begun.mutable_generation() = ToRecord(SomeRequest());
+  *entry.begun.mutable_request() = ToRecord(SomeRequest());
   entry.token_ids = std::move(token_ids);
   return entry;
 }
@@ -99,7 +99,7 @@ TEST(ResumedRequest, WithLogprobsBeginsAnew) {
   before.want_logprobs = true;
   before.top_logprobs = 3;
   journal::RequestEntry entry = EntryOf("key", {8, 9});
-  *entry.begun.mutable_generation() = ToRecord(before);
+  *entry.begun.mutable_request() = ToRecord(before);
   const swarm::Request after = FromRecord(entry);
   EXPECT_TRUE(after.want_logprobs);
   EXPECT_EQ(after.top_logprobs, 3u);
@@ -171,7 +171,7 @@ TEST_F(ResumedAnswersTest, IsDroppedAfterTwoAttempts) {
   const journal::RequestEntry* entry = journal.FindRequest("one");
   ASSERT_NE(entry, nullptr) << "who asks again gets the answer of that seed";
   EXPECT_EQ(entry->begun.seed(), *SomeRequest().sampling.seed);
-  EXPECT_FALSE(entry->begun.has_generation());
+  EXPECT_FALSE(entry->begun.has_request());
 }
 
 TEST_F(ResumedAnswersTest, AServerThatWasToldToStopHasNotFailed) {

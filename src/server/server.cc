@@ -196,7 +196,7 @@ void Server::MakeHost(ServedModel& model) {
   core.plan_kind = options_.plan_kind;
   core.expert_copies = options_.expert_copies;
   core.loss_limit = options_.loss_limit;
-  core.prefill_slice = options_.prefill_slice;
+  core.prefill_chunk_time = options_.prefill_chunk_time;
   core.history_bytes = options_.history_bytes;
   core.marks = options_.marks;
   core.timeouts.token_limit = options_.token_limit;

@@ -69,7 +69,7 @@ struct ServerOptions {
   swarm::PlanKind plan_kind = swarm::PlanKind::kLayers;
   uint32_t expert_copies = 0;        // of swarm::CoreOptions
   std::optional<double> loss_limit;  // of swarm::CoreOptions
-  Duration prefill_slice = Milliseconds(50);
+  Duration prefill_chunk_time = Milliseconds(50);
   uint32_t marks = swarm::kDefaultMarks;  // of a conversation, in layers with recurrent state
   uint64_t history_bytes = 1 << 30;       // of boundary rows that are kept for whoever takes over
   uint32_t queue = swarm::kDefaultQueueLimit;

@@ -30,7 +30,7 @@ struct Device {
   std::string id;
   std::string kind = "native", engine = "native";
   bool needs_onnx = false;
-  uint32_t token_batch = 0;  // sessions of whole-model generation in one batch; 0: it knows none
+  uint32_t token_batch = 0;  // sessions whose tokens it makes in one batch; 0: it knows none
   // Layers may be given to it without their experts, and experts without their layers.
   bool is_hub_and_holder = false;
   uint16_t datagram_port = 0;  // where it sends and gets datagrams; 0: it has none

@@ -197,7 +197,7 @@ class HashEngine::Pending : public engine::PendingStep {
 void HashEngine::TakeOverhead(const engine::StepInput& input) {
   const bool measures = input.runs[0].session >= worker::kMeasureSession - 1;  // two ranges
   double us = 0;
-  // The tokens of one frame of a generation share the overhead.
+  // The tokens of one frame of a Generate share the overhead.
   if (machine_.overhead_due || measures) us = machine_.device.overhead_us;
   machine_.overhead_due = false;
   // How long this range takes is not quite the same each time.

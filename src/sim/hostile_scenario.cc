@@ -136,7 +136,7 @@ Scenario MakeLeftScenario(uint64_t seed, uint32_t conversations) {
   swarm::CoreOptions& options = scenario.options;
   options.context_length = 1000 + static_cast<uint32_t>(random.Below(2000));
   options.prefill_chunk_rows = 64 + static_cast<uint32_t>(random.Below(65));
-  options.prefill_slice = Milliseconds(50);
+  options.prefill_chunk_time = Milliseconds(50);
   options.session_count = 4;
   options.history_bytes = 20'000;
   scenario.strangers_per_minute = 0;

@@ -4,7 +4,7 @@
 
 #include "base/check.h"
 #include "base/network.h"
-#include "wire/generation.h"
+#include "wire/whole_frame.h"
 
 namespace weft::sim {
 namespace {
@@ -374,13 +374,13 @@ void ModelWorker::Carry(worker::SendFrame& action) {
   std::vector<uint8_t> message;
   for (const Slice& piece : action.message)
     message.insert(message.end(), piece.bytes().begin(), piece.bytes().end());
-  if (!wire::IsGenerationFrame(message)) return SendData(std::move(message));
-  auto frame = wire::DecodeGeneration(message);
+  if (!wire::IsWholeFrame(message)) return SendData(std::move(message));
+  auto frame = wire::DecodeWholeFrame(message);
   CHECK(frame.ok());
   if (auto* tokens = std::get_if<wire::Tokens>(&*frame)) {
     MaybeIllegal();
     if (Claims()) tokens->compute_us = *device_.lies.claimed_us;
-    if (Claims()) message = wire::EncodeGeneration(*frame);
+    if (Claims()) message = wire::EncodeWholeFrame(*frame);
   }
   hooks_.send(Slice(std::move(message)));
 }

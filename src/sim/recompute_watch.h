@@ -26,7 +26,7 @@
 
 #include "swarm/events.h"
 #include "wire/data_frame.h"
-#include "wire/generation.h"
+#include "wire/whole_frame.h"
 
 namespace weft::sim {
 
@@ -108,7 +108,7 @@ class RecomputeWatch {
     for (const Slice& piece : data.pieces)
       bytes.insert(bytes.end(), piece.bytes().begin(), piece.bytes().end());
     // A worker that chooses tokens by itself has gone further than it was sent.
-    if (wire::IsGenerationFrame(bytes)) {
+    if (wire::IsWholeFrame(bytes)) {
       seen_.clear();
       return std::nullopt;
     }

@@ -10,9 +10,9 @@ namespace {
 
 // Seeds with further runs: a share that keeps a thousand of them within a minute.
 constexpr uint64_t kHostileShare = 2, kLeftShare = 8;
-// Whoever asks beside conversations that were left waits for a slice at each of two stages, and for
+// Whoever asks beside conversations that were left waits for a chunk at each of two stages, and for
 // what the line and handing over take longer by chance.
-constexpr int64_t kSliceMs = 50, kChanceMs = 50;
+constexpr int64_t kChunkMs = 50, kChanceMs = 50;
 
 void Print(uint64_t seed, const char* about, const Outcome& outcome) {
   std::printf("seed %llu%s: %llu requests, %llu tokens, %llu losses, %llu plans, %.0f s: %s\n",
@@ -30,7 +30,7 @@ Outcome SimulateLeft(uint64_t seed) {
   Outcome alone = Simulate(seed, MakeLeftScenario(seed, 0));
   if (!alone.violations.empty()) return alone;
   Outcome beside = Simulate(seed, MakeLeftScenario(seed, 3));
-  const Duration most = alone.left_wait + Milliseconds(2 * kSliceMs + kChanceMs);
+  const Duration most = alone.left_wait + Milliseconds(2 * kChunkMs + kChanceMs);
   if (beside.violations.empty() && beside.left_wait > most)
     beside.violations.push_back("a prompt waited for " + std::to_string(beside.left_wait.us) +
                                 " us beside conversations that were left, without them it is " +

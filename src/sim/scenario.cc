@@ -111,7 +111,7 @@ Scenario MakeScenario(uint64_t seed) {
   if (engine_random.Below(8) == 0) options.session_count = 8;
   options.queue_limit = 20;
   options.prefill_chunk_rows = 1 + static_cast<uint32_t>(random.Below(32));
-  if (engine_random.Below(2) == 0) options.prefill_slice = {};
+  if (engine_random.Below(2) == 0) options.prefill_chunk_time = {};
   options.candidate_count = 4 + static_cast<uint32_t>(random.Below(64));
   scenario.longest_prompt = options.context_length;
   scenario.longest_answer = 40;

@@ -161,7 +161,7 @@ void SwarmRun::AskBesideLeft() {
   if (picture.state != swarm::SwarmState::kUp || picture.active_requests > 0)
     return Violate("conversations had not ended within 50 s");
   Crash(picture.stages.back().worker, true);
-  // By then its successor has computed some steps, so that it is known how many rows a slice holds.
+  // By then its successor has computed some steps, so that it is known how many rows a chunk holds.
   scheduler_.After(Seconds(3), [this] {
     // Where nobody stood by, the repair decides how long it takes.
     if (core_.snapshot(scheduler_.now()).state != swarm::SwarmState::kUp) return;

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "sim/swarm_run.h"
-#include "wire/generation.h"
+#include "wire/whole_frame.h"
 
 namespace weft::sim {
 namespace {
@@ -112,7 +112,7 @@ swarm::Event SwarmRun::FirstMessage(WorkerId id) {
       message.mutable_leaving()->set_draining(hostile_random_.Below(2) == 0);
       break;
     case 13:
-      return swarm::WorkerData{id, Slice(wire::EncodeGeneration(wire::Tokens{1, 1, true, 1, {1}}))};
+      return swarm::WorkerData{id, Slice(wire::EncodeWholeFrame(wire::Tokens{1, 1, true, 1, {1}}))};
     default: {
       std::vector<uint8_t> bytes(hostile_random_.Below(200));
       for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(hostile_random_.Next());

@@ -99,7 +99,7 @@ void SwarmRun::SendUp(WorkerId id, FromWorker message) {
   const Device& device = *connection->device;
   // Tokens are believed whoever has the whole model, so a device that mixes them up cannot be
   // told from one that makes up others.
-  if (!control && wire::IsGenerationFrame(std::get<Slice>(message).bytes()))
+  if (!control && wire::IsWholeFrame(std::get<Slice>(message).bytes()))
     return Deliver(id, std::move(message), bytes, at, true);
   if (random_.Uniform() < device.late_message) {  // those after it are there before
     ++outcome_.overtaken;

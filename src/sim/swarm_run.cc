@@ -133,7 +133,7 @@ void SwarmRun::Carry(const swarm::SendData& action) {
     bytes.insert(bytes.end(), piece.bytes().begin(), piece.bytes().end());
   if (wire::IsShardMessage(bytes))
     ++outcome_.shard_messages;
-  else if (!wire::IsGenerationFrame(bytes))
+  else if (!wire::IsWholeFrame(bytes))
     sent_bytes_ += bytes.size();
   if (wire::IsForkFrame(bytes)) ++outcome_.forks;
   const Instant at = Arrival(*connection, bytes.size(), connection->last_down);

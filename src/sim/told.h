@@ -24,7 +24,7 @@ class Told {
   bool Note(const wire::pb::ServerMessage& message, const HashModel& model, double factor) {
     if (message.has_prepare_stage()) {
       const auto& prepare = message.prepare_stage();
-      AddBinding(prepare.binding(), prepare.layers(), LayerFormOf(prepare.shards()));
+      AddBinding(prepare.binding(), prepare.layers(), LayerFormOf(prepare.is_hub()));
       return true;
     }
     if (message.has_hold_experts()) return NoteExperts(message.hold_experts(), model, factor);

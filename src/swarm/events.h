@@ -25,7 +25,7 @@ using WorkerId = uint64_t;   // one connection; never reused
 using RequestId = uint64_t;  // given by the host; never reused
 using WorkId = uint64_t;     // a planning job
 
-// A generation, already rendered and tokenised.
+// One answer that is wanted, its prompt rendered and tokenised.
 struct Request {
   RequestId id = 0;
   // Who asks, as far as turns and shares of the queue go; "": the server itself, without a limit.

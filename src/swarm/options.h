@@ -166,9 +166,9 @@ struct CoreOptions {
   uint64_t history_bytes = 1 << 30;  // boundary rows that are kept for whoever takes over layers
   // Rows of a frame that plans reserve scratch for.
   uint32_t prefill_chunk_rows = 128;
-  // A frame of a prompt holds what the slowest stage computes in about this time (slice.h); 0:
+  // A frame of a prompt holds what the slowest stage computes in about this time (chunk.h); 0:
   // prefill_chunk_rows.
-  Duration prefill_slice = Milliseconds(50);
+  Duration prefill_chunk_time = Milliseconds(50);
   uint32_t candidate_count = 64;  // asked of the last stage when sampling
   // Tokens in one frame of a device that runs the whole model; 0: as many as take a tenth of a
   // second.

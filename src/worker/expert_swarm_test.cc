@@ -214,7 +214,7 @@ class ExpertSwarm {
       DeviceOf(id).Feed(ControlReceived{hold});
     }
     pb::ServerMessage prepare = PrepareMessage(2, 0, Whole().end);
-    prepare.mutable_prepare_stage()->set_shards(true);
+    prepare.mutable_prepare_stage()->set_is_hub(true);
     hub_->Feed(ControlReceived{prepare});
     while (!events_.empty()) Next();
   }

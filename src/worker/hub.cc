@@ -35,7 +35,7 @@ uint32_t Hub::Begin(uint64_t number, std::span<const wire::Run> runs) {
     step->sessions.insert(run.session);
     step->row_sessions.push_back(run.session);
   }
-  // A slice of a prompt may be one row, as a token is, but it asks for nothing.
+  // A chunk of a prompt may be one row, as a token is, but it asks for nothing.
   const auto gives_token = [](const wire::Run& run) {
     return run.count == 1 && run.output != wire::OutputKind::kNone;
   };

@@ -103,7 +103,7 @@ void Joining::SayConnect(std::vector<pb::HeldBinding> held) {
 }
 
 void Joining::SayWish(const WholeWished& wish) {
-  if (is_member_) out_.SendBytes(wire::EncodeGeneration(wire::RunHere{wish.wanted, wish.api_key}));
+  if (is_member_) out_.SendBytes(wire::EncodeWholeFrame(wire::RunHere{wish.wanted, wish.api_key}));
 }
 
 void Joining::OnConnectionLost() {

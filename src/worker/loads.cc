@@ -42,14 +42,14 @@ void Loads::Download(const pb::DownloadLayers& message) {
 void Loads::Prepare(const pb::PrepareStage& message) {
   const auto range = Checked(message.layers());
   if (!range) return;
-  if (message.shards() && !experts_.can_be_hub())
+  if (message.is_hub() && !experts_.can_be_hub())
     return out_.Violation("The server asked a worker that cannot be a hub to be one.");
-  if (!stages_.Prepare(message.binding(), message.stage(), *range, LayerFormOf(message.shards())))
+  if (!stages_.Prepare(message.binding(), message.stage(), *range, LayerFormOf(message.is_hub())))
     return out_.Violation("The server asked for binding " + std::to_string(message.binding()) +
                           " to be prepared, expected one that is newer than those before, and at "
                           "most " +
                           std::to_string(StageTable::kMaxBindings) + " at a time.");
-  Add({message.binding(), {*range}, 0, message.standby(), LayerFormOf(message.shards())});
+  Add({message.binding(), {*range}, 0, message.standby(), LayerFormOf(message.is_hub())});
 }
 
 void Loads::HoldExperts(const pb::HoldExperts& message) {

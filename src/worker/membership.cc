@@ -41,7 +41,7 @@ void Membership::On(MessageReceived& event) {
   if (!out_.connected()) return;
   const ByteSpan bytes = event.message.bytes();
   if (bytes.empty()) return out_.Violation("The server sent an empty message.");
-  if (wire::IsGenerationFrame(bytes)) return OnGeneration(bytes);
+  if (wire::IsWholeFrame(bytes)) return OnWholeFrame(bytes);
   if (wire::IsForkFrame(bytes)) return OnFork(bytes);
   if (wire::IsShardMessage(bytes)) return experts_.OnShards(event.message, joining_.is_member());
   if (bytes[0] != wire::kControlByte) return queue_.OnFrame(event.message);
@@ -122,10 +122,11 @@ void Membership::OnFork(ByteSpan message) {
   queue_.OnFork(*fork);
 }
 
-void Membership::OnGeneration(ByteSpan message) {
+void Membership::OnWholeFrame(ByteSpan message) {
   if (!joining_.chooses_tokens())
-    return out_.Violation("The server sent a generation frame to a worker that chooses no tokens.");
-  auto frame = wire::DecodeGeneration(message);
+    return out_.Violation(
+        "The server sent a whole-model frame to a worker that chooses no tokens.");
+  auto frame = wire::DecodeWholeFrame(message);
   if (!frame.ok()) return out_.Finish(std::move(frame).error());
   if (auto* generate = std::get_if<wire::Generate>(&*frame))
     return queue_.OnGenerate(std::move(*generate), joining_.is_member());

@@ -79,7 +79,7 @@ class Membership {
   void OnOrder(wire::pb::ServerMessage& message);
   void OnPing(const wire::pb::Ping& ping);
   void OnFork(ByteSpan message);
-  void OnGeneration(ByteSpan message);
+  void OnWholeFrame(ByteSpan message);
   // What follows from the event: the next fetch, work and read.
   void Advance();
 

@@ -17,7 +17,7 @@
 #include "wire/data_frame.h"
 #include "wire/expert_frame.h"
 #include "wire/expert_sets.h"
-#include "wire/generation.h"
+#include "wire/whole_frame.h"
 #include "worker/offer.h"
 
 namespace weft::worker {
@@ -73,7 +73,7 @@ struct AbandonSteps {
 struct RunExperts {
   std::vector<wire::ExpertFrame> dispatches;
 };
-// One batch of whole-model generations: some tokens of each, the least `interval` of them at most.
+// One batch of Generates: some tokens of each, the least `interval` of them at most.
 // Outcome: MadeTokens.
 struct MakeTokens {
   std::vector<wire::Generate> asked;  // what is still wanted
@@ -148,7 +148,7 @@ struct StepWaits {
   // How large the outputs of neuron groups will be, by group, over all rows; empty: not known.
   std::vector<float> norms;
 };
-// Of one generation of a batch.
+// Of one Generate of a batch.
 struct MadeOfOne {
   wire::Tokens tokens;
   wire::Generate rest;         // what is wanted after them; nothing where they are the last

@@ -27,7 +27,7 @@ class MembershipHubTest : public MembershipTest {
   // A hub of all layers.
   void Hub(uint32_t binding = 1) {
     pb::ServerMessage message = PrepareMessage(binding, 0, kTestLayers);
-    message.mutable_prepare_stage()->set_shards(true);
+    message.mutable_prepare_stage()->set_is_hub(true);
     ASSERT_THAT(Told(message), ElementsAre("FETCH HUBS 0 1 2 3 4 5"));
     ASSERT_THAT(FetchOver(), ElementsAre("READ HUBS 0-6"));
     Read();

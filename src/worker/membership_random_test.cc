@@ -117,7 +117,7 @@ class RandomRun {
         auto& prepare = *message.mutable_prepare_stage();
         prepare.set_binding(++binding_);
         prepare.set_standby(random_.Below(4) == 0);
-        prepare.set_shards(random_.Below(3) == 0);
+        prepare.set_is_hub(random_.Below(3) == 0);
         prepare.mutable_layers()->set_first(random_.Below(2) == 0 ? 0 : first);
         prepare.mutable_layers()->set_end(random_.Below(2) == 0 ? kLayers : end);
         break;
@@ -199,9 +199,9 @@ class RandomRun {
     generate.binding = prepared_binding_;
     asked_.push_back(sequence_);
     generates_.insert(sequence_);
-    Feed(MessageReceived{Slice(wire::EncodeGeneration(generate))});
+    Feed(MessageReceived{Slice(wire::EncodeWholeFrame(generate))});
     if (random_.Below(3) == 0)
-      Feed(MessageReceived{Slice(wire::EncodeGeneration(
+      Feed(MessageReceived{Slice(wire::EncodeWholeFrame(
           wire::StopGenerating{static_cast<uint32_t>(1 + random_.Below(sequence_)), 1}))});
   }
 
@@ -347,8 +347,8 @@ class RandomRun {
   void Take(SendFrame& action) {
     EXPECT_TRUE(connected_);
     const ByteSpan bytes = action.message.at(0).bytes();
-    if (!wire::IsGenerationFrame(bytes)) return Answered(LoadLe<uint32_t>(&bytes[12]), true);
-    const auto frame = wire::DecodeGeneration(bytes);
+    if (!wire::IsWholeFrame(bytes)) return Answered(LoadLe<uint32_t>(&bytes[12]), true);
+    const auto frame = wire::DecodeWholeFrame(bytes);
     ASSERT_TRUE(frame.ok());
     const auto& made = std::get<wire::Tokens>(*frame);
     ++tokens;

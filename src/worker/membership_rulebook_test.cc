@@ -156,7 +156,7 @@ void Give(Player& player, const json::value& given) {
     const json::value& layers = At(binding, "layers");
     json::object stage = {{"binding", Number(binding, "id")},
                           {"stage", Number(binding, "stage")},
-                          {"shards", At(binding, "hub").is_bool()},
+                          {"isHub", At(binding, "hub").is_bool()},
                           {"layers", {{"first", layers.at(0)}, {"end", layers.at(1)}}}};
     player.Tell(json::object{{"server", {{"prepareStage", stage}}}});
     player.Tell("fetched");

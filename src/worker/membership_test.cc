@@ -77,20 +77,20 @@ TEST_F(MembershipTest, NothingIsReadWhileLayersAreToBeUnloaded) {
 }
 
 // An engine of tabs takes its turns by itself.
-TEST(MembershipGenerations, MoreThanABatchTakeTurns) {
-  Generations generations;
-  generations.Begin(2);
+TEST(MembershipGenerates, MoreThanABatchTakeTurns) {
+  GenerateQueue generates;
+  generates.Begin(2);
   for (const uint32_t sequence : {1u, 2u, 3u}) {
     wire::Generate generate;
     generate.sequence = sequence;
-    generations.Add(generate);
-    generations.Join(generate);
+    generates.Add(generate);
+    generates.Join(generate);
   }
   const auto take = [&] {
     std::vector<uint32_t> sequences;
-    for (wire::Generate& generate : generations.Take().wanted) {
+    for (wire::Generate& generate : generates.Take().wanted) {
       sequences.push_back(generate.sequence);
-      generations.GoOn(std::move(generate));
+      generates.GoOn(std::move(generate));
     }
     return sequences;
   };

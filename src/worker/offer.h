@@ -24,7 +24,7 @@ struct Offer {
   double weight_factor = 1;  // bytes held for a byte of weights, as far as known before loading
   double upload_bytes_per_s = 0;  // 0: unknown
   bool needs_onnx = false;        // computes ONNX stages, a run at a time
-  // Sessions of whole-model generation that one batch takes; 0: it knows none of those frames.
+  // Sessions whose tokens it makes in one batch; 0: it knows none of those frames.
   uint32_t makes_tokens = 0;
   uint32_t steps_in_flight = 1;    // of different sessions, that are given to its engine at once
   bool takes_experts = false;      // knows HoldExperts and shard messages

@@ -71,7 +71,7 @@ std::vector<uint8_t> GenerateBytes(const json::value& words) {
   generate.position = Number(words, "position", 3);
   generate.count = 8;
   generate.interval = 2;
-  return wire::EncodeGeneration(generate);
+  return wire::EncodeWholeFrame(generate);
 }
 
 std::vector<wire::LayerExperts> SetsOf(const json::value& words) {
@@ -197,11 +197,11 @@ std::vector<uint8_t> MessageBytes(const std::string& name, const json::value& wo
   if (name == "shards") return ShardBytes(words);
   if (name == "holders") return HoldersBytes(words);
   if (name == "stop")
-    return wire::EncodeGeneration(
+    return wire::EncodeWholeFrame(
         wire::StopGenerating{Number(words, "sequence"), Number(words, "binding")});
   if (name == "wholeModel")
-    return wire::EncodeGeneration(wire::WholeModel{StateOf(TextOf(words)), ""});
-  if (name == "runHere") return wire::EncodeGeneration(wire::RunHere{true, ""});
+    return wire::EncodeWholeFrame(wire::WholeModel{StateOf(TextOf(words)), ""});
+  if (name == "runHere") return wire::EncodeWholeFrame(wire::RunHere{true, ""});
   if (name == "fork")
     return wire::EncodeFork({Number(words, "binding"), 0, Number(words, "from"),
                              Number(words, "to"), 1, Number(words, "positions")});

@@ -116,7 +116,7 @@ json::value ControlWords(const pb::WorkerMessage& message) {
 
 json::value FrameWords(const std::vector<Slice>& message) {
   if (message.empty()) return "result";
-  const auto frame = wire::DecodeGeneration(message.at(0).bytes());
+  const auto frame = wire::DecodeWholeFrame(message.at(0).bytes());
   CHECK(frame.ok());
   if (const auto* here = std::get_if<wire::RunHere>(&*frame))
     return json::object{{"runHere", here->wanted}};

@@ -63,7 +63,7 @@ class StageHostTest : public testing::Test {
     return asked;
   }
 
-  // All tokens of a generation, frame after frame.
+  // All tokens of a Generate, frame after frame.
   std::vector<int32_t> Generated(wire::Generate asked) {
     std::vector<int32_t> tokens;
     for (bool last = false; !last;) {

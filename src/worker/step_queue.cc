@@ -24,7 +24,7 @@ bool Forgets(const Work& work) {
 
 void StepQueue::Begin(uint32_t layer_count, uint32_t places) {
   layer_count_ = layer_count;
-  generations_.Begin(places);
+  generates_.Begin(places);
 }
 
 Result<StageTable::Binding> StepQueue::BindingFor(const wire::Frame& frame) {
@@ -69,13 +69,13 @@ void StepQueue::OnGenerate(wire::Generate generate, bool is_member) {
     status = sessions_.Take(generate.session, uint64_t{generate.position} + generate.count);
   if (!status.ok())
     return SayInOrder(StepFailedMessage(generate.sequence, generate.binding, 0, status.error()));
-  generations_.Add(generate);
+  generates_.Add(generate);
   waiting_.push_back(std::move(generate));
 }
 
 // Generates go on between other work, and would be found without their session or their layers.
 void StepQueue::StopOver() {
-  generations_.StopWhere([this](uint32_t session, uint32_t binding) {
+  generates_.StopWhere([this](uint32_t session, uint32_t binding) {
     return !sessions_.Has(session) || !stages_.Has(binding);
   });
 }
@@ -112,13 +112,13 @@ bool StepQueue::DropInstalls() {
 }
 
 bool StepQueue::IsIdle() const {
-  return running_.empty() && waiting_.empty() && !generations_.has_joined() &&
+  return running_.empty() && waiting_.empty() && !generates_.has_joined() &&
          !experts_.has_dispatches() && experts_.hub().IsIdle();
 }
 
 // Steps that wait came before whatever has dropped their binding since, and are still computed.
 void StepQueue::AddNeeded(KeepLayers* keep) const {
-  bool generates = generations_.has_joined();
+  bool generates = generates_.has_joined();
   for (const Waiting& each : waiting_) {
     const auto* work = std::get_if<Work>(&each);
     if (const auto* step = work ? std::get_if<RunStep>(work) : nullptr)
@@ -137,7 +137,7 @@ StepQueue::Running StepQueue::Ended() {
 }
 
 void StepQueue::OnConnectionLost() {
-  generations_.Clear();
+  generates_.Clear();
   first_answer_ += answers_.size();
   answers_.clear();
   std::erase_if(waiting_, [](const Waiting& waiting) {

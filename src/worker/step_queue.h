@@ -1,5 +1,5 @@
 // What waits to be computed, in the order of the messages, and what is under way: steps and their
-// refusals, forks, generations, installing and unloading. A part of membership (membership.h). The
+// refusals, forks, Generates, installing and unloading. A part of membership (membership.h). The
 // same in TypeScript: web/packages/worker/src/membership/stepQueue.ts.
 //
 // One piece of work is under way at a time, but for steps of different sessions
@@ -21,7 +21,7 @@
 
 #include "wire/fork_frame.h"
 #include "worker/expert_work.h"
-#include "worker/generations.h"
+#include "worker/generate_queue.h"
 #include "worker/offer.h"
 #include "worker/outbox.h"
 #include "worker/session_limits.h"
@@ -64,7 +64,7 @@ class StepQueue {
   void OnFrame(const Slice& message);
   void OnFork(const wire::Fork& fork);
   void OnGenerate(wire::Generate generate, bool is_member);
-  void Stop(uint32_t sequence) { generations_.Stop(sequence); }
+  void Stop(uint32_t sequence) { generates_.Stop(sequence); }
   // Generates whose session is over, or whose binding is gone.
   void StopOver();
   void Invalidate(const wire::pb::InvalidateSessions& message);
@@ -135,7 +135,7 @@ class StepQueue {
   ExpertWork& experts_;
   SessionLimits sessions_;
   const uint32_t steps_in_flight_;
-  Generations generations_;
+  GenerateQueue generates_;
   uint32_t layer_count_ = 0;
   std::deque<Waiting> waiting_;
   uint32_t unloads_waiting_ = 0;  // of `waiting_` and running

@@ -14,7 +14,7 @@ void StepQueue::ComputeNext(const TakeInstall& take_install) {
     const bool held_up = !waiting_.empty() && IsHeldUp(waiting_.front());
     if (held_up && AbandonStuckFor(waiting_.front())) continue;
     const bool others_wait = !waiting_.empty() && !held_up;
-    const bool makes_tokens = generations_.IsNext(others_wait);
+    const bool makes_tokens = generates_.IsNext(others_wait);
     if (!makes_tokens && !others_wait) {
       BeginExperts();
       break;
@@ -40,8 +40,7 @@ bool StepQueue::MayBeginBehind() const {
     return false;
   const auto* work = std::get_if<Work>(&waiting_.front());
   const auto* step = work ? std::get_if<RunStep>(work) : nullptr;
-  if (step == nullptr || IsHub(step->form) || experts_.has_dispatches() ||
-      generations_.IsNext(true))
+  if (step == nullptr || IsHub(step->form) || experts_.has_dispatches() || generates_.IsNext(true))
     return false;
   const std::vector<wire::Run>& runs = step->frame.runs;
   return std::ranges::all_of(running_, [&runs](const Running& running) {
@@ -58,12 +57,12 @@ void StepQueue::Begin(Waiting waiting, const TakeInstall& take_install) {
   }
   if (auto* work = std::get_if<Work>(&waiting)) return BeginWork(std::move(*work));
   if (auto* generate = std::get_if<wire::Generate>(&waiting))
-    return generations_.Join(std::move(*generate));
+    return generates_.Join(std::move(*generate));
   auto& install = std::get<Install>(waiting);
   const uint32_t ticket = install.ticket;
   std::optional<Work> work = take_install(std::move(install));
   if (!work) return;  // retired while it waited
-  generations_.Passed();
+  generates_.Passed();
   running_.push_back({.install = ticket});
   out_.Do(Compute{*std::move(work)});
 }
@@ -85,16 +84,16 @@ void StepQueue::BeginWork(Work work) {
       step->predicts = hub.MayLose(step->place);
     }
   }
-  if (running.step || running.measures) generations_.Passed();
+  if (running.step || running.measures) generates_.Passed();
   running_.push_back(std::move(running));
   out_.Do(Compute{std::move(work)});
 }
 
 void StepQueue::BeginBatch() {
-  Generations::Batch batch = generations_.Take();
+  GenerateQueue::Batch batch = generates_.Take();
   for (const wire::Generate& generate : batch.unwanted)
     out_.SendBytes(
-        wire::EncodeGeneration(wire::Tokens{generate.sequence, generate.binding, true, 0, {}}));
+        wire::EncodeWholeFrame(wire::Tokens{generate.sequence, generate.binding, true, 0, {}}));
   if (batch.wanted.empty()) return;
   Running running;
   for (const wire::Generate& generate : batch.wanted)
@@ -146,22 +145,22 @@ void StepQueue::OnMadeTokens(const Running& ran, Result<Outcome> outcome) {
   if (!outcome.ok()) {
     for (const auto& [sequence, binding] : ran.generates) {
       out_.Send(StepFailedMessage(sequence, binding, 0, outcome.error()));
-      generations_.End(sequence);
+      generates_.End(sequence);
     }
     return;
   }
   for (MadeOfOne& made : std::get<MadeTokens>(*outcome).of_each) {
     const uint32_t sequence = made.tokens.sequence;
-    if (generations_.IsStopped(sequence)) made.tokens.last = true;
+    if (generates_.IsStopped(sequence)) made.tokens.last = true;
     const bool goes_on = !made.error && !made.tokens.last;
     if (made.error)
       out_.Send(StepFailedMessage(sequence, made.tokens.binding, 0, *made.error));
     else
-      out_.SendBytes(wire::EncodeGeneration(std::move(made.tokens)));
+      out_.SendBytes(wire::EncodeWholeFrame(std::move(made.tokens)));
     if (goes_on)
-      generations_.GoOn(std::move(made.rest));
+      generates_.GoOn(std::move(made.rest));
     else
-      generations_.End(sequence);
+      generates_.End(sequence);
   }
 }
 

@@ -1,5 +1,5 @@
 // Frames from a peer: decoding never crashes. What it accepts of data and fork frames encodes back
-// to the same bytes; frames of whole-model generation ignore some and survive encoding and
+// to the same bytes; whole-model frames ignore some and survive encoding and
 // decoding.
 #include <cstdint>
 #include <vector>
@@ -7,15 +7,15 @@
 #include "base/check.h"
 #include "wire/data_frame.h"
 #include "wire/fork_frame.h"
-#include "wire/generation.h"
+#include "wire/whole_frame.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t byte_count) {
   using namespace weft;
   const std::vector<uint8_t> bytes(data, data + byte_count);
-  const Result<wire::GenerationFrame> generation = wire::DecodeGeneration(bytes);
-  if (generation.ok()) {
-    const std::vector<uint8_t> encoded = wire::EncodeGeneration(*generation);
-    CHECK(wire::EncodeGeneration(*wire::DecodeGeneration(encoded)) == encoded);
+  const Result<wire::WholeFrame> generate = wire::DecodeWholeFrame(bytes);
+  if (generate.ok()) {
+    const std::vector<uint8_t> encoded = wire::EncodeWholeFrame(*generate);
+    CHECK(wire::EncodeWholeFrame(*wire::DecodeWholeFrame(encoded)) == encoded);
   }
   if (const auto fork = wire::DecodeFork(bytes); fork.ok()) CHECK(wire::EncodeFork(*fork) == bytes);
   const Result<wire::Frame> frame = wire::DecodeFrame(Slice(bytes));

@@ -134,7 +134,7 @@ class Hostility {
       prepare.set_binding(what / 16);
       prepare.set_stage(1);
       prepare.set_standby((what & 4) != 0);
-      prepare.set_shards((what & 8) != 0);
+      prepare.set_is_hub((what & 8) != 0);
       Range(*prepare.mutable_layers());
     }
     Feed(ControlReceived{std::move(message)});
@@ -159,13 +159,13 @@ class Hostility {
     const uint8_t what = script_.Byte();
     if (what % 4 == 0)
       return Feed(MessageReceived{
-          Slice(wire::EncodeGeneration(wire::StopGenerating{script_.Byte(), what / 16u}))});
+          Slice(wire::EncodeWholeFrame(wire::StopGenerating{script_.Byte(), what / 16u}))});
     wire::Generate generate;
     generate.sequence = script_.Byte();
     generate.binding = what / 16;
     generate.session = script_.Byte() % 4;
     generate.count = 1 + script_.Byte() % 4;
-    Feed(MessageReceived{Slice(wire::EncodeGeneration(generate))});
+    Feed(MessageReceived{Slice(wire::EncodeWholeFrame(generate))});
   }
 
   void Shards() {

@@ -32,8 +32,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t byte_count) {
     CheckStaysBelow(reference->PackageName());
     CHECK(reference->PackageName().find('/') == std::string::npos);
   }
-  if (const auto shards = registry::ShardsOfIndex(text, {"a.safetensors"}); shards.ok()) {
-    CHECK(shards->size() <= 1);
+  if (const auto files = registry::FilesOfIndex(text, {"a.safetensors"}); files.ok()) {
+    CHECK(files->size() <= 1);
   }
   if (registry::CheckFileName(text).ok()) CheckStaysBelow(text);
   if (const auto content = registry::ContentName::Parse(text); content.ok()) {

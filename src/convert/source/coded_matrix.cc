@@ -45,10 +45,10 @@ class Fp8Matrix final : public CodedMatrix {
 
   void Values(uint64_t row, uint64_t first_column, std::span<float> values) const override {
     const uint8_t* code = codes_.bytes().data() + row * columns_ + first_column;
-    const uint64_t slice = row / scales_.slice_rows, within = row % scales_.slice_rows;
+    const uint64_t matrix = row / scales_.matrix_rows, within = row % scales_.matrix_rows;
     const float* scales =
         scales_.values.data() +
-        (slice * scales_.row_blocks + within / scales_.block_rows) * scales_.column_blocks;
+        (matrix * scales_.row_blocks + within / scales_.block_rows) * scales_.column_blocks;
     for (uint64_t i = 0; i < values.size(); ++i) {
       values[i] = table_[code[i]] * scales[(first_column + i) / scales_.block_columns];
     }

@@ -32,12 +32,12 @@ class CodedMatrix {
 
 // FP8 with scales: one for the matrix, one for each row, or one for each block of rows and columns.
 struct Fp8Scales {
-  std::vector<float> values;   // [slices, row blocks, column blocks]
+  std::vector<float> values;   // [matrices, row blocks, column blocks]
   uint64_t block_rows = 0;     // rows that share a scale
   uint64_t block_columns = 0;  // columns that do
   uint64_t column_blocks = 1;  // scales in a row of blocks
-  uint64_t slice_rows = 0;     // rows of one slice of a stacked tensor; all rows where it is not
-  uint64_t row_blocks = 1;     // rows of blocks in a slice
+  uint64_t matrix_rows = 0;    // rows of one matrix of a stacked tensor; all rows where it is not
+  uint64_t row_blocks = 1;     // rows of blocks in a matrix
 };
 enum class Fp8Type : uint8_t { kE4M3, kE5M2 };
 std::unique_ptr<CodedMatrix> MakeFp8Matrix(Fp8Type type, Slice codes, uint64_t columns,

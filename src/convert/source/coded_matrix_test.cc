@@ -16,7 +16,7 @@ using ::testing::ElementsAre;
 
 float ValueOf(Fp8Type type, uint8_t code) {
   Fp8Scales scales{.values = {1}, .block_rows = 1, .block_columns = 1};
-  scales.slice_rows = 1;
+  scales.matrix_rows = 1;
   float value = 0;
   MakeFp8Matrix(type, Slice(std::vector<uint8_t>{code}), 1, std::move(scales))
       ->Values(0, 0, {&value, 1});
@@ -49,7 +49,7 @@ TEST(Fp8, AValueIsItsCodeTimesTheScaleOfItsBlock) {
   Fp8Scales scales{.values = {1, 10, 100, 1000}, .block_rows = 2, .block_columns = 3};
   scales.column_blocks = 2;
   scales.row_blocks = 2;
-  scales.slice_rows = 3;
+  scales.matrix_rows = 3;
   const auto matrix = MakeFp8Matrix(Fp8Type::kE4M3, codes, 4, std::move(scales));
   std::vector<float> row(4);
   matrix->Values(0, 0, row);
@@ -61,10 +61,10 @@ TEST(Fp8, AValueIsItsCodeTimesTheScaleOfItsBlock) {
   EXPECT_EQ(value, 2000);
 }
 
-TEST(Fp8, EverySliceOfAStackHasScalesOfItsOwn) {
+TEST(Fp8, EveryMatrixOfAStackHasScalesOfItsOwn) {
   const Slice codes(std::vector<uint8_t>{0x38, 0x38, 0x38, 0x38});  // [2, 2, 1]
   Fp8Scales scales{.values = {3, 5}, .block_rows = 2, .block_columns = 1};
-  scales.slice_rows = 2;
+  scales.matrix_rows = 2;
   const auto matrix = MakeFp8Matrix(Fp8Type::kE4M3, codes, 1, std::move(scales));
   std::vector<float> values;
   for (uint64_t row = 0; row < 4; ++row) {

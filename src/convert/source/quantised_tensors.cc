@@ -157,11 +157,11 @@ class Presenter {
     return OkStatus();
   }
 
-  // Scales [1], [rows, 1] or [row blocks, column blocks], each before it the slices of a stack.
+  // Scales [1], [rows, 1] or [row blocks, column blocks], each before it the matrices of a stack.
   Result<Fp8Scales> ReadFp8Scales(const std::string& name, const SourceTensor& scale,
                                   const SourceTensor& matrix) const {
     const uint64_t columns = matrix.shape.back(), rows = matrix.shape[matrix.shape.size() - 2];
-    const uint64_t slices = matrix.shape.size() == 3 ? matrix.shape[0] : 1;
+    const uint64_t matrices = matrix.shape.size() == 3 ? matrix.shape[0] : 1;
     uint64_t count = 1;
     for (const uint64_t length : scale.shape) count *= length;
     const auto [block_rows, block_columns] = quantisation_.fp8_block;
@@ -170,16 +170,16 @@ class Presenter {
     const bool is_grid = scale.shape.size() >= 2 && scale.shape.back() == column_blocks &&
                          scale.shape[scale.shape.size() - 2] == row_blocks;
     Fp8Scales out{.values = {}, .block_rows = rows, .block_columns = columns};
-    out.slice_rows = rows;
-    if (is_grid && count == slices * row_blocks * column_blocks) {
+    out.matrix_rows = rows;
+    if (is_grid && count == matrices * row_blocks * column_blocks) {
       out.block_rows = block_rows;
       out.block_columns = block_columns;
       out.column_blocks = column_blocks;
       out.row_blocks = row_blocks;
-    } else if (count == slices * rows) {
+    } else if (count == matrices * rows) {
       out.block_rows = 1;
       out.row_blocks = rows;
-    } else if (count != slices && count != 1) {
+    } else if (count != matrices && count != 1) {
       return Misfit(name, scale,
                     "one scale, one for each of " + std::to_string(rows) + " rows, or [" +
                         std::to_string(row_blocks) + ", " + std::to_string(column_blocks) +
@@ -187,7 +187,7 @@ class Presenter {
                         std::to_string(block_columns));
     }
     // One for the whole stack.
-    if (count == 1) out.slice_rows = out.block_rows = rows * slices;
+    if (count == 1) out.matrix_rows = out.block_rows = rows * matrices;
     out.values.resize(count);
     TRY(ReadScales(name, scale, out.values));
     return out;

@@ -15,7 +15,7 @@ namespace json = boost::json;
 
 constexpr uint64_t kMaxHeaderBytes = 100'000'000;  // the limit of the format's own library
 constexpr size_t kMaxRank = 8;
-constexpr size_t kMaxShards = 10'000;
+constexpr size_t kMaxFiles = 10'000;
 
 struct TypeInfo {
   std::string_view name;
@@ -134,7 +134,7 @@ Result<TensorMap> OpenFile(const fs::path& folder, const std::string& name) {
   return tensors;
 }
 
-// Which shard holds which tensor.
+// Which file holds which tensor.
 Result<std::map<std::string, std::string>> ReadIndex(const fs::path& path) {
   const std::string what = "model.safetensors.index.json";
   ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path, kMaxHeaderBytes));
@@ -145,36 +145,36 @@ Result<std::map<std::string, std::string>> ReadIndex(const fs::path& path) {
   if (map == nullptr || map->empty()) {
     return Error(ErrorCode::kInvalidData, what + " has no 'weight_map' that names any tensor.");
   }
-  std::map<std::string, std::string> shards;
+  std::map<std::string, std::string> file_of;
   for (const auto& entry : *map) {
     if (!entry.value().is_string()) {
-      return Error(ErrorCode::kInvalidData, "The shard of tensor '" + Printable(entry.key()) +
+      return Error(ErrorCode::kInvalidData, "The file of tensor '" + Printable(entry.key()) +
                                                 "' in " + what + " is not a string.");
     }
-    shards.emplace(entry.key(), entry.value().get_string());
+    file_of.emplace(entry.key(), entry.value().get_string());
   }
-  return shards;
+  return file_of;
 }
 
-Result<TensorMap> OpenShards(const fs::path& folder, const fs::path& index_path) {
-  ASSIGN_OR_RETURN(const auto shard_of, ReadIndex(index_path));
+Result<TensorMap> OpenFiles(const fs::path& folder, const fs::path& index_path) {
+  ASSIGN_OR_RETURN(const auto file_of, ReadIndex(index_path));
   std::map<std::string, TensorMap> files;
   TensorMap tensors;
-  for (const auto& [name, shard] : shard_of) {
-    auto file = files.find(shard);
+  for (const auto& [name, file_name] : file_of) {
+    auto file = files.find(file_name);
     if (file == files.end()) {
-      if (files.size() >= kMaxShards) {
+      if (files.size() >= kMaxFiles) {
         return Error(ErrorCode::kInvalidData, "model.safetensors.index.json names more than " +
-                                                  std::to_string(kMaxShards) + " files.");
+                                                  std::to_string(kMaxFiles) + " files.");
       }
-      ASSIGN_OR_RETURN(TensorMap opened, OpenFile(folder, shard));
-      file = files.emplace(shard, std::move(opened)).first;
+      ASSIGN_OR_RETURN(TensorMap opened, OpenFile(folder, file_name));
+      file = files.emplace(file_name, std::move(opened)).first;
     }
     const auto tensor = file->second.find(name);
     if (tensor == file->second.end()) {
-      return Error(ErrorCode::kInvalidData, "model.safetensors.index.json says that tensor '" +
-                                                Printable(name) + "' is in '" + Printable(shard) +
-                                                "', which does not have it.");
+      return Error(ErrorCode::kInvalidData,
+                   "model.safetensors.index.json says that tensor '" + Printable(name) +
+                       "' is in '" + Printable(file_name) + "', which does not have it.");
     }
     tensors.emplace(name, tensor->second);
   }
@@ -220,7 +220,7 @@ Result<TensorMap> OpenSafetensors(const fs::path& folder) {
   const std::string index = "model.safetensors.index.json";
   if (fs::exists(folder / index, failure)) {
     ASSIGN_OR_RETURN(const fs::path path, SourceFile(folder, index));
-    return OpenShards(folder, path);
+    return OpenFiles(folder, path);
   }
   const bool pickle = fs::exists(folder / "pytorch_model.bin", failure) ||
                       fs::exists(folder / "pytorch_model.bin.index.json", failure);

@@ -17,7 +17,7 @@ namespace weft::convert {
 // file, tensor, value and limit.
 Result<TensorMap> ParseSafetensors(const Slice& bytes, const std::string& file);
 
-// model.safetensors of a checkpoint folder, or the shards that model.safetensors.index.json names.
+// model.safetensors of a checkpoint folder, or the files that model.safetensors.index.json names.
 // kNotFound when there is neither.
 Result<TensorMap> OpenSafetensors(const std::filesystem::path& folder);
 

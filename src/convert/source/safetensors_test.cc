@@ -124,7 +124,7 @@ TEST(Safetensors, SurvivesCutsAndFlippedBits) {
   }
 }
 
-TEST(Safetensors, ReadsShards) {
+TEST(Safetensors, ReadsSeveralFiles) {
   const TemporaryFolder folder;
   SeededRandom random(5);
   const auto a = testing::RandomTensor(&random, {4}), b = testing::RandomTensor(&random, {2, 3});

@@ -97,8 +97,8 @@ class LatentSpecs {
     for (uint64_t head = 0; head < heads_; ++head) {
       SourcePiece piece{prefix_ + "kv_b_proj.weight", {heads_ * stretch, rank}, rank, latent_.nope};
       piece.transposed = true;
-      piece.slice = head;
-      piece.slice_rows = stretch;
+      piece.matrix = head;
+      piece.matrix_rows = stretch;
       keys.push_back(std::move(piece));
     }
     Push("k_b_proj.weight", WeightRole::kMatrix, {heads_ * rank, latent_.nope}, std::move(keys));

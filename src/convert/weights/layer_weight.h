@@ -18,8 +18,8 @@ enum class WeightRole {
 
 // Rows of a weight as they lie in one tensor of the checkpoint. The tensor is seen as a matrix of
 // `columns` columns whatever its shape is: row r of the piece is row first_row + r * row_step of
-// it. A transposed tensor [.., columns, all_columns] is one for each slice of its first dimension:
-// row r is column first_row + r * row_step of slice `slice`.
+// it. A transposed tensor [.., columns, all_columns] is one for each matrix of its first dimension:
+// row r is column first_row + r * row_step of matrix `matrix`.
 struct SourcePiece {
   std::string tensor;
   std::vector<uint64_t> shape;  // of the whole tensor
@@ -28,12 +28,12 @@ struct SourcePiece {
   uint64_t first_row = 0;
   uint64_t row_step = 1;
   bool transposed = false;
-  uint64_t slice = 0;
+  uint64_t matrix = 0;
   // MXFP4: `tensor` holds u8 blocks [.., columns / 32, 16], this one their u8 exponents
   // [.., columns / 32].
   std::string exponents = {};
-  // Of a transposed tensor: rows from slice to slice, where that is more than `columns`.
-  uint64_t slice_rows = 0;
+  // Of a transposed tensor: rows from matrix to matrix, where that is more than `columns`.
+  uint64_t matrix_rows = 0;
   // Every value times element `factor_index` of the vector of this name, of `factor_count`.
   std::string factors = {};
   uint64_t factor_count = 0;

@@ -124,7 +124,7 @@ class RowReader {
     if (in_.transposed_rows == 0) return in_.coded->Values(Place(row), 0, values);
     const uint64_t column = in_.first_row + row * in_.row_step;
     for (size_t i = 0; i < values.size(); ++i) {
-      in_.coded->Values(in_.slice_first_row + i, column, values.subspan(i, 1));
+      in_.coded->Values(in_.matrix_first_row + i, column, values.subspan(i, 1));
     }
   }
 

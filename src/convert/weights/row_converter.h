@@ -43,7 +43,7 @@ struct SourceRows {
   uint64_t columns = 0;
   // Where the tensor lies transposed, as [columns, transposed_rows] plain floats: its rows in all.
   uint64_t transposed_rows = 0;
-  uint64_t slice_first_row = 0;   // of the whole transposed tensor, where it is coded
+  uint64_t matrix_first_row = 0;  // of the whole transposed tensor, where it is coded
   uint64_t interleaved_rows = 0;  // as in SourceTensor
   float offset = 0;               // added to every value
   bool minus_exp = false;         // every value x becomes -e^x

@@ -30,10 +30,10 @@ SourceRows RowsOf(const WeightSpec& weight, const SourcePiece& piece, const Tens
   rows.coded = tensor.coded.get();
   if (piece.transposed) {
     rows.transposed_rows = piece.shape.back();
-    const uint64_t slice_rows = std::max(piece.slice_rows, piece.columns);
-    rows.slice_first_row = piece.slice * slice_rows;
+    const uint64_t matrix_rows = std::max(piece.matrix_rows, piece.columns);
+    rows.matrix_first_row = piece.matrix * matrix_rows;
     if (rows.coded == nullptr)
-      rows.data += piece.slice * rows.transposed_rows * RowBytes(rows.format, slice_rows);
+      rows.data += piece.matrix * rows.transposed_rows * RowBytes(rows.format, matrix_rows);
   }
   // The elements of a vector may be interleaved like rows.
   if (weight.shape.size() == 1 && tensor.interleaved_rows > 0 && rows.rows == 1) {

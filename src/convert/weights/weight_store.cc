@@ -52,7 +52,7 @@ std::string KeyOf(std::span<const StoreJob> jobs, const TensorMap& tensors) {
       key += '/' + tensor.file + '/' + tensor.version + '/' + piece.tensor;
       for (const uint64_t part :
            {piece.rows, piece.columns, piece.first_row, piece.row_step, uint64_t{piece.transposed},
-            piece.slice, piece.slice_rows, piece.factor_index}) {
+            piece.matrix, piece.matrix_rows, piece.factor_index}) {
         key += '/' + std::to_string(part);
       }
       key += piece.factors;
@@ -225,7 +225,7 @@ Status WeightStore::AppendPiece(const StoreJob& job, const SourcePiece& piece, B
     if (LiesInRows(all)) DropPages(SpanOf(all, first, slab.rows));
     progress_(slab.rows * (source_bytes / all.rows), false);
   }
-  // Every slab of other pieces reads all of its slice.
+  // Every slab of other pieces reads all of its matrix.
   if (all.coded != nullptr) {
     DropPages(tensors_.find(piece.tensor)->second.bytes.bytes());
   } else if (piece.transposed) {

@@ -80,8 +80,8 @@ void State::On(const WorkerData& event) {
     if (!counted.ok()) return Drop(event.worker, counted.error().message(), true);
     return OnWrongShards(*worker);
   }
-  Status status = wire::IsGenerationFrame(event.frame.bytes()) ? OnGeneration(*worker, event.frame)
-                                                               : OnResult(*worker, event.frame);
+  Status status = wire::IsWholeFrame(event.frame.bytes()) ? OnWholeFrame(*worker, event.frame)
+                                                          : OnResult(*worker, event.frame);
   if (!status.ok()) Drop(event.worker, status.error().message(), true);
 }
 

@@ -92,7 +92,7 @@ struct State {
   Status OnFailed(Worker& worker, const wire::pb::Failed& failed);
   Status OnGroupsLost(Worker& worker, const wire::pb::GroupsLost& lost);
   Status OnResult(Worker& worker, const Slice& frame);
-  Status OnGeneration(Worker& worker, const Slice& message);
+  Status OnWholeFrame(Worker& worker, const Slice& message);
   void OnWrongShards(Worker& worker);
 
   // Layers that did not get onto a device (state_loading.cc).

@@ -140,8 +140,8 @@ Status State::OnGroupsLost(Worker& worker, const wire::pb::GroupsLost& lost) {
   return OkStatus();
 }
 
-Status State::OnGeneration(Worker& worker, const Slice& message) {
-  ASSIGN_OR_RETURN(const wire::GenerationFrame frame, wire::DecodeGeneration(message.bytes()));
+Status State::OnWholeFrame(Worker& worker, const Slice& message) {
+  ASSIGN_OR_RETURN(const wire::WholeFrame frame, wire::DecodeWholeFrame(message.bytes()));
   if (const auto* run_here = std::get_if<wire::RunHere>(&frame)) {
     TRY(members.CountUnasked(worker, now));
     wishes.OnWish(worker, *run_here, now);

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "swarm/flow/slice.h"
+#include "swarm/flow/chunk.h"
 #include "swarm/flow/tell_sampling.h"
 #include "swarm/workers/measurement.h"
 #include "tensor/finite.h"
@@ -75,15 +75,15 @@ void Pipeline::SetPlan(const SwarmPlan* plan, std::vector<BoundStage> followers)
     generates_ = worker.CanGenerate() && can_go_back;
   }
   most_rows_ = MostRows();
-  FitSlices();
+  FitChunks();
 }
 
 // The largest chunk whose hidden rows pass the slowest link of the plan in kChunkUs. Holders of
 // experts have said that they take messages of prefill_chunk_rows, so hubs send no more.
 uint32_t Pipeline::MostRows() const {
-  bool fixed = options_.prefill_slice.us <= 0;
+  bool fixed = options_.prefill_chunk_time.us <= 0;
   for (const Stage& stage : stages_) fixed = fixed || stage.bound.layers.is_hub();
-  double rows = fixed ? std::min<double>(options_.prefill_chunk_rows, 65535) : kMostSliceRows;
+  double rows = fixed ? std::min<double>(options_.prefill_chunk_rows, 65535) : kMostChunkRows;
   const double row_bytes = static_cast<double>(costs_.boundary_row_bytes());
   for (size_t i = 0; i < stages_.size(); ++i) {
     if (!stages_[i].bound.binding.is_set()) continue;
@@ -96,17 +96,17 @@ uint32_t Pipeline::MostRows() const {
   return std::max(1u, static_cast<uint32_t>(rows));
 }
 
-// What every stage computes within a slice, by what its steps have taken until now. Several stages
+// What every stage computes within a chunk, by what its steps have taken until now. Several stages
 // share a prompt by its frames, so that longer ones gain nothing there.
-void Pipeline::FitSlices() {
+void Pipeline::FitChunks() {
   chunk_rows_ = alone_rows_ = most_rows_;
   for (const Stage& stage : stages_) {
     if (!stage.bound.binding.is_set()) continue;
     const Worker& worker = *roster_.Find(stage.bound.worker);
     const LayerSpan& layers = stage.bound.layers;
-    const double alone = stages_.size() == 1 ? kSlicesAlone : 1;
-    chunk_rows_ = std::min(chunk_rows_, SliceRows(options_, costs_, worker, layers));
-    alone_rows_ = std::min(alone_rows_, SliceRows(options_, costs_, worker, layers, alone));
+    const double alone = stages_.size() == 1 ? kChunksAlone : 1;
+    chunk_rows_ = std::min(chunk_rows_, ChunkRows(options_, costs_, worker, layers));
+    alone_rows_ = std::min(alone_rows_, ChunkRows(options_, costs_, worker, layers, alone));
   }
   chunk_rows_ = std::max(chunk_rows_, 1u);
   alone_rows_ = std::max(alone_rows_, 1u);
@@ -266,7 +266,7 @@ bool Pipeline::MaySendChunk(size_t stage_index, const Worker& worker) const {
   return !busy || !SomeoneDecodes();
 }
 
-// Conversations that nobody waits for are computed while nobody waits for any other, a slice at a
+// Conversations that nobody waits for are computed while nobody waits for any other, a chunk at a
 // time: whoever comes waits for one at most.
 bool Pipeline::MaySendIdle(size_t stage_index, const Worker& worker) const {
   return active_count() == 0 && worker.steps->idle() && HasRoomBehind(stage_index, worker, true);

@@ -178,7 +178,7 @@ class Pipeline {
   // Of the sessions that somebody waits for.
   uint32_t active_count() const { return sessions_.active_count(plan_); }
   uint32_t MostRows() const;
-  void FitSlices();
+  void FitChunks();
   double TogetherUs(const Stage& stage, uint32_t rows) const;
   uint64_t LongestAnswer(const Stage& stage) const;
   // Whether a conversation waits for its next token.
@@ -235,7 +235,7 @@ class Pipeline {
   void RecordTokens(Worker& worker, const SentFrame& sent, double step_us);
   Session* NextToGenerate();
   void SendGenerate(Session& session, Worker& worker, Instant now);
-  void SendFrame(WorkerId worker, const wire::GenerationFrame& frame);
+  void SendFrame(WorkerId worker, const wire::WholeFrame& frame);
   void StopUnwanted();
   void EndGenerating(const BoundStage& bound);
   FailedRuns FailGenerate(Worker& worker, std::deque<SentFrame>::iterator generate, Instant now);
@@ -261,7 +261,7 @@ class Pipeline {
   bool generates_ = false;       // one stage, on a worker that chooses tokens by itself
   SessionId generate_rotation_;  // of the session that was last asked tokens for
   std::optional<Instant> asked_at_;
-  bool generated_last_ = false;  // prompts and generations take turns
+  bool generated_last_ = false;  // prompts and Generates take turns
 };
 
 }  // namespace weft::swarm

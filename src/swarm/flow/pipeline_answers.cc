@@ -67,7 +67,7 @@ void Pipeline::RecordTimes(Worker& worker, const SentFrame& sent, const wire::Fr
   if (header.compute_us == 0 && step.compute_us <= 0) return;
   worker.times.computed.Add(sent.rows, step.compute_us);
   if (!sent.alone && header.queue_us > 0) worker.times.behind.Add(sent.rows, step.compute_us);
-  if (sent.rows > sent.runs.size()) FitSlices();
+  if (sent.rows > sent.runs.size()) FitChunks();
   if (sent.layers.is_hub())
     worker.times.AddWaits(step, costs_.LatencyUs(worker) + costs_.HandoverUs(worker),
                           costs_.ModelExchangesUs(worker, sent.layers));

@@ -2,9 +2,9 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "swarm/flow/chunk.h"
 #include "swarm/flow/micro_batches.h"
 #include "swarm/flow/pipeline.h"
-#include "swarm/flow/slice.h"
 #include "swarm/flow/tell_sampling.h"
 
 namespace weft::swarm {
@@ -79,10 +79,10 @@ void Pipeline::TakeRows(size_t stage_index, Worker& worker, Batch& batch) {
 }
 
 // Rows of decoding sessions fill a frame as far as scratch is reserved for them. Those of prompts
-// get what they leave of a slice; where they leave little, half a slice, or a prompt would never be
+// get what they leave of a chunk; where they leave little, half a chunk, or a prompt would never be
 // read beside many conversations. Where nobody decodes, nobody waits: a frame is filled then, too,
 // and one for the only stage holds more, as only who comes meanwhile waits for it. Of conversations
-// that nobody waits for it holds a slice: whoever comes waits behind it.
+// that nobody waits for it holds a chunk: whoever comes waits behind it.
 uint32_t Pipeline::RowLimit(Pass pass, const Batch& batch) const {
   const uint32_t most = std::max(chunk_rows_, std::min(options_.prefill_chunk_rows, most_rows_));
   if (pass == Pass::kIdle) return chunk_rows_;

@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "swarm/flow/chunk.h"
 #include "swarm/flow/pipeline.h"
-#include "swarm/flow/slice.h"
 
 namespace weft::swarm {
 namespace {
@@ -20,14 +20,14 @@ uint32_t LastToken(const Session& session) {
 
 // A follower computes only while its worker has nothing else to do, and only when some rows have
 // come together: it is to lag by little, not to double the work of every token. What somebody waits
-// for comes first, and a frame is a slice of the follower itself: it may have to take over while it
+// for comes first, and a frame is a chunk of the follower itself: it may have to take over while it
 // computes one.
 void Pipeline::Feed(Stage& follower, Instant now) {
   Worker* worker = roster_.Find(follower.bound.worker);
   CHECK(worker != nullptr);
   if (!worker->steps->idle() || worker->offer.needs_onnx) return;
   const uint32_t most =
-      std::min(chunk_rows_, SliceRows(options_, costs_, *worker, follower.bound.layers));
+      std::min(chunk_rows_, ChunkRows(options_, costs_, *worker, follower.bound.layers));
   Batch batch;
   for (const bool active : {true, false})
     for (const auto& session : sessions_.sessions()) {

@@ -1,5 +1,5 @@
 // Whole-model generation: where one worker runs every layer and can choose tokens by itself, a
-// session's tokens come several at a time, without a round trip for each (wire/generation.h).
+// session's tokens come several at a time, without a round trip for each (wire/whole_frame.h).
 #include <algorithm>
 #include <map>
 
@@ -21,7 +21,7 @@ constexpr uint32_t kIntervalsAlone = 4;
 // Of a device that takes every session into its batch. Behind the last token its place in the batch
 // is empty for a round trip, and a Generate can be stopped at any time: so many that it is seldom.
 constexpr uint32_t kMostTokens = 512;
-// Of a Tokens frame (wire/generation.h), without its tokens.
+// Of a Tokens frame (wire/whole_frame.h), without its tokens.
 constexpr uint64_t kTokensHeadBytes = 24;
 
 Error Unexpected(std::string message) {
@@ -136,9 +136,9 @@ void Pipeline::SendGenerate(Session& session, Worker& worker, Instant now) {
   SendFrame(worker.id, frame);
 }
 
-void Pipeline::SendFrame(WorkerId worker, const wire::GenerationFrame& frame) {
+void Pipeline::SendFrame(WorkerId worker, const wire::WholeFrame& frame) {
   SendData data{worker, {}};
-  data.pieces.emplace_back(wire::EncodeGeneration(frame));
+  data.pieces.emplace_back(wire::EncodeWholeFrame(frame));
   outbox_.Add(std::move(data));
 }
 

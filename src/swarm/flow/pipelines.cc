@@ -19,7 +19,7 @@ constexpr double kAlike = 1.15;
 // themselves are.
 constexpr double kWorthTrying = 4;
 // A device that answered conversations of its own is fed those of others once it has rested for so
-// long. A frame for a standby takes the device for up to a slice, and the next conversation would
+// long. A frame for a standby takes the device for up to a chunk, and the next conversation would
 // wait for it: where 32 come, and the next 32 when these have ended, in each round.
 constexpr Duration kRest = Seconds(2);
 

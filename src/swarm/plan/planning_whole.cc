@@ -38,7 +38,7 @@ void Planning::TellWhole(Instant now) {
 void Planning::TellWhole(Worker& worker, const std::string& message, Instant now) {
   worker.told_whole.edit() = WholeState(worker, now);
   SendData data{worker.id, {}};
-  data.pieces.emplace_back(wire::EncodeGeneration(wire::WholeModel{**worker.told_whole, message}));
+  data.pieces.emplace_back(wire::EncodeWholeFrame(wire::WholeModel{**worker.told_whole, message}));
   outbox_.Add(std::move(data));
 }
 

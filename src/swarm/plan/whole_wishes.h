@@ -13,7 +13,7 @@
 #include "swarm/plan/planning.h"
 #include "swarm/snapshot.h"
 #include "swarm/workers/checks.h"
-#include "wire/generation.h"
+#include "wire/whole_frame.h"
 
 namespace weft::swarm {
 

@@ -168,7 +168,7 @@ TEST(Checks, ComputeTimeIsBoundedOfStepsBehindOthersToo) {
   for (const uint32_t claimed_us : {0u, 2u}) {
     CoreOptions options = TestOptions();
     options.prefill_chunk_rows = 1;
-    options.prefill_slice = {};
+    options.prefill_chunk_time = {};
     TestSwarm swarm(options);
     TestWorker worker = Silent();
     worker.compute_us = claimed_us;

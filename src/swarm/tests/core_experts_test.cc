@@ -97,7 +97,7 @@ TEST(CoreExperts, AHubServesOnceEveryExpertIsHeld) {
   slow.answer_experts = false;
   const WorkerId holder = swarm.Join(slow);
   swarm.Advance(Milliseconds(200));
-  EXPECT_TRUE(swarm.Last(hub, Kind::kPrepareStage).prepare_stage().shards());
+  EXPECT_TRUE(swarm.Last(hub, Kind::kPrepareStage).prepare_stage().is_hub());
   EXPECT_THAT(Told(swarm, holder), SizeIs(kSparseLayers * kExperts));
   EXPECT_EQ(swarm.picture().state, SwarmState::kPreparing);
   EXPECT_EQ(swarm.picture().experts_held, 0u);
@@ -130,7 +130,7 @@ TEST(CoreExperts, WithoutTheOptionNobodyIsAHub) {
   const WorkerId id = swarm.Join(all);
   swarm.Advance(Milliseconds(200));
   EXPECT_EQ(swarm.picture().state, SwarmState::kUp);
-  EXPECT_FALSE(swarm.Last(id, Kind::kPrepareStage).prepare_stage().shards());
+  EXPECT_FALSE(swarm.Last(id, Kind::kPrepareStage).prepare_stage().is_hub());
   EXPECT_THAT(swarm.Sent(id), testing::Not(HasSubstr("hold_experts")));
 }
 
@@ -145,7 +145,7 @@ TEST(CoreExperts, WithAChoiceTheFasterPlanIsTaken) {
   swarm.Join(Holder());
   swarm.Advance(Milliseconds(200));
   EXPECT_EQ(swarm.picture().state, SwarmState::kUp);
-  EXPECT_FALSE(swarm.Last(id, Kind::kPrepareStage).prepare_stage().shards());
+  EXPECT_FALSE(swarm.Last(id, Kind::kPrepareStage).prepare_stage().is_hub());
 }
 
 // No worker, nor all of them, can hold the layers whole.
@@ -158,7 +158,7 @@ TEST(CoreExperts, WithAChoiceWhatFitsIsTaken) {
   EXPECT_EQ(swarm.picture().state, SwarmState::kDown);
   swarm.Join(Holder(3'600'000));
   swarm.Advance(Seconds(1));
-  EXPECT_TRUE(swarm.Last(hub, Kind::kPrepareStage).prepare_stage().shards());
+  EXPECT_TRUE(swarm.Last(hub, Kind::kPrepareStage).prepare_stage().is_hub());
   EXPECT_EQ(swarm.picture().state, SwarmState::kUp);
 }
 
@@ -272,7 +272,7 @@ TEST(CoreExperts, AHubsLayersAreNotMeasuredWhole) {
   const WorkerId hub = swarm.Join(large);
   const WorkerId holder = swarm.Join(Holder());
   swarm.Advance(Seconds(30));
-  ASSERT_TRUE(swarm.Last(hub, Kind::kPrepareStage).prepare_stage().shards());
+  ASSERT_TRUE(swarm.Last(hub, Kind::kPrepareStage).prepare_stage().is_hub());
   EXPECT_THAT(swarm.Sent(hub), testing::Not(HasSubstr("measure_speed")));
   EXPECT_THAT(swarm.Sent(holder), HasSubstr("measure_speed"));
 }

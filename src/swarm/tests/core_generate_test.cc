@@ -109,8 +109,8 @@ TEST(Generate, LogprobsComeTokenByToken) {
   EXPECT_THAT(swarm.Tokens(1), ElementsAre(6, 7, 8));
   for (const Action& action : swarm.log()) {
     const auto* data = std::get_if<SendData>(&action);
-    if (!data || !wire::IsGenerationFrame(data->pieces[0].bytes())) continue;
-    const auto frame = wire::DecodeGeneration(data->pieces[0].bytes());
+    if (!data || !wire::IsWholeFrame(data->pieces[0].bytes())) continue;
+    const auto frame = wire::DecodeWholeFrame(data->pieces[0].bytes());
     EXPECT_FALSE(std::holds_alternative<wire::Generate>(*frame));
   }
 }
@@ -156,7 +156,7 @@ TEST(GenerateBatch, EverySessionHasAPlaceAndIsAnsweredForItself) {
   EXPECT_EQ(swarm.core().sizes().frames_in_flight, 0u);
 }
 
-// Steps go beside Generates, one slice of a prompt at a time while somebody decodes.
+// Steps go beside Generates, one chunk of a prompt at a time while somebody decodes.
 TEST(GenerateBatch, PromptsPassBetweenBatches) {
   TestSwarm swarm;
   swarm.BringUp(1, HeldBatcher(8));
@@ -379,7 +379,7 @@ TEST(Generate, TokensThatWereNotAskedForCloseTheConnection) {
     swarm.Submit({5}, 4);
     tokens.sequence = swarm.generates(1).front().sequence + (wrong_sequence ? 1 : 0);
     tokens.binding = swarm.generates(1).front().binding;
-    swarm.Feed(WorkerData{1, Slice(wire::EncodeGeneration(tokens))});
+    swarm.Feed(WorkerData{1, Slice(wire::EncodeWholeFrame(tokens))});
     const auto reasons = swarm.CloseReasons(1);
     return reasons.empty() ? std::string() : reasons[0];
   };

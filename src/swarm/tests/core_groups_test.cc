@@ -227,7 +227,7 @@ TEST(CoreGroups, WithAChoiceLayersStayWhole) {
   swarm.Join(GroupWorker());
   swarm.Advance(Seconds(1));
   EXPECT_EQ(swarm.picture().state, SwarmState::kUp);
-  EXPECT_FALSE(swarm.Last(id, Kind::kPrepareStage).prepare_stage().shards());
+  EXPECT_FALSE(swarm.Last(id, Kind::kPrepareStage).prepare_stage().is_hub());
 }
 
 TEST(CoreGroups, EveryPlanThatCannotBeSaysWhatToDo) {

@@ -47,24 +47,24 @@ struct TakenOver {
 TEST(IdleSessions, DoNotDelayAPromptAfterATakeover) {
   TakenOver taken;
   TestSwarm& swarm = taken.swarm;
-  ASSERT_EQ(swarm.unanswered_steps(taken.back), 1u) << "they are caught up with, a slice at a time";
+  ASSERT_EQ(swarm.unanswered_steps(taken.back), 1u) << "they are caught up with, a chunk at a time";
   EXPECT_EQ(swarm.step(taken.back).header.rows, 8u);
   const RequestId request = swarm.Submit(Counting(500, 24), kAnswer);
   EXPECT_EQ(taken.RowsOf(taken.front, 4), 24u) << "the first stage reads it at once";
   int steps = 0;
   for (; swarm.Tokens(request).empty() && steps < 100; ++steps) swarm.AnswerStep(taken.back);
-  EXPECT_EQ(steps, 1 + 24 / 8) << "the slice that was under way, and its own";
+  EXPECT_EQ(steps, 1 + 24 / 8) << "the chunk that was under way, and its own";
   for (; swarm.Ends(request).empty() && steps < 100; ++steps) swarm.AnswerStep(taken.back);
   EXPECT_EQ(steps, 1 + 24 / 8 + 3) << "nothing comes between its tokens";
   EXPECT_EQ(swarm.Tokens(request), Counting(524, kAnswer));
 }
 
 // Frames of prompts are filled where nobody decodes. These are not: somebody may come at any time.
-TEST(IdleSessions, AreCaughtUpWithASliceAtATime) {
+TEST(IdleSessions, AreCaughtUpWithAChunkAtATime) {
   CoreOptions options = TakenOver::Options();
   options.context_length = 1000;
   options.prefill_chunk_rows = 64;
-  options.prefill_slice = Milliseconds(50);
+  options.prefill_chunk_time = Milliseconds(50);
   TestWorker slow = Half();
   slow.compute_us = 10'000;
   slow.row_us = 20'000;

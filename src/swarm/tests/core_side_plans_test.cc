@@ -284,7 +284,7 @@ TEST(SidePlans, WhoeverWantsToRunTheModelAloneDoes) {
 }
 
 // Tokens that come of a Generate which nobody wants any more are not taken.
-TEST(SidePlans, GenerationsEndWhereTheirPlanDoes) {
+TEST(SidePlans, GeneratesEndWhereTheirPlanDoes) {
   TestWorker tab = Busy();
   tab.kind = "web";
   tab.makes_tokens = 4;

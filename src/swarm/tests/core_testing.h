@@ -5,7 +5,7 @@
 // what its layers hold (core_testing_engine.h).
 //
 // The "model" adds one: its hidden rows carry token ids, and the last stage answers with the next
-// id (modulo the vocabulary), so that a generation from prompt {..., 5} is 6, 7, 8, ...
+// id (modulo the vocabulary), so that an answer to the prompt {..., 5} is 6, 7, 8, ...
 #pragma once
 
 #include <deque>
@@ -18,7 +18,7 @@
 #include "swarm/core/core.h"
 #include "swarm/tests/core_testing_engine.h"
 #include "wire/fork_frame.h"
-#include "wire/generation.h"
+#include "wire/whole_frame.h"
 
 namespace weft::swarm {
 
@@ -129,8 +129,8 @@ class TestSwarm {
   uint32_t Held(WorkerId id, LayerSpan layers, uint32_t session = 1) const {
     return seen_.at(id).engine.Held(layers, session);
   }
-  // Generate frames (wire/generation.h) that a worker got and has not answered. `TellTokens` gives
-  // the next `count` of one of them, the oldest unless told: the ids behind its token.
+  // whole-model frames (wire/whole_frame.h) that a worker got and has not answered. `TellTokens`
+  // gives the next `count` of one of them, the oldest unless told: the ids behind its token.
   const std::deque<wire::Generate>& generates(WorkerId id) const { return seen_.at(id).generates; }
   void TellTokens(WorkerId id, uint32_t count, size_t which = 0);
   void FailGenerate(WorkerId id, size_t which = 0);
@@ -208,7 +208,7 @@ class TestSwarm {
   std::string Compute(Seen& seen, const Step& step);
   void ChangeEngine(Seen& seen);
   void OnBindings(WorkerId id, const wire::pb::ServerMessage& message);
-  void OnGenerationFrame(WorkerId id, const wire::GenerationFrame& frame);
+  void OnWholeFrame(WorkerId id, const wire::WholeFrame& frame);
   wire::pb::WorkerMessage ExpertsHeld(const wire::pb::HoldExperts& asked) const;
   wire::pb::Measured::Answer AnswerOf(const TestWorker& worker,
                                       const wire::pb::MeasureSpeed::Probe& probe) const;

@@ -46,7 +46,7 @@ CoreOptions TestOptions() {
   options.session_count = 2;
   options.queue_limit = 3;
   options.prefill_chunk_rows = 8;
-  options.prefill_slice = {};
+  options.prefill_chunk_time = {};
   options.timeouts.newcomer = {};
   return options;
 }
@@ -254,8 +254,8 @@ void TestSwarm::Carry(const Action& action) {
     for (const Slice& piece : data->pieces)
       bytes.insert(bytes.end(), piece.bytes().begin(), piece.bytes().end());
     if (wire::IsShardMessage(bytes)) return;
-    if (wire::IsGenerationFrame(bytes))
-      return OnGenerationFrame(data->worker, wire::DecodeGeneration(bytes).value());
+    if (wire::IsWholeFrame(bytes))
+      return OnWholeFrame(data->worker, wire::DecodeWholeFrame(bytes).value());
     if (wire::IsForkFrame(bytes)) return OnFork(data->worker, wire::DecodeFork(bytes).value());
     OnStep(data->worker, wire::DecodeFrame(Slice(std::move(bytes))).value());
   } else if (const auto* limit = std::get_if<SetMessageLimit>(&action)) {
@@ -342,7 +342,7 @@ void TestSwarm::OnBindings(WorkerId id, const wire::pb::ServerMessage& message) 
     seen.bindings.push_back(
         {BindingId(asked.binding()),
          asked.stage(),
-         {asked.layers().first(), asked.layers().end(), LayerFormOf(asked.shards())},
+         {asked.layers().first(), asked.layers().end(), LayerFormOf(asked.is_hub())},
          asked.standby()});
   } else if (message.has_release()) {
     seen.bindings.clear();
@@ -386,7 +386,7 @@ void TestSwarm::ChangeEngine(Seen& seen) {
   }
 }
 
-void TestSwarm::OnGenerationFrame(WorkerId id, const wire::GenerationFrame& frame) {
+void TestSwarm::OnWholeFrame(WorkerId id, const wire::WholeFrame& frame) {
   Seen& seen = seen_[id];
   if (const auto* whole = std::get_if<wire::WholeModel>(&frame)) {
     seen.whole = whole->state;
@@ -430,7 +430,7 @@ void TestSwarm::TellTokens(WorkerId id, uint32_t count, size_t which) {
             "");
   auto& generates = seen_.at(id).generates;
   if (tokens.last) generates.erase(generates.begin() + static_cast<std::ptrdiff_t>(which));
-  Feed(WorkerData{id, Slice(wire::EncodeGeneration(tokens))});
+  Feed(WorkerData{id, Slice(wire::EncodeWholeFrame(tokens))});
 }
 
 void TestSwarm::FailGenerate(WorkerId id, size_t which) {
@@ -445,7 +445,7 @@ void TestSwarm::FailGenerate(WorkerId id, size_t which) {
 }
 
 void TestSwarm::AskWhole(WorkerId id, bool wanted, const std::string& api_key) {
-  Feed(WorkerData{id, Slice(wire::EncodeGeneration(wire::RunHere{wanted, api_key}))});
+  Feed(WorkerData{id, Slice(wire::EncodeWholeFrame(wire::RunHere{wanted, api_key}))});
 }
 
 void TestSwarm::OnControlAction(const SendControl& action) {

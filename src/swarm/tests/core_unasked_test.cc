@@ -105,7 +105,7 @@ INSTANTIATE_TEST_SUITE_P(
               }},
         Flood{"run here",
               [](WorkerId id) {
-                const std::vector<uint8_t> frame = wire::EncodeGeneration(wire::RunHere{false});
+                const std::vector<uint8_t> frame = wire::EncodeWholeFrame(wire::RunHere{false});
                 return WorkerData{id, Slice(frame)};
               }},
         Flood{"illegal: losses",

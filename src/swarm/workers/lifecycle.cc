@@ -134,7 +134,7 @@ Binding& Lifecycle::Prepare(Worker& worker, LayerSpan layers, uint32_t number, b
   prepare.mutable_layers()->set_first(layers.first);
   prepare.mutable_layers()->set_end(layers.end);
   prepare.set_standby(standby);
-  prepare.set_shards(layers.is_hub());
+  prepare.set_is_hub(layers.is_hub());
   return binding;
 }
 

@@ -58,7 +58,7 @@ struct MeasuredWithin {
 
 // What counts of `claimed_us` that somebody says to have computed within `elapsed_us`: no less than
 // what the line and the handing over between threads leave of that, and no more than all of it. One
-// that said more would have prompts cut into the smallest slices.
+// that said more would have prompts cut into the smallest chunks.
 double BoundedComputeUs(double claimed_us, double elapsed_us, double line_us);
 
 // Times too short to be true are replaced by those that can be (BoundedComputeUs); who says longer

@@ -26,7 +26,7 @@
 #include "swarm/workers/worker_times.h"
 #include "wire/control.pb.h"
 #include "wire/data_frame.h"
-#include "wire/generation.h"
+#include "wire/whole_frame.h"
 
 namespace weft::swarm {
 
@@ -62,7 +62,8 @@ struct SentFrame {
   uint64_t step_bytes = 0;
   // For one row: by the plan when it was made, and by what is known now.
   double planned_us = 0, predicted_us = 0;
-  // A Generate (wire/generation.h): answered by several messages, the last one of which ends it.
+  // A Generate (wire/whole_frame.h): answered by several messages, the last one of which ends
+  // it.
   bool stopped = false;
   uint32_t tokens_made = 0;
   Instant told_at;  // when it was sent, or told of tokens last

@@ -296,7 +296,7 @@ async function expectAhead(model: Loaded): Promise<void> {
   }
 }
 
-// No slot is lost, whatever ends a generation.
+// No slot is lost, whatever ends a Generate.
 async function expectNoLeak(model: Loaded): Promise<void> {
   const { ids, engine } = model;
   const { tokens } = await stepped(model, 1, ids, 3);

@@ -92,7 +92,7 @@ describe.skipIf(!gpu)("the sampling kernels", { timeout: 600_000 }, () => {
 });
 
 describe.skipIf(!gpu)("the sampling kernels, further", { timeout: 600_000 }, () => {
-  it("count what they drew, and leave nothing behind for the next generation", async () => {
+  it("count what they drew, and leave nothing behind for the next Generate", async () => {
     const golden = goldenDraws.find(
       ({ vocabulary, sampling }) => vocabulary === 300 && sampling.frequencyPenalty > 0,
     )!;

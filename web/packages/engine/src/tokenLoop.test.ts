@@ -109,7 +109,7 @@ function restOf({ request, tokens }: Talk): GenerateRequest {
 describe.skipIf(!gpu)("whole-model decoding of several sessions", { timeout: 600_000 }, () => {
   it.each([true, false])("gives each what it gets alone, pipelined %s", async (pipelined) => {
     const made = await talks(pipelined);
-    // One begins alone, so that there are more seats in the middle of a generation.
+    // One begins alone, so that there are more seats in the middle of a Generate.
     await engine.generateAll(all, coming(made.slice(2, 3), made.slice(0, 2), [], made.slice(3)));
     expect(made.map(({ tokens }) => tokens)).toEqual(alone);
     expect(made.every(({ lasts }) => lasts.filter(Boolean).length === 1)).toBe(true);

@@ -361,7 +361,7 @@ export class WebGpuEngine implements StageEngine {
 
   // Decoding where this engine holds the whole model: run/tokenLoop.ts.
   generateAll(layers: LayerRange, source: TokenSource): Promise<void> {
-    return this.#pace.generation(() => this.#generateAll(layers, source));
+    return this.#pace.generate(() => this.#generateAll(layers, source));
   }
 
   async #generateAll(layers: LayerRange, source: TokenSource): Promise<void> {

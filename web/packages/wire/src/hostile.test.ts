@@ -6,12 +6,12 @@ import {
   WireError,
   decodeFork,
   decodeFrame,
-  decodeGeneration,
+  decodeWholeFrame,
   decodeServerMessage,
   decodeShardMessage,
   encodeFork,
   encodeFrame,
-  encodeGeneration,
+  encodeWholeFrame,
   encodeShardMessage,
 } from "./index.ts";
 import { corpusOf, hostileForms } from "./test/corpus.ts";
@@ -58,14 +58,14 @@ describe("hostile bytes are read or refused with a sentence", () => {
     expect(read).toBeGreaterThan(100);
   });
 
-  it("as generation and fork frames", () => {
+  it("as whole-model and fork frames", () => {
     // Fields that a type has no use for may hold anything, and are written as 0.
-    const generations = readWith((message) => {
-      const once = encodeGeneration(decodeGeneration(message));
-      expect(encodeGeneration(decodeGeneration(once))).toEqual(once);
+    const whole = readWith((message) => {
+      const once = encodeWholeFrame(decodeWholeFrame(message));
+      expect(encodeWholeFrame(decodeWholeFrame(once))).toEqual(once);
       return null;
     });
-    expect(generations).toBeGreaterThan(10);
+    expect(whole).toBeGreaterThan(10);
     expect(readWith((message) => encodeFork(decodeFork(message)))).toBeGreaterThan(1);
   });
 

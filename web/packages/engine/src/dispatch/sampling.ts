@@ -12,7 +12,7 @@ const kMaxParts = 64; // workgroups that share the vocabulary
 const kPartTokens = 1024; // of one of them, at least
 const kLevels = 4; // bytes of a key
 
-// What draws the tokens of a step's rows; run/sampler.ts tells what their generations need of it.
+// What draws the tokens of a step's rows; run/sampler.ts tells what their Generates need of it.
 export interface SampleSteps<Item> {
   readonly change: readonly Item[]; // biases and penalties, in front of the argmax
   readonly begin: readonly Item[]; // in front of all searches

@@ -21,7 +21,7 @@ describe("what is on its way beside steps", () => {
     let time = 0;
     const pace = new LoadPace(() => time);
     expect(pace.batchBytes).toBe(16 * kMiB);
-    await pace.generation(() => {
+    await pace.generate(() => {
       time += 5000;
       expect(pace.batchBytes).toBe(kMiB);
       return Promise.resolve();

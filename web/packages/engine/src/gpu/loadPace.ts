@@ -16,7 +16,7 @@ const kRecentMs = 250;
 
 export class LoadPace {
   readonly #now: () => number; // ms
-  #computing = 0; // steps and generations
+  #computing = 0; // steps and Generates
   #endedAt = -Infinity; // the last one, ms
   #stepMs = 0; // the last step
 
@@ -33,7 +33,7 @@ export class LoadPace {
   async step<T>(compute: () => Promise<T>): Promise<T> {
     const begin = this.#now();
     let before = begin;
-    const made = await this.generation(async () => {
+    const made = await this.generate(async () => {
       const result = await compute();
       before = this.#endedAt; // of a step that was still under way when this one began
       return result;
@@ -43,7 +43,7 @@ export class LoadPace {
   }
 
   // Many tokens, whose steps nobody times.
-  async generation<T>(compute: () => Promise<T>): Promise<T> {
+  async generate<T>(compute: () => Promise<T>): Promise<T> {
     ++this.#computing;
     try {
       return await compute();

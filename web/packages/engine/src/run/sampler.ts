@@ -1,4 +1,4 @@
-// Sampling in whole-model decoding: what a generation asks for as the words that the kernels read
+// Sampling in whole-model decoding: what a Generate asks for as the words that the kernels read
 // (kernels/sample/), and which of their dispatches it needs. Order and meaning are those of
 // sampling/draw.ts; the token is the one that the orchestrator would have drawn from the
 // same logits, seed and position, up to f32 rounding at the boundaries.
@@ -69,7 +69,7 @@ function hostWords(sampling: Sampling): Uint32Array<ArrayBuffer> {
   return words;
 }
 
-// Of a generation that takes the best raw token: where others of its batch are drawn, its sampler
+// Of a Generate that takes the best raw token: where others of its batch are drawn, its sampler
 // is asked, too.
 export const kPlain: Sampling = {
   temperature: 0,
@@ -86,7 +86,7 @@ export const kPlain: Sampling = {
 
 export type SamplerTarget = Pick<Machine, "buffers" | "layout" | "aux">;
 
-// Sets a seat's sampler up for one generation, whatever the one before left.
+// Sets a seat's sampler up for one Generate, whatever the one before left.
 export function writeSampler(
   to: SamplerTarget,
   vocabulary: number,

@@ -21,7 +21,7 @@ export interface Offer {
   readonly memoryBytes: number;
   readonly engineName: string; // what makeEngine will give
   readonly needsOnnx: boolean;
-  readonly makesTokens: number; // sessions of whole-model generation in one batch; 0: it knows none
+  readonly makesTokens: number; // sessions whose tokens it makes in one batch; 0: it knows none
   readonly takesExperts: boolean; // holds experts for hubs
   readonly keepsState: boolean; // runs layers with recurrent state
   readonly statesAhead: boolean; // makesTokens holds for models with such layers, too

@@ -22,7 +22,7 @@ const stock = (...bindings: [binding: number, positions: number][]): Event => do
   })),
 });
 
-it("a generation ends, and is not told", () => {
+it("a Generate ends, and is not told", () => {
   expectTable(serving(0, 6), [
     [generate(1, 1), "make tokens 1"],
     [lost(), "pauseTokens", "keepFor 60000"],

@@ -92,7 +92,7 @@ export type Outcome =
       readonly answers: readonly ProbeAnswer[];
     }
   | { readonly kind: "computed"; readonly message: Uint8Array<ArrayBuffer> } // the result frame
-  | { readonly kind: "paused" } // MakeTokens: all of its generations have ended, or it was to pause
+  | { readonly kind: "paused" } // MakeTokens: all of its Generates have ended, or it was to pause
   | { readonly kind: "stock"; readonly bindings: readonly HeldBinding[] };
 
 export type Event =
@@ -114,7 +114,7 @@ export type Event =
   // The fault is null where all of it is there and verified, and has the code `cancelled` where the
   // fetch was interrupted.
   | { readonly kind: "fetchEnded"; readonly fault: Fault | null }
-  // Of one generation of the MakeTokens under way: some tokens, or that it has failed alone.
+  // Of one Generate of the MakeTokens under way: some tokens, or that it has failed alone.
   | {
       readonly kind: "tokensMade";
       readonly sequence: number;
@@ -172,7 +172,7 @@ export type Work =
       readonly hub: number;
       readonly dispatches: readonly ExpertFrame[];
     }
-  // Batches of these generations, and of those that join them.
+  // Batches of these Generates, and of those that join them.
   | {
       readonly kind: "makeTokens";
       readonly frames: readonly GenerateFrame[];
@@ -217,7 +217,7 @@ export type Action =
     }
   | { readonly kind: "interruptFetch" } // the one under way: FetchEnded still comes
   | { readonly kind: "compute"; readonly work: Work } // its WorkDone brings the next
-  // Of the MakeTokens under way: one generation more; nobody wants the rest of one; other work
+  // Of the MakeTokens under way: one Generate more; nobody wants the rest of one; other work
   // waits, so that it is to end behind the next batch.
   | { readonly kind: "joinTokens"; readonly frame: GenerateFrame }
   | { readonly kind: "stopTokens"; readonly sequence: number }

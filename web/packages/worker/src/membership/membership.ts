@@ -15,10 +15,10 @@
 // way is finished and not answered; what forgets or unloads is still done. Bindings and sessions
 // stay for as long as keeping.ts says, and the Connect of the next connection names them.
 import {
-  decodeFork, decodeFrame, decodeGeneration, decodeServerMessage, isForkFrame, isGenerationFrame,
+  decodeFork, decodeFrame, decodeWholeFrame, decodeServerMessage, isForkFrame, isWholeFrame,
   isShardMessage, kControlByte,
 } from "@weft/wire";
-import type { ForkFrame, GenerationFrame, Ping, PrepareStage, ServerMessage } from "@weft/wire";
+import type { ForkFrame, Ping, PrepareStage, ServerMessage, WholeFrame } from "@weft/wire";
 
 import { EngineHealth } from "./engineHealth.ts";
 import type { Action, Event } from "./events.ts";
@@ -130,7 +130,7 @@ export class Membership {
   #onMessage(message: Uint8Array, arrival: number): void {
     const { isMember } = this.#joining;
     try {
-      if (isGenerationFrame(message)) return this.#onGeneration(decodeGeneration(message));
+      if (isWholeFrame(message)) return this.#onWholeFrame(decodeWholeFrame(message));
       if (isForkFrame(message)) return this.#onFork(decodeFork(message));
       if (isShardMessage(message) && isMember) return this.#experts.take(message);
       if (message[0] !== kControlByte) return this.#queue.onFrame(decodeFrame(message), arrival);
@@ -196,7 +196,7 @@ export class Membership {
   }
 
   #onPrepareStage(message: PrepareStage): void {
-    if (message.shards) this.#refuseHub();
+    if (message.isHub) this.#refuseHub();
     else this.#loads.prepare(message);
   }
 
@@ -209,9 +209,9 @@ export class Membership {
     else this.#violation("The server sent a fork before Init was answered.");
   }
 
-  #onGeneration(frame: GenerationFrame): void {
+  #onWholeFrame(frame: WholeFrame): void {
     if (this.#joining.choosesTokens === false) {
-      const why = "The server sent a generation frame to a worker that chooses no tokens.";
+      const why = "The server sent a whole-model frame to a worker that chooses no tokens.";
       return this.#violation(why);
     }
     switch (frame.kind) {

@@ -1,5 +1,5 @@
 // What a membership asks for while it handles an event: to be sent, to be carried out, to be shown.
-import { encodeGeneration } from "@weft/wire";
+import { encodeWholeFrame } from "@weft/wire";
 
 import type { Action, Ending, Fault, Shown, WorkerKind } from "./events.ts";
 import type { Said, StepNumbers } from "./turns.ts";
@@ -45,7 +45,7 @@ export class Outbox {
     isLast: boolean,
   ): void {
     const made = { isLast, computeUs: computeMs * 1000, tokens };
-    this.sendFrame(encodeGeneration({ kind: "tokens", sequence, binding, ...made }));
+    this.sendFrame(encodeWholeFrame({ kind: "tokens", sequence, binding, ...made }));
   }
 
   show(shown: Shown): void {

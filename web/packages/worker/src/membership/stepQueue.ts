@@ -1,5 +1,5 @@
 // What waits to be computed, in the order of the messages, and what is under way: steps and their
-// refusals, forks, generations, installing and unloading. The same part in C++:
+// refusals, forks, Generates, installing and unloading. The same part in C++:
 // src/worker/step_queue.h.
 //
 // One piece of work is under way at a time, but for steps: those of different sessions, and, where
@@ -16,7 +16,7 @@ import type { ForkFrame, Frame, GenerateFrame } from "@weft/wire";
 import type { EngineHealth } from "./engineHealth.ts";
 import type { Event, Fault, Work } from "./events.ts";
 import type { ExpertWork } from "./expertWork.ts";
-import { Generations } from "./generations.ts";
+import { GenerateQueue } from "./generateQueue.ts";
 import type { Outbox } from "./outbox.ts";
 import { kLong } from "./rules.ts";
 import { SessionLimits } from "./sessionLimits.ts";
@@ -46,7 +46,7 @@ export class StepQueue {
   readonly #health: EngineHealth;
   readonly sessions: SessionLimits;
   readonly #turns: Turn[] = [];
-  readonly #generations = new Generations();
+  readonly #generates = new GenerateQueue();
   readonly #stepsInFlight: number;
   readonly #stepsFollow: boolean;
   readonly #running: Running[] = []; // under way, in the order in which it ends
@@ -66,7 +66,7 @@ export class StepQueue {
   // From Connect on: the model, and how many sessions a batch of tokens takes.
   begin(layerCount: number, places: number): void {
     this.#layerCount = layerCount;
-    this.#generations.begin(places);
+    this.#generates.begin(places);
   }
 
   // What is under way; the oldest, where these are steps.
@@ -94,7 +94,7 @@ export class StepQueue {
   // What steps and Generates need loaded until they are computed.
   layersNeeded(): LayerRange[] {
     const waiting = this.#turns.flatMap(({ step }) => step?.layers ?? []);
-    if (!this.#generations.isEmpty) waiting.push({ first: 0, end: this.#layerCount });
+    if (!this.#generates.isEmpty) waiting.push({ first: 0, end: this.#layerCount });
     return waiting;
   }
 
@@ -125,7 +125,7 @@ export class StepQueue {
     }
     const problem = this.sessions.take(frame.session, frame.position + frame.count);
     if (problem !== "") return this.#refuse(sequence, binding, 0, problem);
-    this.#generations.add(frame);
+    this.#generates.add(frame);
     const take = (): null => {
       this.#join(frame);
       return null;
@@ -155,15 +155,15 @@ export class StepQueue {
     this.stopOver();
   }
 
-  // ---- generations ----
+  // ---- Generates ----
 
   #join(frame: GenerateFrame): void {
     const { sequence } = frame;
-    if (this.#generations.isStopped(sequence)) {
-      this.#generations.end(sequence);
+    if (this.#generates.isStopped(sequence)) {
+      this.#generates.end(sequence);
       return this.#out.sendTokens(frame, [], 0, true);
     }
-    this.#generations.join(sequence);
+    this.#generates.join(sequence);
     if (this.current?.kind === "makeTokens") this.#out.do({ kind: "joinTokens", frame });
   }
 
@@ -171,9 +171,9 @@ export class StepQueue {
   stop(sequences: readonly number[]): void {
     const [current] = this.#running;
     for (const sequence of sequences) {
-      this.#generations.stop(sequence);
+      this.#generates.stop(sequence);
       if (current?.work.kind !== "makeTokens" || current.isUnanswered) continue;
-      if (this.#generations.frameOf(sequence)) this.#out.do({ kind: "stopTokens", sequence });
+      if (this.#generates.frameOf(sequence)) this.#out.do({ kind: "stopTokens", sequence });
     }
   }
 
@@ -181,32 +181,32 @@ export class StepQueue {
   stopOver(): void {
     const isOver = ({ session, binding }: GenerateFrame): boolean =>
       !this.sessions.has(session) || !this.#stages.toRun(binding, 0);
-    this.stop(this.#generations.stopWhere(isOver));
+    this.stop(this.#generates.stopWhere(isOver));
   }
 
   // Tokens of one that nobody wants are its last ones.
   onTokensMade(made: Extract<Event, { kind: "tokensMade" }>): void {
     const { sequence, tokens, computeMs } = made;
-    const frame = this.#generations.frameOf(sequence);
+    const frame = this.#generates.frameOf(sequence);
     if (!frame) return; // it has ended, or its connection has
-    const isLast = made.isLast || this.#generations.isStopped(sequence);
+    const isLast = made.isLast || this.#generates.isStopped(sequence);
     this.#out.sendTokens(frame, tokens, computeMs, isLast);
     this.#health.works();
-    if (isLast) this.#generations.end(sequence);
-    else this.#generations.told(sequence, tokens);
+    if (isLast) this.#generates.end(sequence);
+    else this.#generates.told(sequence, tokens);
   }
 
   onTokensFailed(sequence: number, fault: Fault): void {
-    const frame = this.#generations.frameOf(sequence);
+    const frame = this.#generates.frameOf(sequence);
     if (!frame) return;
-    this.#generations.end(sequence);
+    this.#generates.end(sequence);
     this.#out.sendStepFailed(frame, fault);
     this.#health.failed(fault);
   }
 
   // The engine has failed: all of the batches.
   onBatchFailed(fault: Fault): void {
-    for (const frame of this.#generations.endJoined()) this.#out.sendStepFailed(frame, fault);
+    for (const frame of this.#generates.endJoined()) this.#out.sendStepFailed(frame, fault);
   }
 
   // ---- what is computed ----
@@ -214,7 +214,7 @@ export class StepQueue {
   // Begins what can be begun. Hubs' dispatches and all other work take turns.
   computeNext(): void {
     while (this.#running.length === 0 && !this.#out.isOver) {
-      const isBatch = this.#generations.isNext(this.#turns.length > 0);
+      const isBatch = this.#generates.isNext(this.#turns.length > 0);
       const isOther = isBatch || this.#turns.length > 0;
       let work = this.#experts.next(isOther);
       if (!work && !isOther) return;
@@ -229,7 +229,7 @@ export class StepQueue {
   #mayBeginBehind(): boolean {
     const step = this.#turns[0]?.step;
     if (!step || this.#running.length >= this.#stepsInFlight || this.#out.isOver) return false;
-    if (!this.#experts.isEmpty || this.#generations.isNext(true)) return false;
+    if (!this.#experts.isEmpty || this.#generates.isNext(true)) return false;
     const steps = this.#running.map(({ work }) => (work.kind === "runStep" ? work : null));
     return steps.every((running) => running && this.#mayFollow(step, running));
   }
@@ -248,7 +248,7 @@ export class StepQueue {
   }
 
   #begin(work: Work): void {
-    if (kLong.includes(work.kind)) this.#generations.passed();
+    if (kLong.includes(work.kind)) this.#generates.passed();
     this.#running.push({ work, isUnanswered: false });
     this.#isPausing = false;
     this.#out.do({ kind: "compute", work });
@@ -256,7 +256,7 @@ export class StepQueue {
   }
 
   #nextBatch(): Work | null {
-    const { wanted, unwanted } = this.#generations.take();
+    const { wanted, unwanted } = this.#generates.take();
     for (const frame of unwanted) this.#out.sendTokens(frame, [], 0, true);
     if (wanted.length === 0) return null;
     return { kind: "makeTokens", frames: wanted, layers: { first: 0, end: this.#layerCount } };
@@ -264,7 +264,7 @@ export class StepQueue {
 
   // Generates whose turn has come join the batches; other work passes between two of them.
   #goOnMaking(): void {
-    if (!this.#generations.isBatching || this.#running[0]!.isUnanswered) return;
+    if (!this.#generates.isBatching || this.#running[0]!.isUnanswered) return;
     while (this.#turns[0]?.joins === true) this.#turns.shift()!.take();
     if ((this.#turns.length === 0 && this.#experts.isEmpty) || this.#isPausing) return;
     this.#isPausing = true;
@@ -284,6 +284,6 @@ export class StepQueue {
     this.#turns.splice(0, this.#turns.length, ...this.#turns.filter(({ forgets }) => forgets));
     for (const each of this.#running) each.isUnanswered = true;
     if (this.current?.kind === "makeTokens") this.#out.do({ kind: "pauseTokens" });
-    this.#generations.clear();
+    this.#generates.clear();
   }
 }

@@ -1,5 +1,5 @@
 // The user's wish that this device runs the whole model, and what the server says of it.
-import { WholeModel, encodeGeneration } from "@weft/wire";
+import { WholeModel, encodeWholeFrame } from "@weft/wire";
 
 import type { Shown } from "./events.ts";
 
@@ -25,7 +25,7 @@ export class WholeWish {
   }
 
   frame(): Uint8Array<ArrayBuffer> {
-    return encodeGeneration({ kind: "runHere", isWanted: this.isWanted, apiKey: this.apiKey });
+    return encodeWholeFrame({ kind: "runHere", isWanted: this.isWanted, apiKey: this.apiKey });
   }
 
   // Whether the wish has ended: it was granted or asked about and is not any more, or a sentence

@@ -24,7 +24,7 @@ export interface ComputedStep {
   readonly computeMs: number;
 }
 
-// Generations that run together (engine TokenSource), and who is told of them.
+// Generates that run together (engine TokenSource), and who is told of them.
 export interface TokenBatch {
   readonly take: () => readonly GenerateFrame[];
   readonly pauses: () => boolean;

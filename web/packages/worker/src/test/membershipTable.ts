@@ -7,10 +7,10 @@ import {
   ExpertFrameType,
   FrameType,
   OutputKind,
-  decodeGeneration,
+  decodeWholeFrame,
   decodeShardMessage,
   encodeFrame,
-  encodeGeneration,
+  encodeWholeFrame,
   isShardMessage,
   kPackageFormat,
   kProgramVersion,
@@ -90,16 +90,16 @@ export function generate(sequence: number, binding: number, session = 1): Event 
     interval: 4, temperature: 0, topK: 0, topP: 1, minP: 0, repetitionPenalty: 1,
     presencePenalty: 0, frequencyPenalty: 0, seed: 0n, stopTokens: [], biases: [], seen: [],
   };
-  return received(encodeGeneration(frame));
+  return received(encodeWholeFrame(frame));
 }
-// Tokens of one generation of those under way.
+// Tokens of one Generate of those under way.
 export const told = (sequence: number, tokens: number[], isLast = false): Event =>
   ({ kind: "tokensMade", sequence, tokens, computeMs: 1, isLast });
 export const kPaused: Event = { kind: "workDone", outcome: { kind: "paused" } };
 export const stop = (sequence: number, binding: number): Event =>
-  received(encodeGeneration({ kind: "stop", sequence, binding }));
+  received(encodeWholeFrame({ kind: "stop", sequence, binding }));
 export const wholeModel = (state: WholeModel, message = ""): Event =>
-  received(encodeGeneration({ kind: "wholeModel", state, message }));
+  received(encodeWholeFrame({ kind: "wholeModel", state, message }));
 
 const span = ({ first, end }: { first: number; end: number }): string => `${first}-${end}`;
 
@@ -140,7 +140,7 @@ function words(action: Action): string {
     case "sendFrame": {
       if (action.message.length === 1) return "send result";
       if (isShardMessage(action.message)) return shardWords(action.message);
-      const frame = decodeGeneration(action.message);
+      const frame = decodeWholeFrame(action.message);
       if (frame.kind !== "tokens") return `send ${frame.kind}`;
       return `send tokens ${frame.sequence} [${frame.tokens.join()}]${frame.isLast ? " last" : ""}`;
     }

@@ -225,15 +225,15 @@ function givenSteps(given: Json): Json[] {
     experts?: { binding: number; sets: number[][] };
   };
   if (!binding) return [{ holdExperts: experts! }, "fetched", "done"];
-  const { id, stage = 0, hub: shards = false, layers: [first, end] } = binding;
+  const { id, stage = 0, hub: isHub = false, layers: [first, end] } = binding;
   return [
-    { server: { prepareStage: { binding: id, stage, shards, layers: { first, end } } } },
+    { server: { prepareStage: { binding: id, stage, isHub, layers: { first, end } } } },
     "fetched", "done",
   ];
 }
 
 function isHubs(on: Json): boolean {
-  return /"(expertHolders|shards":true)/.test(JSON.stringify(on));
+  return /"(expertHolders|isHub":true)/.test(JSON.stringify(on));
 }
 
 // A violation is what this side takes up again after a while, like a busy server.

@@ -2,7 +2,7 @@
 // tests/conformance/membership.
 import {
   DType, ExpertFrameType, FrameType, OutputKind, WholeModel, encodeFork, encodeFrame,
-  encodeGeneration, encodeShardMessage, kAnyExpert, kBatchBit,
+  encodeWholeFrame, encodeShardMessage, kAnyExpert, kBatchBit,
 } from "@weft/wire";
 import type { ExpertFrame, GenerateFrame } from "@weft/wire";
 import { serverMessageOf } from "@weft/wire/test/orchestrator.ts";
@@ -28,7 +28,7 @@ function stepFrame({ sequence, binding, stage = 0, runs = [[1, 0]] }: StepWords)
 }
 
 function generateFrame(words: Partial<GenerateFrame>): Uint8Array {
-  return encodeGeneration({
+  return encodeWholeFrame({
     kind: "generate", sequence: 1, binding: 1, session: 1, generation: 0, position: 3, token: 3,
     count: 8, interval: 2, temperature: 0, topK: 0, topP: 1, minP: 0, repetitionPenalty: 1,
     presencePenalty: 0, frequencyPenalty: 0, seed: 0n, stopTokens: [], biases: [], seen: [],
@@ -84,13 +84,13 @@ export function frameOf(name: string, value: JsonObject): Uint8Array {
     case "generate":
       return generateFrame(value);
     case "stop":
-      return encodeGeneration({ kind: "stop", ...value } as never);
+      return encodeWholeFrame({ kind: "stop", ...value } as never);
     case "wholeModel": {
       const state = WholeModel[value as unknown as keyof typeof WholeModel];
-      return encodeGeneration({ kind: "wholeModel", state, message: "" });
+      return encodeWholeFrame({ kind: "wholeModel", state, message: "" });
     }
     case "runHere":
-      return encodeGeneration({ kind: "runHere", isWanted: true, apiKey: "" });
+      return encodeWholeFrame({ kind: "runHere", isWanted: true, apiKey: "" });
     case "fork": {
       const { to, positions, ...rest } = value;
       const fork = { stage: 0, generation: 1, session: to, positionCount: positions, ...rest };

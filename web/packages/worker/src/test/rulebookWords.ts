@@ -2,7 +2,7 @@
 // to from them.
 import type { LayerRange } from "@weft/engine";
 import {
-  ExpertFrameType, decodeGeneration, decodeShardMessage, isShardMessage, kPackageFormat,
+  ExpertFrameType, decodeWholeFrame, decodeShardMessage, isShardMessage, kPackageFormat,
 } from "@weft/wire";
 import type { ExpertFrame, LayerExperts } from "@weft/wire";
 import { workerJson } from "@weft/wire/test/orchestrator.ts";
@@ -93,7 +93,7 @@ function frameWords(message: Uint8Array): Json {
     const { peer, frames } = decodeShardMessage(message);
     return { shards: { peer, frames: expertWords(frames) } };
   }
-  const frame = decodeGeneration(message);
+  const frame = decodeWholeFrame(message);
   if (frame.kind === "runHere") return { runHere: frame.isWanted };
   if (frame.kind !== "tokens") return `a frame that workers do not send: ${frame.kind}`;
   const { sequence, tokens, isLast } = frame;

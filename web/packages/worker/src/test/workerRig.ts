@@ -2,13 +2,13 @@
 // tests play the orchestrator.
 import {
   decodeFrame,
-  decodeGeneration,
-  encodeGeneration,
-  isGenerationFrame,
+  decodeWholeFrame,
+  encodeWholeFrame,
+  isWholeFrame,
   kControlByte,
   kProtocolVersion,
 } from "@weft/wire";
-import type { Frame, GenerationFrame, TokensFrame } from "@weft/wire";
+import type { Frame, TokensFrame, WholeFrame } from "@weft/wire";
 import { decodeWorkerMessage, encodeServerMessage } from "@weft/wire/test/orchestrator.ts";
 import type { ServerKind, WorkerMessage } from "@weft/wire/test/orchestrator.ts";
 
@@ -56,7 +56,7 @@ export function init(change: Record<string, unknown> = {}): ServerKind {
 
 export class WorkerRig {
   readonly sent: (WorkerMessage["kind"] | Frame)[] = [];
-  readonly generation: GenerationFrame[] = []; // frames of its kind that were sent
+  readonly whole: WholeFrame[] = []; // frames of its kind that were sent
   readonly endings: Ending[] = [];
   silenceMs = 0; // as Init wants it
   #connections = 0;
@@ -126,7 +126,7 @@ export class WorkerRig {
   // Another connection, or the first; what was sent over those before is forgotten.
   connect(): void {
     this.sent.length = 0;
-    this.generation.length = 0;
+    this.whole.length = 0;
     const number = ++this.#connections;
     this.worker.connected({
       send: (message) => {
@@ -138,8 +138,8 @@ export class WorkerRig {
   }
 
   #take(message: Uint8Array<ArrayBuffer>): void {
-    if (isGenerationFrame(message)) {
-      return void this.generation.push(decodeGeneration(message));
+    if (isWholeFrame(message)) {
+      return void this.whole.push(decodeWholeFrame(message));
     }
     const isControl = message[0] === kControlByte;
     this.sent.push(isControl ? decodeWorkerMessage(message).kind : decodeFrame(message));
@@ -157,12 +157,12 @@ export class WorkerRig {
     this.worker.onMessage(encodeServerMessage(kind));
   }
 
-  tellGeneration(frame: GenerationFrame): void {
-    this.worker.onMessage(encodeGeneration(frame));
+  tellWhole(frame: WholeFrame): void {
+    this.worker.onMessage(encodeWholeFrame(frame));
   }
 
   tokens(): TokensFrame[] {
-    return this.generation.filter((frame) => frame.kind === "tokens");
+    return this.whole.filter((frame) => frame.kind === "tokens");
   }
 
   // The values of the control messages of this kind that were sent.

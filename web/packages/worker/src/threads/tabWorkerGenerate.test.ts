@@ -44,20 +44,20 @@ async function told(rig: WorkerRig): Promise<number[][]> {
 describe("generating", () => {
   it("tells some tokens at a time, the last ones marked", async () => {
     const rig = await whole();
-    rig.tellGeneration(kPlain);
+    rig.tellWhole(kPlain);
     expect(await told(rig)).toEqual([[4, 5, 6], [7, 8, 9], [10]]);
     expect(rig.tokens().map(({ sequence, binding, isLast }) => [sequence, binding, isLast]))
       .toEqual([[5, 1, false], [5, 1, false], [5, 1, true]]);
     expect(rig.engine.sessionLength(1, { first: 0, end: kLayers })).toBe(7);
     await until(() => rig.status.rowsComputed === 7, "seven rows");
-    rig.tellGeneration({ ...kPlain, sequence: 6, position: 7, token: 10, count: 1 });
+    rig.tellWhole({ ...kPlain, sequence: 6, position: 7, token: 10, count: 1 });
     await until(() => rig.tokens().length === 4, "one more");
     expect(rig.tokens()[3]).toMatchObject({ sequence: 6, isLast: true, tokens: [11] });
   });
 
   it("ends at a stop token", async () => {
     const rig = await whole();
-    rig.tellGeneration({ ...kPlain, stopTokens: [8] });
+    rig.tellWhole({ ...kPlain, stopTokens: [8] });
     expect(await told(rig)).toEqual([[4, 5, 6], [7, 8]]);
   });
 
@@ -65,7 +65,7 @@ describe("generating", () => {
     const rig = await whole();
     const frame = { ...kPlain, temperature: 0.5, topK: 9, seed: 2n ** 63n, biases: [[2, 1]],
       seen: [[3, 4]] } as const;
-    rig.tellGeneration(frame);
+    rig.tellWhole(frame);
     await told(rig);
     expect(rig.engine.requests[0]!.sampling).toMatchObject({
       temperature: 0.5, topK: 9, seed: 2n ** 63n, logitBias: new Map([[2, 1]]),
@@ -77,16 +77,16 @@ describe("generating", () => {
     const rig = await whole();
     let open = (): void => undefined;
     rig.engine.gate = new Promise<void>((resolve) => (open = resolve));
-    rig.tellGeneration({ ...kPlain, count: 12 });
-    rig.tellGeneration({ ...kPlain, sequence: 6, session: 2 });
+    rig.tellWhole({ ...kPlain, count: 12 });
+    rig.tellWhole({ ...kPlain, sequence: 6, session: 2 });
     await until(() => rig.engine.requests.length === 1, "a start");
-    rig.tellGeneration({ kind: "stop", sequence: 5, binding: 1 });
-    rig.tellGeneration({ kind: "stop", sequence: 6, binding: 1 });
+    rig.tellWhole({ kind: "stop", sequence: 5, binding: 1 });
+    rig.tellWhole({ kind: "stop", sequence: 6, binding: 1 });
     open();
     await until(() => rig.tokens().length === 2, "both ends");
     expect(rig.tokens().map(({ sequence, isLast, tokens }) => [sequence, isLast, [...tokens]]))
       .toEqual([[5, true, [4, 5, 6]], [6, true, [4, 5, 6]]]);
-    rig.tellGeneration({ ...kPlain, sequence: 7, position: 3, token: 6, count: 1 });
+    rig.tellWhole({ ...kPlain, sequence: 7, position: 3, token: 6, count: 1 });
     await until(() => rig.tokens().length === 3, "one that goes on");
     expect(rig.tokens()[2]).toMatchObject({ sequence: 7, isLast: true, tokens: [7] });
   });
@@ -95,9 +95,9 @@ describe("generating", () => {
     const rig = await whole();
     let open = (): void => undefined;
     rig.engine.gate = new Promise<void>((resolve) => (open = resolve));
-    rig.tellGeneration(kPlain);
+    rig.tellWhole(kPlain);
     await until(() => rig.engine.requests.length === 1, "a start");
-    rig.tellGeneration({ ...kPlain, sequence: 6, session: 2, token: 8, count: 4 });
+    rig.tellWhole({ ...kPlain, sequence: 6, session: 2, token: 8, count: 4 });
     open();
     await until(() => rig.tokens().filter(({ isLast }) => isLast).length === 2, "both ends");
     const of = (wanted: number): number[] => {
@@ -113,8 +113,8 @@ describe("generating", () => {
 
   it("fails one alone that cannot be", async () => {
     const rig = await whole();
-    rig.tellGeneration({ ...kPlain, position: 4 });
-    rig.tellGeneration({ ...kPlain, sequence: 6, session: 2 });
+    rig.tellWhole({ ...kPlain, position: 4 });
+    rig.tellWhole({ ...kPlain, sequence: 6, session: 2 });
     expect(await rig.next("stepFailed")).toMatchObject({ sequence: 5, code: "invalid_argument" });
     expect(await told(rig)).toEqual([[4, 5, 6], [7, 8, 9], [10]]);
   });
@@ -122,7 +122,7 @@ describe("generating", () => {
   it("says when it fails, after the tokens that it has told", async () => {
     const rig = await whole();
     rig.engine.failAfter = 3;
-    rig.tellGeneration(kPlain);
+    rig.tellWhole(kPlain);
     expect(await rig.next("stepFailed")).toMatchObject({
       sequence: 5, binding: 1, stage: 0, code: "unavailable",
     });
@@ -132,19 +132,19 @@ describe("generating", () => {
 
   it("refuses what is not the whole model of a prepared binding", async () => {
     const part = await whole(3);
-    part.tellGeneration(kPlain);
+    part.tellWhole(kPlain);
     expect((await part.next("stepFailed")).message).toContain("not prepared");
     const rig = await whole();
-    rig.tellGeneration({ ...kPlain, binding: 2 });
+    rig.tellWhole({ ...kPlain, binding: 2 });
     expect((await rig.next("stepFailed")).message).toContain("binding 2");
-    rig.tellGeneration({ ...kPlain, position: 4 });
+    rig.tellWhole({ ...kPlain, position: 4 });
     expect((await rig.next("stepFailed", 2)).message).toContain("position 0");
     expect(rig.tokens()).toEqual([]);
   });
 
   it("takes no frame that only workers send", async () => {
     const rig = await whole();
-    rig.tellGeneration({ kind: "runHere", isWanted: true, apiKey: "" });
+    rig.tellWhole({ kind: "runHere", isWanted: true, apiKey: "" });
     expect((await rig.ended()).message).toContain("only workers send");
   });
 });
@@ -153,14 +153,14 @@ describe("the whole model here", () => {
   it("is offered, asked for, and over when the server says so", async () => {
     const rig = await whole();
     expect(rig.status.whole).toBe("no");
-    rig.tellGeneration({ kind: "wholeModel", state: WholeModel.fits, message: "" });
+    rig.tellWhole({ kind: "wholeModel", state: WholeModel.fits, message: "" });
     expect(rig.status.whole).toBe("possible");
     rig.worker.sayRunHere(true, "");
-    expect(rig.generation).toEqual([{ kind: "runHere", isWanted: true, apiKey: "" }]);
+    expect(rig.whole).toEqual([{ kind: "runHere", isWanted: true, apiKey: "" }]);
     rig.wantsWhole = true;
-    rig.tellGeneration({ kind: "wholeModel", state: WholeModel.here, message: "" });
+    rig.tellWhole({ kind: "wholeModel", state: WholeModel.here, message: "" });
     expect(rig.status.whole).toBe("here");
-    rig.tellGeneration({ kind: "wholeModel", state: WholeModel.tooLarge, message: "" });
+    rig.tellWhole({ kind: "wholeModel", state: WholeModel.tooLarge, message: "" });
     expect(rig.status.whole).toBe("no");
     expect(rig.wantsWhole).toBe(false);
   });
@@ -169,6 +169,6 @@ describe("the whole model here", () => {
     const rig = new WorkerRig(undefined, true);
     rig.tell(init());
     await rig.next("connect");
-    expect(rig.generation).toEqual([{ kind: "runHere", isWanted: true, apiKey: "" }]);
+    expect(rig.whole).toEqual([{ kind: "runHere", isWanted: true, apiKey: "" }]);
   });
 });

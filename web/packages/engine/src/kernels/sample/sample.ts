@@ -50,7 +50,7 @@ export const SamplerWord = {
   bins: 32, // 256 of level 0, then 256 of the others
 } as const;
 
-// What a row's generation asks for: rows of one step may ask for different things, and a dispatch
+// What a row's Generate asks for: rows of one step may ask for different things, and a dispatch
 // that some of them need leaves the others as they are.
 export const SamplerFlag = {
   greedy: 1,

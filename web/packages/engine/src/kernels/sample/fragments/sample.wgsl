@@ -51,7 +51,7 @@ fn has(flag: u32) -> bool {
   return (word(kFlags) & flag) != 0u;
 }
 
-// Whether the row's generation makes the search for this purpose (SamplePurpose).
+// Whether the row's Generate makes the search for this purpose (SamplePurpose).
 fn asks_for(purpose: u32) -> bool {
   switch purpose {
     case kPurposeTopK: {

@@ -1,12 +1,12 @@
-// Generation frames shared with the C++ codec (tests/golden/generation.json, written by a third
+// Whole-model frames shared with the C++ codec (tests/golden/whole_frames.json, written by a third
 // implementation in Python).
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
 import { describe, expect, it } from "vitest";
 
-import { decodeGeneration, encodeGeneration, isGenerationFrame } from "./index.ts";
-import type { GenerationFrame } from "./index.ts";
+import { decodeWholeFrame, encodeWholeFrame, isWholeFrame } from "./index.ts";
+import type { WholeFrame } from "./index.ts";
 
 interface GoldenFrame {
   type: string;
@@ -14,7 +14,7 @@ interface GoldenFrame {
   [field: string]: unknown;
 }
 
-const path = new URL("../../../../tests/golden/generation.json", import.meta.url);
+const path = new URL("../../../../tests/golden/whole_frames.json", import.meta.url);
 const golden = JSON.parse(readFileSync(fileURLToPath(path), "utf8")) as {
   frames: GoldenFrame[];
   refused: Record<string, string>;
@@ -22,7 +22,7 @@ const golden = JSON.parse(readFileSync(fileURLToPath(path), "utf8")) as {
 
 const bytesOf = (hex: string): Uint8Array => Uint8Array.from(Buffer.from(hex, "hex"));
 
-function described(f: GoldenFrame): GenerationFrame {
+function described(f: GoldenFrame): WholeFrame {
   const at = { sequence: f["sequence"] as number, binding: f["binding"] as number };
   switch (f.type) {
     case "run_here":
@@ -63,18 +63,18 @@ function described(f: GoldenFrame): GenerationFrame {
   }
 }
 
-describe("generation frames", () => {
+describe("whole-model frames", () => {
   it("are the golden bytes", () => {
     expect(golden.frames.length).toBeGreaterThan(5);
     for (const frame of golden.frames) {
       const bytes = bytesOf(frame.hex);
-      expect(Buffer.from(encodeGeneration(described(frame))).toString("hex")).toBe(frame.hex);
-      expect(isGenerationFrame(bytes)).toBe(true);
-      expect(decodeGeneration(bytes)).toEqual(described(frame));
+      expect(Buffer.from(encodeWholeFrame(described(frame))).toString("hex")).toBe(frame.hex);
+      expect(isWholeFrame(bytes)).toBe(true);
+      expect(decodeWholeFrame(bytes)).toEqual(described(frame));
     }
   });
 
   it.each(Object.entries(golden.refused))("refuse %s", (_, hex) => {
-    expect(() => decodeGeneration(bytesOf(hex))).toThrow("expected");
+    expect(() => decodeWholeFrame(bytesOf(hex))).toThrow("expected");
   });
 });

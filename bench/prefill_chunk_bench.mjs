@@ -1,10 +1,10 @@
 // How long the tokens of one conversation wait while the prompt of another is read, and how long
-// that prompt takes, for several `weft serve --prefill-slice`: a server with its own worker only.
+// that prompt takes, for several `weft serve --prefill-chunk`: a server with its own worker only.
 //
-//   ./dev bench prefill-slice [--model 0.6b] [--slices 20,50,200,10000] [--prompt 700] [--rounds 3]
+//   ./dev bench prefill-chunk [--model 0.6b] [--chunks 20,50,200,10000] [--prompt 700] [--rounds 3]
 //
-// One line of JSON a slice: medians of the time to the prompt's first token alone and beside the
-// conversation, and of the conversation's longest wait between two tokens, all in ms. A slice of
+// One line of JSON a chunk: medians of the time to the prompt's first token alone and beside the
+// conversation, and of the conversation's longest wait between two tokens, all in ms. A chunk of
 // 10,000 ms is none: frames have up to 1,024 rows.
 import { parseArgs } from "node:util";
 
@@ -17,14 +17,14 @@ const { values } = parseArgs({
   options: {
     weft: { type: "string", default: "build/release/weft" },
     model: { type: "string", default: "0.6b" },
-    slices: { type: "string", default: "20,50,200,10000" },
+    chunks: { type: "string", default: "20,50,200,10000" },
     prompt: { type: "string", default: "700" },
     rounds: { type: "string", default: "3" },
     help: { type: "boolean", default: false },
   },
 });
 if (values.help) {
-  console.log("Options: --model 0.6b --slices MS,... --prompt TOKENS --rounds N");
+  console.log("Options: --model 0.6b --chunks MS,... --prompt TOKENS --rounds N");
   process.exit(0);
 }
 const rounds = Number(values.rounds);
@@ -58,16 +58,16 @@ async function measure(origin) {
     longest_wait_ms: rounded(median(waits), 0) };
 }
 
-for (const slice of values.slices.split(",")) {
+for (const chunk of values.chunks.split(",")) {
   const server = new WeftProcess(values.weft, ["serve", folder, "--port", "0", "--journal", "off",
-    "--context", "4096", "--prefill-slice", slice]);
+    "--context", "4096", "--prefill-chunk", chunk]);
   try {
     const origin = await until(() => {
       if (server.exited) throw new Error(`weft serve ended: ${server.lines.join("\n")}`);
       return server.lines.join("\n").match(/chat:\s+(http:\S+?)\/?\s*$/m)?.[1];
     }, () => server.lines.join("\n"), 60_000);
     await ask(origin, "hello", 8);
-    console.log(JSON.stringify({ slice_ms: Number(slice), ...(await measure(origin)) }));
+    console.log(JSON.stringify({ chunk_ms: Number(chunk), ...(await measure(origin)) }));
   } finally {
     await server.end();
   }

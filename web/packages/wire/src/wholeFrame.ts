@@ -1,5 +1,6 @@
-// Frames of whole-model generation. The layout is documented in src/wire/generation.h; this is its
-// other implementation, held together by tests/golden/generation.json.
+// Frames that ask for tokens of the whole model. The layout is documented in
+// src/wire/whole_frame.h; this is its other implementation, held together by
+// tests/golden/whole_frames.json.
 import { WireError } from "./error.ts";
 import { kProtocolVersion } from "./version.ts";
 
@@ -67,7 +68,7 @@ export interface WholeModelFrame {
   readonly message: string; // why it is so, for the user; mostly empty
 }
 
-export type GenerationFrame =
+export type WholeFrame =
   | GenerateFrame
   | TokensFrame
   | StopFrame
@@ -79,7 +80,7 @@ function viewOf(bytes: Uint8Array): DataView {
 }
 
 // Whether the message is one of these rather than a data frame.
-export function isGenerationFrame(message: Uint8Array): boolean {
+export function isWholeFrame(message: Uint8Array): boolean {
   return message.length >= kHeadBytes && viewOf(message).getUint32(0, true) === kMagic;
 }
 
@@ -159,7 +160,7 @@ function encodeValue(type: number, value: number, text: string): Uint8Array<Arra
   return bytes;
 }
 
-export function encodeGeneration(frame: GenerationFrame): Uint8Array<ArrayBuffer> {
+export function encodeWholeFrame(frame: WholeFrame): Uint8Array<ArrayBuffer> {
   switch (frame.kind) {
     case "generate":
       return bytesOf(encodeGenerate(frame));
@@ -177,7 +178,7 @@ export function encodeGeneration(frame: GenerationFrame): Uint8Array<ArrayBuffer
 function checkLength(view: DataView, expected: number, isAtLeast = false): void {
   if (isAtLeast ? view.byteLength >= expected : view.byteLength === expected) return;
   throw new WireError(
-    `The generation frame has ${view.byteLength} bytes, expected ${expected}.`,
+    `The whole-model frame has ${view.byteLength} bytes, expected ${expected}.`,
   );
 }
 
@@ -248,7 +249,7 @@ function textOf(message: Uint8Array): string {
   const byteCount = message.length - kValueBytes;
   if (byteCount > kMaxText) {
     throw new WireError(
-      `The generation frame has a text of ${byteCount} bytes, expected at most ${kMaxText}.`,
+      `The whole-model frame has a text of ${byteCount} bytes, expected at most ${kMaxText}.`,
     );
   }
   return new TextDecoder().decode(message.subarray(kValueBytes));
@@ -259,15 +260,15 @@ function valueOf(view: DataView, most: number): number {
   const value = view.getUint32(16, true);
   if (value <= most) return value;
   throw new WireError(
-    `The generation frame has the value ${value}, expected at most ${most}.`,
+    `The whole-model frame has the value ${value}, expected at most ${most}.`,
   );
 }
 
 // Throws WireError with the field, its value and what was expected.
-export function decodeGeneration(message: Uint8Array): GenerationFrame {
-  if (!isGenerationFrame(message)) {
+export function decodeWholeFrame(message: Uint8Array): WholeFrame {
+  if (!isWholeFrame(message)) {
     throw new WireError(
-      `The message is no generation frame: it has ${message.length} bytes, expected at least ` +
+      `The message is no whole-model frame: it has ${message.length} bytes, expected at least ` +
         `${kHeadBytes} that begin with "WGEN".`,
     );
   }
@@ -275,7 +276,7 @@ export function decodeGeneration(message: Uint8Array): GenerationFrame {
   const version = view.getUint16(4, true);
   if (version !== kProtocolVersion) {
     throw new WireError(
-      `The generation frame has protocol version ${version}, expected ${kProtocolVersion}.`,
+      `The whole-model frame has protocol version ${version}, expected ${kProtocolVersion}.`,
     );
   }
   const type = view.getUint8(6);
@@ -298,6 +299,6 @@ export function decodeGeneration(message: Uint8Array): GenerationFrame {
     }
   }
   throw new WireError(
-    `The generation frame has type ${type} and flags ${view.getUint8(7)}, expected 1 to 5 and 0.`,
+    `The whole-model frame has type ${type} and flags ${view.getUint8(7)}, expected 1 to 5 and 0.`,
   );
 }

@@ -1,5 +1,5 @@
-// Generations ask the core for an answer in three ways: at once, as a call with an Idempotency-Key
-// that the ledger knows of, or as one that a restart interrupted. All on the loop.
+// Asks the core for an answer in one of three ways: at once, as a call with an Idempotency-Key that
+// the ledger knows of, or as one that a restart interrupted. All of it runs on the loop.
 #pragma once
 
 #include <optional>
@@ -12,17 +12,17 @@
 
 namespace weft::server {
 
-class Generations {
+class BegunAnswers {
  public:
   // `host` outlives this. `note_prompts`: the ledger is told them, so that requests can go on
   // later.
-  Generations(SwarmHost& host, RequestLedger ledger, bool note_prompts)
+  BegunAnswers(SwarmHost& host, RequestLedger ledger, bool note_prompts)
       : host_(host),
         ledger_(std::move(ledger)),
         note_prompts_(note_prompts),
         resumed_(host, ledger_) {}
 
-  // Requests that the server before this one did not finish go on. Once.
+  // Continues the requests of the previous server that had not ended. Call it once.
   void Resume(const journal::Contents& found) { resumed_.Start(found); }
   // The seed that the call's answer has, if there is one; 422: the key came with another body.
   api::ApiResult<std::optional<uint64_t>> SeedOf(const KeyedCall& call);

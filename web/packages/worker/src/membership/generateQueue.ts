@@ -1,6 +1,6 @@
 // The Generates of one connection, from when they come to their last tokens: the rules of
-// src/worker/generations.h, where a picture of them is. Here the engine goes on from batch to batch
-// by itself; who comes in joins it, and it pauses where other work waits.
+// src/worker/generate_queue.h, where a picture of them is. Here the engine goes on from batch to
+// batch by itself; who comes in joins it, and it pauses where other work waits.
 import type { GenerateFrame } from "@weft/wire";
 
 interface Known {
@@ -9,7 +9,7 @@ interface Known {
   isStopped: boolean;
 }
 
-export class Generations {
+export class GenerateQueue {
   #places = 0; // of a batch
   #isDue = false;
   #known = new Map<number, Known>(); // by sequence, in the order in which they join

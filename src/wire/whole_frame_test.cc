@@ -1,6 +1,6 @@
-// Generation frames against tests/golden/generation.json, which an independent packer
-// (make_generation_frames.py) wrote.
-#include "wire/generation.h"
+// Whole-model frames against tests/golden/whole_frames.json, which an independent packer
+// (make_whole_frames.py) wrote.
+#include "wire/whole_frame.h"
 
 #include <gtest/gtest.h>
 
@@ -16,11 +16,11 @@ namespace {
 using Json = boost::json::value;
 
 const Json& Golden() {
-  static const Json golden = GoldenJson("generation.json");
+  static const Json golden = GoldenJson("whole_frames.json");
   return golden;
 }
 
-GenerationFrame Described(const Json& json) {
+WholeFrame Described(const Json& json) {
   const std::string type = String(json, "type");
   const std::string text = json.as_object().contains("text") ? String(json, "text") : "";
   if (type == "run_here") return RunHere{Number<int>(json, "value") == 1, text};
@@ -62,22 +62,22 @@ GenerationFrame Described(const Json& json) {
   return g;
 }
 
-TEST(Generation, FramesAreTheGoldenBytes) {
+TEST(WholeFrame, FramesAreTheGoldenBytes) {
   ASSERT_GT(Golden().at("frames").as_array().size(), 5u);
   for (const Json& json : Golden().at("frames").as_array()) {
     const std::vector<uint8_t> bytes = FromHex(String(json, "hex")).value();
-    const GenerationFrame frame = Described(json);
-    EXPECT_EQ(ToHex(EncodeGeneration(frame)), ToHex(bytes));
-    EXPECT_TRUE(IsGenerationFrame(bytes));
-    const auto decoded = DecodeGeneration(bytes);
+    const WholeFrame frame = Described(json);
+    EXPECT_EQ(ToHex(EncodeWholeFrame(frame)), ToHex(bytes));
+    EXPECT_TRUE(IsWholeFrame(bytes));
+    const auto decoded = DecodeWholeFrame(bytes);
     ASSERT_TRUE(decoded.ok()) << decoded.error().message();
     EXPECT_TRUE(*decoded == frame) << String(json, "type");
   }
 }
 
-TEST(Generation, RefusesWhatIsNoFrame) {
+TEST(WholeFrame, RefusesWhatIsNoFrame) {
   for (const auto& [name, hex] : Golden().at("refused").as_object()) {
-    const auto decoded = DecodeGeneration(FromHex(boost::json::value_to<std::string>(hex)).value());
+    const auto decoded = DecodeWholeFrame(FromHex(boost::json::value_to<std::string>(hex)).value());
     ASSERT_FALSE(decoded.ok()) << name;
     EXPECT_NE(decoded.error().message().find("expected"), std::string::npos) << name;
   }

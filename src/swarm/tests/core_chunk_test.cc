@@ -1,8 +1,8 @@
-// Rows of a prompt in a frame: what the slowest stage computes in a slice.
+// Rows of a prompt in a frame: what the slowest stage computes in a chunk.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "swarm/flow/slice.h"
+#include "swarm/flow/chunk.h"
 #include "swarm/tests/core_testing.h"
 
 namespace weft::swarm {
@@ -16,7 +16,7 @@ CoreOptions LongContext() {
   CoreOptions options = TestOptions();
   options.context_length = 20'000;
   options.prefill_chunk_rows = 128;
-  options.prefill_slice = Milliseconds(50);
+  options.prefill_chunk_time = Milliseconds(50);
   return options;
 }
 
@@ -61,42 +61,42 @@ std::vector<uint32_t> FramesOf(const TestWorker& device, CoreOptions options = L
   return Frames(swarm, 1);
 }
 
-TEST(Slice, AFastDeviceGetsTheMostRows) {
+TEST(Chunk, AFastDeviceGetsTheMostRows) {
   const std::vector<uint32_t> rows = FramesOf(Device(1000, 10));
-  EXPECT_THAT(rows, Each(Le(kMostSliceRows)));
-  EXPECT_EQ(rows.back(), kMostSliceRows);
+  EXPECT_THAT(rows, Each(Le(kMostChunkRows)));
+  EXPECT_EQ(rows.back(), kMostChunkRows);
   EXPECT_LT(rows.size(), 40u);
 }
 
 // 120 ms for one row, 20 ms for each further one: 7 take twice as long as one, 9 as two.
-TEST(Slice, ASlowDeviceGetsWhatTakesTwoOfItsSteps) {
+TEST(Chunk, ASlowDeviceGetsWhatTakesTwoOfItsSteps) {
   const std::vector<uint32_t> rows = FramesOf(Device(100'000, 20'000), LongContext(), 2000);
   EXPECT_GE(rows.back(), 4u);
   EXPECT_LE(rows.back(), 9u);
 }
 
 // It says the same, and answers at once.
-TEST(Slice, WhoSaysMoreThanItTakesCutsNobodysPrompts) {
+TEST(Chunk, WhoSaysMoreThanItTakesCutsNobodysPrompts) {
   TestWorker device = Device(100'000, 20'000);
   device.takes_time = false;
-  EXPECT_EQ(FramesOf(device).back(), kMostSliceRows);
+  EXPECT_EQ(FramesOf(device).back(), kMostChunkRows);
 }
 
 // 5 ms and 0.5 ms a row: 90 rows take 50 ms.
-TEST(Slice, InBetweenAFrameTakesAboutASlice) {
+TEST(Chunk, InBetweenAFrameTakesAboutAChunk) {
   const std::vector<uint32_t> rows = FramesOf(Device(5000, 500));
   for (size_t i = rows.size() / 2; i < rows.size(); ++i) {
     EXPECT_GE(rows[i], 60u);
     EXPECT_LE(rows[i], 95u);
   }
   CoreOptions options = LongContext();
-  options.prefill_slice = Milliseconds(200);
+  options.prefill_chunk_time = Milliseconds(200);
   const std::vector<uint32_t> more = FramesOf(Device(5000, 500), options);
   EXPECT_GE(more.back(), 300u);
   EXPECT_LE(more.back(), 390u);
 }
 
-TEST(Slice, TheSlowestStageDecides) {
+TEST(Chunk, TheSlowestStageDecides) {
   TestSwarm swarm(LongContext());
   TestWorker slow = Device(5000, 500), fast = Device(100, 1);
   slow.memory_bytes = fast.memory_bytes = 3'900'000;
@@ -119,7 +119,7 @@ TEST(Slice, TheSlowestStageDecides) {
 
 // What plans have reserved for 128 rows, 4 columns and 32 f32 each: 64 KiB. The rest of the offer
 // holds some rows more, of 512 bytes.
-TEST(Slice, RowsFitTheOffer) {
+TEST(Chunk, RowsFitTheOffer) {
   TestWorker device = Device(1000, 10);
   device.memory_bytes = 6 * kTestLayerBytes + (128 + 100) * 512;
   const std::vector<uint32_t> rows = FramesOf(device);
@@ -127,21 +127,21 @@ TEST(Slice, RowsFitTheOffer) {
   EXPECT_THAT(rows.back(), Ge(200u));
 }
 
-TEST(Slice, WithoutATimeRowsAreFixed) {
+TEST(Chunk, WithoutATimeRowsAreFixed) {
   CoreOptions options = LongContext();
-  options.prefill_slice = {};
+  options.prefill_chunk_time = {};
   EXPECT_THAT(FramesOf(Device(1000, 10), options), Each(128u));
 }
 
-TEST(Slice, WhereNobodyDecodesFramesAreFull) {
+TEST(Chunk, WhereNobodyDecodesFramesAreFull) {
   TestSwarm swarm(LongContext());
   swarm.BringUp(1, Device(100'000, 20'000));
   swarm.Submit(Prompt(3000), 1);
   EXPECT_THAT(Frames(swarm, 1), Each(128u));
 }
 
-// 5 ms and 0.5 ms a row: 90 rows take a slice of 50 ms, 190 take two.
-TEST(Slice, WhereNobodyDecodesAFrameTakesAboutTwoSlices) {
+// 5 ms and 0.5 ms a row: 90 rows take a chunk of 50 ms, 190 take two.
+TEST(Chunk, WhereNobodyDecodesAFrameTakesAboutTwoChunks) {
   TestSwarm swarm(LongContext());
   swarm.BringUp(1, Device(5000, 500));
   swarm.worker(1).answer_steps = false;
@@ -153,8 +153,8 @@ TEST(Slice, WhereNobodyDecodesAFrameTakesAboutTwoSlices) {
   EXPECT_LE(rows.back(), 195u);
 }
 
-// While somebody decodes, a device has one slice at a time.
-TEST(Slice, ATokenWaitsForOneAtMost) {
+// While somebody decodes, a device has one chunk at a time.
+TEST(Chunk, ATokenWaitsForOneAtMost) {
   TestSwarm swarm(LongContext());
   TestWorker device = Device(5000, 500);
   swarm.BringUp(1, device);

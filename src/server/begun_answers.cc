@@ -1,4 +1,4 @@
-#include "server/generations.h"
+#include "server/begun_answers.h"
 
 #include <ctime>
 #include <memory>
@@ -6,11 +6,11 @@
 
 namespace weft::server {
 
-api::ApiResult<std::optional<uint64_t>> Generations::SeedOf(const KeyedCall& call) {
+api::ApiResult<std::optional<uint64_t>> BegunAnswers::SeedOf(const KeyedCall& call) {
   return ledger_.SeedOf(call, std::time(nullptr));
 }
 
-GoOn Generations::Continue(const swarm::Request& request) {
+GoOn BegunAnswers::Continue(const swarm::Request& request) {
   return [this, request](const std::vector<int32_t>& answer_ids, RequestCallbacks callbacks) {
     swarm::Request rest = request;
     rest.prompt_ids.insert(rest.prompt_ids.end(), answer_ids.begin(), answer_ids.end());
@@ -19,7 +19,7 @@ GoOn Generations::Continue(const swarm::Request& request) {
   };
 }
 
-Generate Generations::Begin(const Key& key, swarm::Request request) {
+Generate BegunAnswers::Begin(const Key& key, swarm::Request request) {
   if (!key.call) {
     return [this, request = std::move(request)](RequestCallbacks callbacks) {
       return host_.Submit(request, std::move(callbacks));
@@ -31,14 +31,14 @@ Generate Generations::Begin(const Key& key, swarm::Request request) {
 
 // The ledger knows of it as soon as the core has accepted it: what is refused leaves no entry,
 // however often it is tried.
-Generate Generations::BeginNoted(const KeyedCall& call, bool with_prompt, swarm::Request request) {
+Generate BegunAnswers::BeginNoted(const KeyedCall& call, bool with_prompt, swarm::Request request) {
   journal::pb::RequestBegun begun;
   begun.set_key(call.key);
   begun.set_digest(call.digest);
   begun.set_seed(*request.sampling.seed);
   begun.set_prompt_tokens(static_cast<uint32_t>(request.prompt_ids.size()));
   // A grammar is not noted: after a restart such a request is asked again, not gone on with.
-  if (with_prompt && request.constraint == nullptr) *begun.mutable_generation() = ToRecord(request);
+  if (with_prompt && request.constraint == nullptr) *begun.mutable_request() = ToRecord(request);
   struct Noted {
     std::optional<RequestLedger::Run> run;
     bool is_over = false;

@@ -1,4 +1,5 @@
-// The Generates of one connection (wire/generation.h), from when they come to their last tokens.
+// The Generates of one connection (wire/whole_frame.h), from when they come to their last
+// tokens.
 //
 // A worker that takes several makes one batch after the other: one interval of tokens of each that
 // has joined. A Generate joins when its turn among the messages has come, so that the rows of its
@@ -18,11 +19,11 @@
 #include <utility>
 #include <vector>
 
-#include "wire/generation.h"
+#include "wire/whole_frame.h"
 
 namespace weft::worker {
 
-class Generations {
+class GenerateQueue {
  public:
   // From Connect on: how many sessions a batch takes.
   void Begin(uint32_t places) {

@@ -1,4 +1,4 @@
-#include "wire/generation.h"
+#include "wire/whole_frame.h"
 
 #include <cmath>
 #include <string>
@@ -19,7 +19,7 @@ Error Malformed(std::string message) {
 class Writer {
  public:
   Writer(Type type, uint32_t sequence, uint32_t binding) {
-    Put(kGenerationMagic);
+    Put(kWholeFrameMagic);
     Put(static_cast<uint16_t>(kProtocolVersion));
     Put(static_cast<uint8_t>(type));
     Put(uint8_t{0});
@@ -114,11 +114,11 @@ std::vector<uint8_t> Encode(const WholeModel& whole) {
 
 Status CheckLength(ByteSpan message, uint64_t expected) {
   if (message.size() == expected) return OkStatus();
-  return Malformed("The generation frame has " + std::to_string(message.size()) +
+  return Malformed("The whole-model frame has " + std::to_string(message.size()) +
                    " bytes, expected " + std::to_string(expected) + ".");
 }
 
-Result<GenerationFrame> DecodeGenerate(ByteSpan message, uint32_t sequence, uint32_t binding) {
+Result<WholeFrame> DecodeGenerate(ByteSpan message, uint32_t sequence, uint32_t binding) {
   if (message.size() < kGenerateBytes) return CheckLength(message, kGenerateBytes).error();
   Reader in(message.data() + kHeadBytes);
   Generate g;
@@ -153,10 +153,10 @@ Result<GenerationFrame> DecodeGenerate(ByteSpan message, uint32_t sequence, uint
     const auto id = in.Get<int32_t>();
     g.seen.push_back({id, in.Get<uint32_t>()});
   }
-  return GenerationFrame(std::move(g));
+  return WholeFrame(std::move(g));
 }
 
-Result<GenerationFrame> DecodeTokens(ByteSpan message, uint32_t sequence, uint32_t binding) {
+Result<WholeFrame> DecodeTokens(ByteSpan message, uint32_t sequence, uint32_t binding) {
   if (message.size() < kTokensBytes) return CheckLength(message, kTokensBytes).error();
   Reader in(message.data() + kHeadBytes);
   Tokens tokens;
@@ -171,22 +171,22 @@ Result<GenerationFrame> DecodeTokens(ByteSpan message, uint32_t sequence, uint32
                      std::to_string(zero) + " after its count, expected 0 or 1 and 0.");
   tokens.last = last == 1;
   for (uint32_t i = 0; i < count; ++i) tokens.token_ids.push_back(in.Get<int32_t>());
-  return GenerationFrame(std::move(tokens));
+  return WholeFrame(std::move(tokens));
 }
 
 }  // namespace
 
-bool IsGenerationFrame(ByteSpan message) {
-  return message.size() >= kHeadBytes && LoadLe<uint32_t>(message.data()) == kGenerationMagic;
+bool IsWholeFrame(ByteSpan message) {
+  return message.size() >= kHeadBytes && LoadLe<uint32_t>(message.data()) == kWholeFrameMagic;
 }
 
-std::vector<uint8_t> EncodeGeneration(const GenerationFrame& frame) {
+std::vector<uint8_t> EncodeWholeFrame(const WholeFrame& frame) {
   return std::visit([](const auto& each) { return Encode(each); }, frame);
 }
 
-Result<GenerationFrame> DecodeGeneration(ByteSpan message) {
-  if (!IsGenerationFrame(message))
-    return Malformed("The message is no generation frame: it has " +
+Result<WholeFrame> DecodeWholeFrame(ByteSpan message) {
+  if (!IsWholeFrame(message))
+    return Malformed("The message is no whole-model frame: it has " +
                      std::to_string(message.size()) +
                      " bytes, expected at least 16 that begin with \"WGEN\".");
   Reader in(message.data() + sizeof(uint32_t));
@@ -194,27 +194,27 @@ Result<GenerationFrame> DecodeGeneration(ByteSpan message) {
   const auto type = in.Get<uint8_t>(), zero = in.Get<uint8_t>();
   const auto sequence = in.Get<uint32_t>(), binding = in.Get<uint32_t>();
   if (version != kProtocolVersion)
-    return Malformed("The generation frame has protocol version " + std::to_string(version) +
+    return Malformed("The whole-model frame has protocol version " + std::to_string(version) +
                      ", expected " + std::to_string(kProtocolVersion) + ".");
   if (type < kGenerate || type > kWholeModel || zero != 0)
-    return Malformed("The generation frame has type " + std::to_string(type) + " and flags " +
+    return Malformed("The whole-model frame has type " + std::to_string(type) + " and flags " +
                      std::to_string(zero) + ", expected 1 to 5 and 0.");
   if (type == kGenerate) return DecodeGenerate(message, sequence, binding);
   if (type == kTokens) return DecodeTokens(message, sequence, binding);
   if (type == kStop || message.size() < kValueBytes) TRY(CheckLength(message, kValueBytes));
   if (message.size() > kValueBytes + kMaxWholeText)
-    return Malformed("The generation frame has a text of " +
+    return Malformed("The whole-model frame has a text of " +
                      std::to_string(message.size() - kValueBytes) + " bytes, expected at most " +
                      std::to_string(kMaxWholeText) + ".");
   const auto value = in.Get<uint32_t>();
   const uint32_t most = type == kStop ? 0 : type == kRunHere ? 1 : 3;
   if (value > most)
-    return Malformed("The generation frame has the value " + std::to_string(value) +
+    return Malformed("The whole-model frame has the value " + std::to_string(value) +
                      ", expected at most " + std::to_string(most) + ".");
-  if (type == kStop) return GenerationFrame(StopGenerating{sequence, binding});
+  if (type == kStop) return WholeFrame(StopGenerating{sequence, binding});
   std::string text(AsText(message.subspan(kValueBytes)));
-  if (type == kRunHere) return GenerationFrame(RunHere{value == 1, std::move(text)});
-  return GenerationFrame(WholeModel{static_cast<WholeModel::State>(value), std::move(text)});
+  if (type == kRunHere) return WholeFrame(RunHere{value == 1, std::move(text)});
+  return WholeFrame(WholeModel{static_cast<WholeModel::State>(value), std::move(text)});
 }
 
 }  // namespace weft::wire

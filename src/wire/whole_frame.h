@@ -1,6 +1,6 @@
-// Frames of whole-model generation (docs/protocol.md). The orchestrator asks a worker with every
-// layer for up to `count` tokens. The worker gives some at a time, without a round trip for each.
-// Little-endian; a message of their own beside data frames.
+// Frames that ask for tokens of the whole model (docs/protocol.md). The orchestrator asks a worker
+// with every layer for up to `count` tokens. The worker gives some at a time, without a round trip
+// for each. Little-endian; a message of their own beside data frames.
 //
 //   header, 16 bytes        0 u32 magic "WGEN"  4 u16 protocol version  6 u8 type  7 u8 zero
 //                           8 u32 sequence  12 u32 binding
@@ -29,7 +29,7 @@
 
 namespace weft::wire {
 
-inline constexpr uint32_t kGenerationMagic = 0x4e454757;  // "WGEN"
+inline constexpr uint32_t kWholeFrameMagic = 0x4e454757;  // "WGEN"
 
 struct Generate {
   uint32_t sequence = 0, binding = 0;
@@ -78,14 +78,14 @@ struct WholeModel {
   bool operator==(const WholeModel&) const = default;
 };
 
-using GenerationFrame = std::variant<Generate, Tokens, StopGenerating, RunHere, WholeModel>;
+using WholeFrame = std::variant<Generate, Tokens, StopGenerating, RunHere, WholeModel>;
 
 // Whether the message is one of these frames rather than a data frame.
-bool IsGenerationFrame(ByteSpan message);
+bool IsWholeFrame(ByteSpan message);
 
-std::vector<uint8_t> EncodeGeneration(const GenerationFrame& frame);
+std::vector<uint8_t> EncodeWholeFrame(const WholeFrame& frame);
 
 // The error names the field, its value and what was expected.
-Result<GenerationFrame> DecodeGeneration(ByteSpan message);
+Result<WholeFrame> DecodeWholeFrame(ByteSpan message);
 
 }  // namespace weft::wire

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Packs the generation frames of generation.json by the layout in src/wire/generation.h, independently
+"""Packs the whole-model frames of whole_frames.json by the layout in src/wire/whole_frame.h, independently
 of both codecs, which test against the result. Run it after a change of the layout."""
 import json
 import pathlib
@@ -94,4 +94,4 @@ def refused():
 for frame in FRAMES:
     frame["hex"] = PACK.get(frame["type"], value)(frame).hex()
 golden = {"frames": FRAMES, "refused": {name: b.hex() for name, b in refused().items()}}
-(here / "generation.json").write_text(json.dumps(golden, indent=1) + "\n")
+(here / "whole_frames.json").write_text(json.dumps(golden, indent=1) + "\n")
