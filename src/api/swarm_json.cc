@@ -71,7 +71,7 @@ json::object StepsJson(const swarm::StepSums& sums) {
 json::object WorkerJson(const swarm::WorkerSnapshot& worker) {
   json::array cached;
   for (const uint32_t layer : worker.cached_layers) cached.push_back(layer);
-  return {{"id", worker.id},
+  return {{"id", worker.id.value()},
           {"name", worker.name},
           {"kind", worker.kind},
           {"engine", worker.engine},
@@ -116,11 +116,11 @@ json::object CountsJson(const std::vector<std::pair<std::string, uint64_t>>& cou
 json::object LossesJson(const swarm::LossSnapshot& losses) {
   json::array lines;
   for (const auto& line : losses.lines)
-    lines.push_back({{"worker", line.worker},
+    lines.push_back({{"worker", line.worker.value()},
                      {"ready", line.ready},
                      {"blocked", line.blocked},
                      {"loss", line.loss}});
-  return {{"hub", losses.hub},
+  return {{"hub", losses.hub.value()},
           {"state", losses.state},
           {"message", losses.message},
           {"lines", std::move(lines)},
@@ -135,13 +135,15 @@ json::object LossesJson(const swarm::LossSnapshot& losses) {
 }
 
 json::object StageJson(const swarm::StageSnapshot& stage) {
-  return {{"worker", stage.worker},
+  json::array filled_by;
+  for (const swarm::WorkerId worker : stage.filled_by) filled_by.push_back(worker.value());
+  return {{"worker", stage.worker.value()},
           {"first_layer", stage.first_layer},
           {"end_layer", stage.end_layer},
           {"predicted_us", stage.predicted_us},
           {"measured_us", stage.measured_us},
           {"binding", stage.binding.value()},
-          {"filled_by", json::array(stage.filled_by.begin(), stage.filled_by.end())},
+          {"filled_by", std::move(filled_by)},
           {"loss_us", stage.loss_us ? json::value(*stage.loss_us) : nullptr}};
 }
 
@@ -154,7 +156,7 @@ json::value ErrorJson(const std::optional<double>& error) {
 std::string SwarmJson(const swarm::Snapshot& snapshot, const ModelCard& model) {
   json::array workers, stages, side_plans, standbys, covered, losses, consents;
   for (const auto& asked : snapshot.consents)
-    consents.push_back({{"worker", asked.worker}, {"ends_in_s", asked.ends_in_s}});
+    consents.push_back({{"worker", asked.worker.value()}, {"ends_in_s", asked.ends_in_s}});
   for (const auto& hub : snapshot.losses) losses.push_back(LossesJson(hub));
   for (const auto& worker : snapshot.workers) workers.push_back(WorkerJson(worker));
   for (const auto& stage : snapshot.stages) stages.push_back(StageJson(stage));
@@ -164,7 +166,7 @@ std::string SwarmJson(const swarm::Snapshot& snapshot, const ModelCard& model) {
     side_plans.push_back({{"stages", std::move(own)}, {"active_requests", plan.active_requests}});
   }
   for (const auto& standby : snapshot.standbys) {
-    standbys.push_back({{"worker", standby.worker},
+    standbys.push_back({{"worker", standby.worker.value()},
                         {"first_layer", standby.first_layer},
                         {"end_layer", standby.end_layer},
                         {"loaded", standby.loaded},

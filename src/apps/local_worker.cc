@@ -64,7 +64,7 @@ class LocalWorker::State : public std::enable_shared_from_this<State> {
 
 void LocalWorker::State::Attach() {
   attached_at_ = MonotonicNow();
-  id_ = std::make_shared<swarm::WorkerId>(0);
+  id_ = std::make_shared<swarm::WorkerId>();
   const std::weak_ptr<State> weak = weak_from_this();
   auto send = [weak, &loop = loop_, attachment = std::weak_ptr(id_)](std::vector<Slice> pieces) {
     loop.Post([weak, attachment, message = Joined(std::move(pieces))] {

@@ -35,6 +35,15 @@ TEST(StrongId, NamesNothingUntilItIsGiven) {
   EXPECT_EQ(ShelfId(7).value(), 7u);
 }
 
+TEST(StrongId, ALiteralMayStandForIt) {
+  ShelfId shelf = 7;
+  EXPECT_EQ(shelf, ShelfId(7));
+  shelf = 9;
+  EXPECT_TRUE(shelf == 9 && shelf != 7);
+  EXPECT_EQ(shelf++, ShelfId(9));
+  EXPECT_EQ(++shelf, ShelfId(11));
+}
+
 TEST(StrongId, IsOrderedAsItsValue) {
   EXPECT_LT(ShelfId(9), ShelfId(10));
   EXPECT_GE(ShelfId(10), ShelfId(10));

@@ -98,7 +98,7 @@ class Completion : public std::enable_shared_from_this<Completion> {
   chat::AnswerParser parser_;
   net::EventLoop::Timer timer_;
   const Instant submitted_;
-  swarm::RequestId id_ = 0;
+  swarm::RequestId id_;
 
   bool under_way_ = false;  // from the first byte of a stream; of a whole answer, from "up"
   bool finished_ = false;

@@ -61,7 +61,7 @@ class EmbeddingJob : public std::enable_shared_from_this<EmbeddingJob> {
  private:
   struct Part {
     Pooler pooler;
-    swarm::RequestId id = 0;
+    swarm::RequestId id;
     bool is_running = false;
   };
 

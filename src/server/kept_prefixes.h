@@ -51,7 +51,7 @@ class KeptPrefixes {
  private:
   struct Entry {
     Prefix prefix;
-    swarm::RequestId request = 0;  // that computes it
+    swarm::RequestId request;  // that computes it
     bool is_restored = false;
     uint64_t asked_last = 0;  // of KeepWhileRoom: greater for later ones
     std::vector<Done> waiting;

@@ -58,7 +58,7 @@ void AddHolders(MetricFamilies& families, const std::vector<swarm::WorkerSnapsho
     for (const swarm::WorkerSnapshot& worker : workers)
       if (worker.holder)
         values.push_back(
-            {{{"worker", std::to_string(worker.id)}}, static_cast<double>(of(*worker.holder))});
+            {{{"worker", ToString(worker.id)}}, static_cast<double>(of(*worker.holder))});
     AddFamily(families, name, help, values);
   };
   using Holder = swarm::HolderSnapshot;
@@ -100,7 +100,7 @@ void AddTimes(MetricFamilies& families, const SwarmHost& host, const swarm::Snap
   std::vector<MetricTimes> steps;
   for (const swarm::WorkerSnapshot& worker : snapshot.workers)
     if (worker.step_times.count() > 0)
-      steps.push_back({{{"worker", std::to_string(worker.id)}}, worker.step_times});
+      steps.push_back({{{"worker", ToString(worker.id)}}, worker.step_times});
   AddHistogram(families, "weft_step_seconds",
                "Of a stage's step, from sending it to its answer, by worker", steps);
 }

@@ -38,7 +38,7 @@ class ResumedAnswers {
   struct Answer {
     RequestLedger::Run run;
     swarm::Request request;  // until it is submitted
-    swarm::RequestId id = 0;
+    swarm::RequestId id;
     std::vector<swarm::EmitToken> tokens;
     std::optional<swarm::FinishRequest> end;
     RequestCallbacks client;  // empty: nobody has asked yet

@@ -102,7 +102,7 @@ void AnswerConsent(SwarmHost& host, const Request& request, net::Responder& clie
         {400, "Expected {\"worker\": its number in /api/swarm, \"allow\": true or false}.",
          "invalid_request_error", "worker", ""}));
   }
-  const auto id = static_cast<swarm::WorkerId>(worker->get_int64());
+  const swarm::WorkerId id(static_cast<uint64_t>(worker->get_int64()));
   const auto asked = host.snapshot().consents;
   const bool is_asked =
       std::any_of(asked.begin(), asked.end(), [id](const auto& each) { return each.worker == id; });

@@ -69,7 +69,7 @@ class ShardRelay {
   struct Receiver {
     std::shared_ptr<std::atomic<size_t>> handed = std::make_shared<std::atomic<size_t>>(0);
     std::map<swarm::WorkerId, Pair> pairs;  // by sender; those with messages
-    swarm::WorkerId served = 0;             // whose turn was last
+    swarm::WorkerId served;                 // whose turn was last
   };
 
   bool MayHand(const Receiver& receiver, size_t byte_count) const;

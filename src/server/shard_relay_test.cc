@@ -28,7 +28,7 @@ class ShardRelayTest : public testing::Test {
                     },
                 .hold =
                     [this](WorkerId sender, bool held) {
-                      held_.push_back((held ? "hold " : "release ") + std::to_string(sender));
+                      held_.push_back((held ? "hold " : "release ") + ToString(sender));
                     }},
                {.window_bytes = 3000,
                 .all_windows_bytes = 6000,
@@ -105,7 +105,7 @@ TEST_F(ShardRelayTest, SendersTakeTurnsAndOneThatFloodsHoldsUpNobodyElse) {
 }
 
 TEST_F(ShardRelayTest, AllReceiversTogetherAreHandedSoMuch) {
-  for (const WorkerId receiver : {7, 8, 9})
+  for (const WorkerId receiver : {WorkerId(7), WorkerId(8), WorkerId(9)})
     for (int i = 0; i < 2; ++i) Pass(1, receiver, "x");
   EXPECT_THAT(taken_[9], IsEmpty()) << "four messages are in the hands of the others";
   Take(7);

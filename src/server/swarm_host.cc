@@ -66,7 +66,8 @@ void SwarmHost::OnWorkerMessage(swarm::WorkerId worker, Slice message) {
   if (body.size() > wire::kMaxControlBytes ||
       !event.message.ParseFromArray(body.data(), static_cast<int>(body.size()))) {
     const auto found = workers_.find(worker);
-    LogWarn("worker {}: a control message of {} bytes cannot be parsed", worker, body.size());
+    LogWarn("worker {}: a control message of {} bytes cannot be parsed", worker.value(),
+            body.size());
     found->second.close("a control message could not be parsed");
     return DetachWorker(worker, "malformed control message");
   }
@@ -93,7 +94,7 @@ void SwarmHost::CloseWorkers(const FindReason& find_reason) {
   for (const auto& [worker, reason] : closed) {
     const auto found = workers_.find(worker);
     if (found == workers_.end()) continue;
-    LogInfo("worker {} closed: {}", worker, reason);
+    LogInfo("worker {} closed: {}", worker.value(), reason);
     found->second.close(reason);
     DetachWorker(worker, reason);
   }
@@ -201,7 +202,7 @@ void SwarmHost::CarryOut(swarm::Action& action) {
                    workers_.erase(worker);
                    token_hashes_.erase(close.worker);
                    relay_.Forget(close.worker);
-                   LogInfo("worker {} closed: {}", close.worker, close.reason);
+                   LogInfo("worker {} closed: {}", close.worker.value(), close.reason);
                    sink.close(close.reason);
                    // The core forgets it with the same event as any lost worker.
                    Handle(swarm::WorkerLost{close.worker, close.reason});

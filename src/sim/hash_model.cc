@@ -169,7 +169,7 @@ uint64_t ReferenceRows::Next(int32_t token_id) {
 Expected Reference(const HashModel& model, const swarm::Request& request, uint32_t context_length) {
   Expected expected;
   std::vector<int32_t> tokens = request.prompt_ids;
-  const uint64_t seed = request.sampling.seed.value_or(request.id);
+  const uint64_t seed = request.sampling.seed.value_or(request.id.value());
   ReferenceRows rows(model);
   uint64_t row = 0;
   for (const int32_t token_id : tokens) row = rows.Next(token_id);

@@ -77,7 +77,7 @@ class RecomputeWatch {
 
  private:
   struct Sent {
-    swarm::WorkerId worker = 0;
+    swarm::WorkerId worker;
     uint32_t generation = 0, end = 0;
     bool serves = false;  // it was asked for something that others need
   };
@@ -131,7 +131,7 @@ class RecomputeWatch {
         const bool again = run.generation != sent.generation && gave &&
                            run.first_position + 1 < sent.end && !begins;
         if (again)
-          problem = "worker " + std::to_string(data.worker) + " was sent position " +
+          problem = "worker " + ToString(data.worker) + " was sent position " +
                     std::to_string(run.first_position) + " of session " +
                     std::to_string(run.session) + " again because another worker was lost";
       }

@@ -90,7 +90,7 @@ Tracked& SwarmRun::Submit(swarm::Request request) {
   if (whole.size() + 1 < scenario_.options.context_length)
     finished_prefixes_.push_back(std::move(whole));
   if (finished_prefixes_.size() > 8) finished_prefixes_.erase(finished_prefixes_.begin());
-  Log("request " + std::to_string(id) + ": " + std::to_string(request.prompt_ids.size()) + " + " +
+  Log("request " + ToString(id) + ": " + std::to_string(request.prompt_ids.size()) + " + " +
       std::to_string(request.max_tokens));
   Feed(swarm::RequestSubmitted{std::move(request)});
   return tracked;

@@ -25,7 +25,7 @@ Connection* SwarmRun::Find(WorkerId id) {
 
 std::string SwarmRun::Name(WorkerId id) {
   Connection* connection = Any(id);
-  return (connection ? connection->device->id : "?") + "#" + std::to_string(id);
+  return (connection ? connection->device->id : "?") + "#" + ToString(id);
 }
 
 Instant SwarmRun::Arrival(Connection& connection, size_t byte_count, Instant& last) {
@@ -41,7 +41,7 @@ void SwarmRun::Open(Device& device, std::shared_ptr<ModelWorker> worker, const C
   for (const auto& [id, connection] : connections_)
     if (connection.device == &device && connection.open && !connection.broken) return;
   const WorkerId id = next_worker_++;
-  if (scenario_.new_names && !worker) device.id = "stranger" + std::to_string(id);
+  if (scenario_.new_names && !worker) device.id = "stranger" + ToString(id);
   Connection& connection =
       connections_.try_emplace(id, before ? before->told : Told(model_.layer_count)).first->second;
   connection.device = &device;

@@ -12,7 +12,7 @@ constexpr size_t kLogLines = 400;
 // After the chaos every request must end within this: the longest backoff of a device is part of
 // it.
 constexpr Duration kPatience = Seconds(3600);
-constexpr WorkerId kFirstStranger = 1ull << 40;
+constexpr WorkerId kFirstStranger{uint64_t{1} << 40};
 
 }  // namespace
 
@@ -168,8 +168,7 @@ void SwarmRun::Carry(const swarm::CloseWorker& action) {
 
 void SwarmRun::Carry(const swarm::EmitToken& action) {
   Tracked& tracked = requests_.at(action.request);
-  if (tracked.ends > 0)
-    Violate("a token after the end of request " + std::to_string(action.request));
+  if (tracked.ends > 0) Violate("a token after the end of request " + ToString(action.request));
   const size_t at = tracked.tokens.size();
   tracked.tokens.push_back(action.token_id);
   ++outcome_.tokens;
@@ -178,7 +177,7 @@ void SwarmRun::Carry(const swarm::EmitToken& action) {
       at >= tracked.expected.tokens.size() || tracked.expected.tokens[at] != action.token_id;
   // Where groups may be lost only the end of the request says whether it may differ.
   if (differs && !scenario_.options.loss_limit && !MayBeWrong(tracked))
-    Violate("request " + std::to_string(action.request) + " got token " +
+    Violate("request " + ToString(action.request) + " got token " +
             std::to_string(action.token_id) + " at " + std::to_string(at) +
             ", without faults it would be " +
             (at < tracked.expected.tokens.size() ? std::to_string(tracked.expected.tokens[at])
@@ -193,8 +192,7 @@ void SwarmRun::Carry(const swarm::EmitLogits& action) {
   const size_t next = tracked.request.want_last_row ? prompt.size() - 1 : tracked.logit_rows;
   if (action.first_position != next || next + action.rows > prompt.size() ||
       action.logits.byte_count() != action.rows * row_bytes)
-    return Violate("logits of request " + std::to_string(action.request) +
-                   " do not follow each other");
+    return Violate("logits of request " + ToString(action.request) + " do not follow each other");
   ReferenceRows rows(model_);
   for (uint32_t position = 0; position < action.first_position + action.rows; ++position) {
     const int32_t best = model_.TokenOfRank(rows.Next(tracked.request.prompt_ids[position]), 0);
@@ -203,7 +201,7 @@ void SwarmRun::Carry(const swarm::EmitLogits& action) {
     const uint8_t* row =
         action.logits.bytes().data() + (position - action.first_position) * row_bytes;
     if (LoadLe<float>(row + static_cast<size_t>(best) * sizeof(float)) != HashModel::LogitOfRank(0))
-      Violate("wrong logits for request " + std::to_string(action.request));
+      Violate("wrong logits for request " + ToString(action.request));
   }
   tracked.logit_rows += action.rows;
 }
@@ -219,15 +217,14 @@ bool SwarmRun::IsLossy(const Tracked& tracked, const swarm::FinishRequest& actio
 
 void SwarmRun::Carry(const swarm::FinishRequest& action) {
   Tracked& tracked = requests_.at(action.request);
-  Log("end of request " + std::to_string(action.request) + ", reason " +
+  Log("end of request " + ToString(action.request) + ", reason " +
       std::to_string(static_cast<int>(action.reason)) +
       (action.error ? ": " + action.error->message() : ""));
-  if (++tracked.ends > 1)
-    return Violate("request " + std::to_string(action.request) + " ended twice");
+  if (++tracked.ends > 1) return Violate("request " + ToString(action.request) + " ended twice");
   --unfinished_;
   ++outcome_.finished;
   WatchLiars();
-  const std::string name = "request " + std::to_string(action.request);
+  const std::string name = "request " + ToString(action.request);
   if (action.reason == swarm::FinishReason::kCancelled) {
     ++outcome_.cancelled;
     if (!tracked.cancelled) Violate(name + " ended as cancelled, which nobody asked for");
@@ -264,7 +261,7 @@ void SwarmRun::CheckCounts(const Tracked& tracked, const swarm::FinishRequest& a
   if (action.generated_tokens != tracked.tokens.size() ||
       action.prompt_tokens != tracked.request.prompt_ids.size() ||
       action.cached_prompt_tokens > most_cached)
-    Violate("request " + std::to_string(action.request) +
+    Violate("request " + ToString(action.request) +
             " ended with wrong counts: " + std::to_string(action.generated_tokens) +
             " tokens behind " + std::to_string(action.prompt_tokens) + ", " +
             std::to_string(action.cached_prompt_tokens) + " of them kept");
@@ -297,7 +294,7 @@ void SwarmRun::Carry(const swarm::Warn& action) {
   for (auto& [id, connection] : connections_)
     if (((connection.device->lies.finite && connection.device->lies.HaveBegun(scheduler_.now())) ||
          connection.device->unasked_per_ms > 0) &&
-        action.sentence.starts_with("worker " + std::to_string(id) + " "))
+        action.sentence.starts_with("worker " + ToString(id) + " "))
       return Log(action.sentence);
   Violate(action.sentence);
 }
@@ -334,8 +331,7 @@ void SwarmRun::NoteSizes() {
 void SwarmRun::CheckEnd() {
   for (const auto& [id, tracked] : requests_)
     if (tracked.ends == 0 && outcome_.violations.empty())
-      Violate("request " + std::to_string(id) + " hangs with " +
-              std::to_string(tracked.tokens.size()) +
+      Violate("request " + ToString(id) + " hangs with " + std::to_string(tracked.tokens.size()) +
               " tokens; the swarm says: " + core_.snapshot(scheduler_.now()).message);
   const swarm::Snapshot picture = core_.snapshot(scheduler_.now());
   outcome_.side_tokens = picture.side_tokens;  // since the last restart

@@ -97,8 +97,8 @@ class Told {
   void NoteHeld(const wire::pb::Connect& connect, uint32_t layer_count) {
     const Told before = std::exchange(*this, Told(layer_count));
     for (const auto& held : connect.held()) {
-      const auto known = before.bindings_.find(held.binding());
-      AddBinding(held.binding(), held.layers(),
+      const auto known = before.bindings_.find(held.id());
+      AddBinding(held.id(), held.layers(),
                  known == before.bindings_.end() ? LayerForm::kWhole : known->second.form);
     }
   }

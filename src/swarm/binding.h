@@ -33,7 +33,7 @@ struct Binding {
 // What a step or a session needs to know of a binding, its worker included.
 struct BoundStage {
   BindingId binding;
-  WorkerId worker = 0;
+  WorkerId worker;
   uint32_t stage = 0;
   LayerSpan layers;
 };

@@ -16,18 +16,17 @@
 #include "planner/problem.h"
 #include "sampling/constraint.h"
 #include "sampling/parameters.h"
+#include "swarm/ids.h"
 #include "wire/control.pb.h"
 #include "wire/data_frame.h"
 
 namespace weft::swarm {
 
-using WorkerId = uint64_t;   // one connection; never reused
-using RequestId = uint64_t;  // given by the host; never reused
-using WorkId = uint64_t;     // a planning job
+using WorkId = uint64_t;  // a planning job
 
 // One answer that is wanted, its prompt rendered and tokenised.
 struct Request {
-  RequestId id = 0;
+  RequestId id;
   // Who asks, as far as turns and shares of the queue go; "": the server itself, without a limit.
   std::string client;
   std::vector<int32_t> prompt_ids;  // at least one
@@ -60,7 +59,7 @@ struct Request {
 
 // ---- events ----
 struct WorkerConnected {
-  WorkerId worker = 0;
+  WorkerId worker;
   std::string address;
   std::string network;  // by which joins are limited; empty: they are not
   // It is in this process, came from this machine as the server's own user, or has shown the API
@@ -68,27 +67,27 @@ struct WorkerConnected {
   bool trusted = false;
 };
 struct WorkerControl {
-  WorkerId worker = 0;
+  WorkerId worker;
   wire::pb::WorkerMessage message;
 };
 struct WorkerData {
-  WorkerId worker = 0;
+  WorkerId worker;
   Slice frame;
 };
 struct WorkerLost {
-  WorkerId worker = 0;
+  WorkerId worker;
   std::string reason;
 };
 // Nothing is read from it for now, since what it sends to another worker waits there.
 struct WorkerHeldBack {
-  WorkerId worker = 0;
+  WorkerId worker;
   bool held = false;  // false: it is read from again
 };
 struct RequestSubmitted {
   Request request;
 };
 struct RequestCancelled {
-  RequestId request = 0;
+  RequestId request;
 };
 // What is kept under the name makes room when that is needed; a name that is unknown is ignored.
 struct PrefixForgotten {
@@ -100,7 +99,7 @@ struct PlanFound {
 };
 // The owner's answer to a device that wants to compute the whole model.
 struct ConsentGiven {
-  WorkerId worker = 0;
+  WorkerId worker;
   bool allowed = false;
 };
 // What came of CheckLayers: what is wrong with them on the server, in a sentence; nullopt: nothing.
@@ -116,17 +115,17 @@ using Event = std::variant<WorkerConnected, WorkerControl, WorkerData, WorkerLos
 
 // ---- actions ----
 struct SendControl {
-  WorkerId worker = 0;
+  WorkerId worker;
   wire::pb::ServerMessage message;
 };
 // One WebSocket message made of these pieces in order; payload slices are shared, not copied.
 struct SendData {
-  WorkerId worker = 0;
+  WorkerId worker;
   std::vector<Slice> pieces;
-  WorkerId sender = 0;  // of a shard message, which the host passes on as the receiver takes it
+  WorkerId sender;  // of a shard message, which the host passes on as the receiver takes it
 };
 struct CloseWorker {
-  WorkerId worker = 0;
+  WorkerId worker;
   std::string reason;
 };
 // From now on no legal message of this connection is longer than `bytes`, so that the host need not
@@ -134,7 +133,7 @@ struct CloseWorker {
 // is expected of the worker changes. Until then a connection may send 64 KiB in all
 // (wire::kMaxControlBytes): Connect and nothing else.
 struct SetMessageLimit {
-  WorkerId worker = 0;
+  WorkerId worker;
   uint64_t bytes = 0;
 };
 
@@ -143,7 +142,7 @@ struct TokenLogprob {
   float logprob = 0;
 };
 struct EmitToken {
-  RequestId request = 0;
+  RequestId request;
   int32_t token_id = 0;
   float logprob = 0;              // when asked for
   float margin = 0;               // best minus second logit of the step, greedy requests
@@ -153,7 +152,7 @@ struct EmitToken {
 // makes embeddings they may begin once more with the first, in place of all that came: a device
 // that computed some of them turned out to be wrong.
 struct EmitLogits {
-  RequestId request = 0;
+  RequestId request;
   uint32_t first_position = 0;
   uint32_t rows = 0;
   Slice logits;
@@ -161,7 +160,7 @@ struct EmitLogits {
 enum class FinishReason { kStop, kLength, kCancelled, kError };
 // The one terminal event of a request.
 struct FinishRequest {
-  RequestId request = 0;
+  RequestId request;
   FinishReason reason = FinishReason::kStop;
   std::optional<Error> error;  // kError only
   uint32_t prompt_tokens = 0;

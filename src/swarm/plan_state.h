@@ -12,7 +12,7 @@ namespace weft::swarm {
 // A range of layers and who runs it. Without a worker it is a hole: the stages in front of it go
 // on, as far as history holds what they give, while somebody is found for it.
 struct PlanStage {
-  WorkerId worker = 0;
+  WorkerId worker;
   uint32_t first = 0, end = 0;         // layers [first, end)
   double predicted_us = 0;             // per token: overhead, compute and transfer
   BindingId binding;                   // 0: a hole, or not asked for yet
@@ -20,7 +20,7 @@ struct PlanStage {
   LayerForm form = LayerForm::kWhole;  // the same for all stages of a plan
   bool is_measured = false;            // predicted_us is of what was measured of the worker
 
-  bool IsHole() const { return worker == 0; }
+  bool IsHole() const { return !worker.is_set(); }
   LayerSpan layers() const { return {{first, end}, form}; }
   BoundStage bound() const { return {binding, worker, number, layers()}; }
 };

@@ -24,7 +24,7 @@ struct HolderSnapshot {
 };
 
 struct WorkerSnapshot {
-  WorkerId id = 0;
+  WorkerId id;
   std::string name, kind, engine, device;
   WorkerState state = WorkerState::kConnecting;
   uint64_t memory_bytes = 0;
@@ -56,7 +56,7 @@ struct WorkerSnapshot {
 };
 
 struct StageSnapshot {
-  WorkerId worker = 0;  // 0: a hole, nobody runs these layers now
+  WorkerId worker;  // 0: a hole, nobody runs these layers now
   uint32_t first_layer = 0, end_layer = 0;
   double predicted_us = 0, measured_us = 0;
   BindingId binding;
@@ -74,13 +74,13 @@ struct SidePlanSnapshot {
 
 // A device that wants to compute the whole model, which the owner has to allow.
 struct ConsentSnapshot {
-  WorkerId worker = 0;
+  WorkerId worker;
   double ends_in_s = 0;  // then it counts as a no
 };
 
 // Layers that a worker holds ready without running them.
 struct StandbySnapshot {
-  WorkerId worker = 0;
+  WorkerId worker;
   uint32_t first_layer = 0, end_layer = 0;
   bool loaded = false;
   uint64_t lag_rows = 0;  // positions of live sessions that it has not computed
@@ -89,11 +89,11 @@ struct StandbySnapshot {
 // What is lost of the sums of a hub's neuron groups.
 struct LossSnapshot {
   struct Line {
-    WorkerId worker = 0;
+    WorkerId worker;
     bool ready = false, blocked = false;
     double loss = 0;  // share of its datagrams
   };
-  WorkerId hub = 0;
+  WorkerId hub;
   std::string state;              // "nobody", "reliable" or "lossy"
   std::string message;            // the same in a sentence
   std::vector<Line> lines;        // of those who may send datagrams

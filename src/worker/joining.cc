@@ -42,7 +42,7 @@ void Joining::AnswerInit() {
     TakeStock stock;
     for (const StageTable::Binding& binding : stages_.bindings()) {
       pb::HeldBinding& held = stock.bindings.emplace_back();
-      held.set_binding(binding.id);
+      held.set_id(binding.id);
       held.set_stage(binding.stage);
       held.mutable_layers()->set_first(binding.layers.first);
       held.mutable_layers()->set_end(binding.layers.end);

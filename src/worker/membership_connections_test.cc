@@ -26,7 +26,7 @@ class ConnectionsTest : public MembershipTest {
     Stock stock;
     for (const auto& [binding, positions] : bindings) {
       pb::HeldBinding& held = stock.bindings.emplace_back();
-      held.set_binding(binding);
+      held.set_id(binding);
       if (positions == 0) continue;
       held.add_sessions(1);
       held.add_positions(positions);
@@ -47,8 +47,8 @@ TEST_F(ConnectionsTest, WhoComesBackNamesItsLayersAndTheSpeedOfBefore) {
   Lost();
   EXPECT_THAT(Again(), ElementsAre("SILENCE 3000", "COMPUTE stock 3"));
   const auto& stock = std::get<TakeStock>(std::get<Compute>(actions_[1]).work);
-  EXPECT_EQ(stock.bindings[0].ShortDebugString(), "binding: 3 stage: 1 layers { end: 2 }");
-  EXPECT_THAT(StockTaken({{3, 7}}), ElementsAre("connect [binding: 3 sessions: 1 positions: 7]"));
+  EXPECT_EQ(stock.bindings[0].ShortDebugString(), "id: 3 stage: 1 layers { end: 2 }");
+  EXPECT_THAT(StockTaken({{3, 7}}), ElementsAre("connect [id: 3 sessions: 1 positions: 7]"));
   EXPECT_EQ(std::get<SendControl>(actions_[0]).message.connect().download_bytes_per_s(), 1e10);
 }
 

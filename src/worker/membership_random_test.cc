@@ -368,10 +368,9 @@ class RandomRun {
   void Welcome(const pb::Connect& connect) {
     is_member_ = true;
     if (connect.held_size() > 0) ++returns;
-    for (const pb::HeldBinding& held : connect.held())
-      EXPECT_TRUE(loaded_.contains(held.binding()));
+    for (const pb::HeldBinding& held : connect.held()) EXPECT_TRUE(loaded_.contains(held.id()));
     loaded_.clear();
-    for (const pb::HeldBinding& held : connect.held()) loaded_.insert(held.binding());
+    for (const pb::HeldBinding& held : connect.held()) loaded_.insert(held.id());
   }
   void Take(SendShards& action) {
     EXPECT_TRUE(connected_);

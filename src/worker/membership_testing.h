@@ -89,7 +89,7 @@ inline std::string Text(const Work& work) {
     std::string operator()(const TakeStock& each) {
       std::string text = "stock";
       for (const pb::HeldBinding& binding : each.bindings)
-        text += " " + std::to_string(binding.binding());
+        text += " " + std::to_string(binding.id());
       for (const uint32_t session : each.sessions) text += " s" + std::to_string(session);
       return text;
     }

@@ -305,9 +305,9 @@ TEST_F(NativeWorkerTest, ComesBackWithWhatItHolds) {
   const int before = fetches;
   ComeBack();
   const std::string connect = First("connect");
-  EXPECT_THAT(connect, testing::HasSubstr("held { binding: 3 layers { end: 4 } "
+  EXPECT_THAT(connect, testing::HasSubstr("held { id: 3 layers { end: 4 } "
                                           "sessions: 1 positions: 3 }"));
-  EXPECT_THAT(connect, testing::HasSubstr("held { binding: 4 layers { end: 2 } "
+  EXPECT_THAT(connect, testing::HasSubstr("held { id: 4 layers { end: 2 } "
                                           "sessions: 1 positions: 3 }"));
   EXPECT_EQ(source_->probes, 1);
   // The keys and values are there: it goes on at once, with nothing fetched or loaded.
@@ -367,7 +367,7 @@ TEST_F(NativeWorkerTest, ComesBackInTheMiddleOfALoad) {
   ASSERT_TRUE(fetching.Wait());
   worker_->OnConnectionLost();
   ComeBack();
-  EXPECT_THAT(First("connect"), testing::HasSubstr("held { binding: 1 layers { end: 2 } }"));
+  EXPECT_THAT(First("connect"), testing::HasSubstr("held { id: 1 layers { end: 2 } }"));
   EXPECT_THAT(First("connect"), testing::Not(testing::HasSubstr("binding: 2")));
   Prepare(3, 2, 4);
   EXPECT_TRUE(Comes("prepared { binding: 3 "));

@@ -260,7 +260,7 @@ Outcome PlayedWork::Of(const json::value& details) const {
     Stock stock{bindings_};
     for (pb::HeldBinding& binding : stock.bindings)
       if (const auto* of =
-              At(At(details, "held"), std::to_string(binding.binding()).c_str()).if_object())
+              At(At(details, "held"), std::to_string(binding.id()).c_str()).if_object())
         for (const auto& [session, positions] : *of) {
           uint32_t number = 0;
           std::from_chars(session.data(), session.data() + session.size(), number);

@@ -89,7 +89,7 @@ json::value ConnectWords(const pb::Connect& connect) {
     json::object sessions;
     for (int i = 0; i < binding.sessions_size(); ++i)
       sessions[std::to_string(binding.sessions(i))] = binding.positions(i);
-    held[std::to_string(binding.binding())] = sessions;
+    held[std::to_string(binding.id())] = sessions;
   }
   if (!held.empty()) words["held"] = held;
   if (!connect.cached_layers().empty())
@@ -180,7 +180,7 @@ struct WorkNamer {
   }
   json::value operator()(const TakeStock& each) {
     std::vector<uint32_t> bindings;
-    for (const pb::HeldBinding& binding : each.bindings) bindings.push_back(binding.binding());
+    for (const pb::HeldBinding& binding : each.bindings) bindings.push_back(binding.id());
     return json::object{
         {"takeStock",
          {{"bindings", Numbers(bindings, false)}, {"sessions", Numbers(each.sessions)}}}};

@@ -69,7 +69,8 @@ class Hostility {
 
  private:
   void Next(uint8_t what) {
-    const WorkerId id = last_worker_ == 0 ? 0 : 1 + what / 16 % last_worker_;
+    const uint64_t count = last_worker_.value();
+    const WorkerId id(count == 0 ? count : 1 + what / 16 % count);
     switch (what % 16) {
       case 0:
         return Feed(WorkerConnected{++last_worker_, "address"});
@@ -90,7 +91,7 @@ class Hostility {
       case 7:
         return Submit();
       case 8:
-        return Feed(RequestCancelled{script_.Byte()});
+        return Feed(RequestCancelled{RequestId(script_.Byte())});
       case 9:
         return Advance(Milliseconds(script_.Byte()));
       case 10:
@@ -184,7 +185,7 @@ class Hostility {
     connect.set_worker_id(std::string(1, static_cast<char>('a' + what % 3)));
     if (what % 2 == 0) return;
     auto& held = *connect.add_held();
-    held.set_binding(script_.Byte());
+    held.set_id(script_.Byte());
     held.set_stage(script_.Byte() % 4);
     held.mutable_layers()->set_first(script_.Byte() % 8);
     held.mutable_layers()->set_end(script_.Byte() % 8);
@@ -207,7 +208,7 @@ class Hostility {
     connect.set_takes_experts(part / 2 % 2 == 0);
     connect.set_weight_factor(1);
     connect.set_download_bytes_per_s(1e9);
-    connect.set_worker_id(std::to_string(id));
+    connect.set_worker_id(ToString(id));
     Send(id, message);
   }
 

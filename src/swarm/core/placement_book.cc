@@ -116,7 +116,7 @@ void PlacementBook::Restore(Instant now) {
   }
   SwarmPlan plan;
   for (const PlacedStage& stage : placement.stages) {
-    plan.stages.push_back({0, stage.layers.first, stage.layers.end, stage.predicted_us,
+    plan.stages.push_back({WorkerId(), stage.layers.first, stage.layers.end, stage.predicted_us,
                            stage.binding, 0, stage.layers.form});
     plan.predicted_us += stage.predicted_us;
   }
@@ -156,7 +156,7 @@ std::vector<Binding> PlacementBook::MatchHeld(const Worker& worker, const Absenc
   for (const wire::pb::HeldBinding& claim : connect.held()) {
     const auto known =
         std::find_if(absence.bindings.begin(), absence.bindings.end(), [&](const Binding& binding) {
-          return binding.id.value() == claim.binding() && binding.stage == claim.stage() &&
+          return binding.id.value() == claim.id() && binding.stage == claim.stage() &&
                  binding.layers ==
                      LayerSpan{claim.layers().first(), claim.layers().end(), binding.layers.form};
         });

@@ -10,8 +10,8 @@ void State::OnVerdicts() {
     changes.Note({.view = true, .standbys = true, .plan_at = now});
     if (verdict.passed) continue;
     members.NoteProblem(worker, verdict.problem);
-    const std::string named = "worker " + std::to_string(worker.id) + " (" + worker.offer.name +
-                              ", " + worker.address + "): " + verdict.problem;
+    const std::string named = "worker " + ToString(worker.id) + " (" + worker.offer.name + ", " +
+                              worker.address + "): " + verdict.problem;
     outbox.Add(Warn{named});
     probation.PutAside(worker.probation_key, now);
     changes.Note({.experts = true});

@@ -362,7 +362,7 @@ Experts::Forwarded Experts::Forward(Worker& sender, const Slice& message) {
   const auto peer = wire::ShardPeer(message.bytes());
   const bool was_holder = sender.holding->was_holder;
   if (!peer.ok() || !(from.was_hub || was_holder)) return Forwarded::kWrong;
-  Worker* receiver = roster_.Find(*peer);
+  Worker* receiver = roster_.Find(WorkerId(*peer));
   // What was on its way to one that has gone, or that has another part by now, is nobody's fault.
   if (receiver == nullptr) return Forwarded::kNowhere;
   const WorkerExperts& to = *receiver->experts;

@@ -98,7 +98,7 @@ class Experts {
 
 // Its number in shard messages.
 inline uint32_t PeerOf(WorkerId worker) {
-  return static_cast<uint32_t>(worker);
+  return static_cast<uint32_t>(worker.value());
 }
 
 }  // namespace weft::swarm

@@ -89,7 +89,7 @@ Status HubReports::OnHolderStats(const Worker& hub, const wire::pb::HolderStats&
                        {routes.times().data(), static_cast<size_t>(routes.times_size())});
   if (popularity_.Review(now)) changes_.Note({.experts = true});
   for (const Told& told : stats.holders()) {
-    Worker* holder = roster_.Find(told.peer());
+    Worker* holder = roster_.Find(WorkerId(told.peer()));
     if (holder == nullptr || !holder->holding->was_holder) continue;
     Add(told, holder->reports.edit().counts);
     holder->reports.edit().times[hub.id] = {told.p50_us() * 1e-3, told.slowest_us() * 1e-3,

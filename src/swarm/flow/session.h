@@ -114,7 +114,7 @@ struct ActiveRequest {
 // How far one binding is with a session.
 struct StageProgress {
   BindingId binding;
-  WorkerId worker = 0;
+  WorkerId worker;
   LayerSpan layers;
   uint32_t generation = 0;
   uint32_t sent = 0;  // positions handed to it in this generation

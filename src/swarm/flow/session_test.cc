@@ -183,8 +183,8 @@ TEST(CountLiveRows, PositionsThatSessionsHaveInCommonCountOnce) {
   SessionTable table(4);
   std::vector<SessionId> released;
   for (const int32_t message : {1, 2, 3}) {
-    Session& session =
-        table.Admit(RequestFor(static_cast<RequestId>(message), Alike(message)), released);
+    Session& session = table.Admit(
+        RequestFor(RequestId(static_cast<uint32_t>(message)), Alike(message)), released);
     session.completed = 50;
   }
   EXPECT_EQ(table.CountLiveRows(), 40u + 3 * 10);
@@ -206,7 +206,8 @@ struct ThreeSessions {
     std::vector<SessionId> released;
     for (RequestId id = 1; id <= 3; ++id) {
       Session& session = table.Admit(
-          RequestFor(id, std::vector<int32_t>(10, static_cast<int32_t>(id * 100))), released);
+          RequestFor(id, std::vector<int32_t>(10, static_cast<int32_t>(id.value() * 100))),
+          released);
       session.completed = 10;
       for (uint32_t at = 0; at < 10; at += 2)
         for (const uint32_t layer : {2u, 4u}) Keep(session, layer, at, 2);

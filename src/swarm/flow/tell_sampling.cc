@@ -15,7 +15,7 @@ static_assert(kTokensPerMessage * 5 + 1024 * 10 + 256 < wire::kMaxControlBytes);
 }  // namespace
 
 uint64_t SeedOf(const Request& request) {
-  return request.sampling.seed.value_or(request.id);
+  return request.sampling.seed.value_or(request.id.value());
 }
 
 void TellSampling(Session& session, const StageProgress& stage, Outbox& outbox) {

@@ -48,7 +48,7 @@ struct Serving {
     for (int i = 0; i < requests; ++i) swarm.Submit({7 + i}, 2);
   }
   TestSwarm swarm;
-  WorkerId id = 0;
+  WorkerId id;
 };
 
 TEST(CheckAgain, ComesAfterARequestWithRowsThatAreKnown) {

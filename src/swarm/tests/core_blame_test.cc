@@ -45,7 +45,7 @@ TEST(Blame, WhoseNumbersFailIsOutAndAnotherDeviceIsAsked) {
   swarm.BringUp(1, Silent());
   swarm.Join(Slow());
   swarm.Advance(Seconds(1));
-  ASSERT_EQ(swarm.picture().stages[0].worker, 1u);
+  ASSERT_EQ(swarm.picture().stages[0].worker, WorkerId(1));
   for (int i = 0; i < 30; ++i) {
     const RequestId request = swarm.Submit(Counting(100, 5), 4);
     FailAll(swarm, {1});

@@ -69,13 +69,13 @@ TEST(Checks, WhoHasNoWeightsIsNamedAndNotUsed) {
   EXPECT_THAT(ProblemOf(swarm, id), HasSubstr("are not those of worker 1"));
   EXPECT_EQ(Warnings(swarm), 1u);
   ASSERT_THAT(swarm.picture().stages, SizeIs(1));
-  EXPECT_EQ(swarm.picture().stages[0].worker, 1u);
+  EXPECT_EQ(swarm.picture().stages[0].worker, WorkerId(1));
   EXPECT_THAT(swarm.bindings(id), IsEmpty());
   // Nor when nobody else is left, as another connection of the same device.
   swarm.Lose(id);
   swarm.Lose(1);
   TestWorker again = Liar();
-  again.device_id = "device" + std::to_string(id);
+  again.device_id = "device" + ToString(id);
   const WorkerId back = swarm.Join(again);
   swarm.Advance(Seconds(700));
   EXPECT_EQ(swarm.picture().state, SwarmState::kDown);
@@ -213,7 +213,7 @@ TEST(WhoMayRunItAll, AStrangerNeedsTheOwnersConsent) {
   ASSERT_THAT(swarm.picture().consents, SizeIs(1));
   EXPECT_EQ(swarm.picture().consents[0].worker, tab);
   swarm.Advance(Seconds(2));
-  EXPECT_EQ(swarm.picture().stages[0].worker, 1u);
+  EXPECT_EQ(swarm.picture().stages[0].worker, WorkerId(1));
   swarm.Feed(ConsentGiven{tab, true});
   EXPECT_EQ(swarm.told_whole(tab), State::kHere);
   EXPECT_THAT(swarm.picture().consents, IsEmpty());
@@ -242,7 +242,7 @@ TEST(WhoMayRunItAll, SilenceIsANoAfterHalfAMinute) {
   swarm.AskWhole(tab, true);
   swarm.Feed(ConsentGiven{tab, false});
   EXPECT_THAT(swarm.whole_message(tab), HasSubstr("did not agree"));
-  EXPECT_EQ(swarm.picture().stages[0].worker, 1u);
+  EXPECT_EQ(swarm.picture().stages[0].worker, WorkerId(1));
 }
 
 TEST(WhoMayRunItAll, TheKeyAsksNobodyAndTheMinuteHoldsForAll) {
@@ -293,7 +293,7 @@ TEST(WhoMayRunItAll, WhoHasNotPassedNeverReplacesAPlanThatServes) {
   swarm.AskWhole(other, true);
   EXPECT_EQ(swarm.told_whole(other), State::kTooLarge);
   swarm.Advance(Seconds(2));
-  EXPECT_EQ(swarm.picture().stages[0].worker, 1u);
+  EXPECT_EQ(swarm.picture().stages[0].worker, WorkerId(1));
 }
 
 TEST(WhoMayRunItAll, WhoGoesIsNotAskedForAnyMore) {
@@ -310,7 +310,7 @@ TEST(WhoMayRunItAll, WhoGoesIsNotAskedForAnyMore) {
   swarm.Lose(tab);
   EXPECT_THAT(swarm.picture().consents, IsEmpty());
   swarm.Feed(ConsentGiven{tab, true});
-  EXPECT_EQ(swarm.picture().stages[0].worker, 1u);
+  EXPECT_EQ(swarm.picture().stages[0].worker, WorkerId(1));
 }
 
 }  // namespace

@@ -104,13 +104,14 @@ TEST(Chunk, TheSlowestStageDecides) {
   swarm.Join(fast);
   swarm.Advance(Seconds(1));
   ASSERT_EQ(swarm.picture().stages.size(), 2u);
-  for (const WorkerId worker : {1u, 2u}) swarm.worker(worker).answer_steps = false;
+  for (const WorkerId worker : {WorkerId(1), WorkerId(2)})
+    swarm.worker(worker).answer_steps = false;
   swarm.Submit({5}, 18'000);
   const RequestId prompt = swarm.Submit(Prompt(15'000), 1);
   for (int i = 0; i < 20'000 && swarm.Ends(prompt).empty(); ++i)
-    for (const WorkerId worker : {1u, 2u})
+    for (const WorkerId worker : {WorkerId(1), WorkerId(2)})
       if (swarm.unanswered_steps(worker) > 0) swarm.AnswerStep(worker);
-  for (const WorkerId worker : {1u, 2u}) {
+  for (const WorkerId worker : {WorkerId(1), WorkerId(2)}) {
     const std::vector<uint32_t> rows = Frames(swarm, worker);
     ASSERT_FALSE(rows.empty());
     EXPECT_LE(rows.back(), 95u);

@@ -68,7 +68,7 @@ std::map<WorkerId, HeldExperts> Holders(const TestSwarm& swarm, WorkerId hub) {
   std::map<WorkerId, HeldExperts> holders;
   const wire::pb::ServerMessage message = swarm.Last(hub, Kind::kExpertHolders);
   for (const auto& holder : message.expert_holders().holders())
-    holders[holder.peer()] = SetOf(holder.sets());
+    holders[WorkerId(holder.peer())] = SetOf(holder.sets());
   return holders;
 }
 
@@ -85,7 +85,8 @@ std::map<std::pair<uint32_t, uint32_t>, int> Copies(
 Slice ShardsTo(WorkerId peer) {
   const wire::ExpertFrame frame = wire::CancelFrame(7, 1, 2);
   std::vector<uint8_t> bytes;
-  for (const Slice& piece : wire::EncodeShardMessage(static_cast<uint32_t>(peer), {&frame, 1}))
+  for (const Slice& piece :
+       wire::EncodeShardMessage(static_cast<uint32_t>(peer.value()), {&frame, 1}))
     bytes.insert(bytes.end(), piece.bytes().begin(), piece.bytes().end());
   return Slice(std::move(bytes));
 }
@@ -335,7 +336,7 @@ TEST(CoreExperts, HubsHearOfItBeforeAnExpertIsDropped) {
     if (control->worker == hub && control->message.has_expert_holders()) {
       asked.clear();
       for (const auto& each : control->message.expert_holders().holders())
-        asked[each.peer()] = SetOf(each.sets());
+        asked[WorkerId(each.peer())] = SetOf(each.sets());
     } else if (control->worker == holder && control->message.has_hold_experts()) {
       const HeldExperts told = SetOf(control->message.hold_experts().sets());
       for (const auto& expert : asked[holder]) EXPECT_TRUE(told.contains(expert));
@@ -431,8 +432,8 @@ TEST(CoreExperts, MessagesPassBetweenHubsAndHolders) {
     EXPECT_EQ(message.frames[0].sequence, 7u);
     return std::pair<WorkerId, uint32_t>(data.worker, message.peer);
   };
-  EXPECT_EQ(passed(hub, holder), std::pair(holder, static_cast<uint32_t>(hub)));
-  EXPECT_EQ(passed(holder, hub), std::pair(hub, static_cast<uint32_t>(holder)));
+  EXPECT_EQ(passed(hub, holder), std::pair(holder, static_cast<uint32_t>(hub.value())));
+  EXPECT_EQ(passed(holder, hub), std::pair(hub, static_cast<uint32_t>(holder.value())));
   // To somebody who has gone: nobody's fault.
   EXPECT_EQ(passed(hub, 99), std::pair(WorkerId{0}, uint32_t{0}));
   EXPECT_EQ(swarm.picture().state, SwarmState::kUp);

@@ -84,7 +84,7 @@ class LastTryTest : public testing::Test {
   TestSwarm swarm_;
   const bool hold_back_;
   WorkerId stay_[2] = {};
-  RequestId request_ = 0;
+  RequestId request_;
 };
 
 TEST_F(LastTryTest, AtTheLimitThoseComputeItThatStay) {
@@ -127,7 +127,7 @@ TEST(Flapping, NewcomersStandByWhileAPlanServes) {
   swarm.BringUp(1, slow);
   const WorkerId fast = swarm.Join();
   swarm.Advance(Milliseconds(2500));
-  EXPECT_EQ(swarm.picture().stages[0].worker, 1u);
+  EXPECT_EQ(swarm.picture().stages[0].worker, WorkerId(1));
   ASSERT_THAT(swarm.bindings(fast), SizeIs(1));
   EXPECT_TRUE(swarm.bindings(fast)[0].standby);
   swarm.Advance(Seconds(2));

@@ -415,20 +415,20 @@ TEST(RunHere, ThePlanStaysOnTheDeviceUntilItsUserChangesHisMind) {
   slow.takes_time = true;
   swarm.Join(slow);
   swarm.Advance(Seconds(20));
-  ASSERT_EQ(swarm.picture().stages[0].worker, 1u);
+  ASSERT_EQ(swarm.picture().stages[0].worker, WorkerId(1));
   swarm.AskWhole(2, true);
   EXPECT_EQ(swarm.told_whole(2), State::kHere);
   swarm.Advance(Seconds(1));
   ASSERT_THAT(swarm.picture().stages, SizeIs(1));
-  EXPECT_EQ(swarm.picture().stages[0].worker, 2u);
+  EXPECT_EQ(swarm.picture().stages[0].worker, WorkerId(2));
   EXPECT_THAT(swarm.picture().message, HasSubstr("as its user chose"));
   swarm.Advance(Seconds(120));
-  EXPECT_EQ(swarm.picture().stages[0].worker, 2u);
+  EXPECT_EQ(swarm.picture().stages[0].worker, WorkerId(2));
   EXPECT_THAT(swarm.Tokens(swarm.Submit({5}, 5)), ElementsAre(6, 7, 8, 9, 10));
   swarm.AskWhole(2, false);
   EXPECT_EQ(swarm.told_whole(2), State::kFits);
   swarm.Advance(Seconds(120));
-  EXPECT_EQ(swarm.picture().stages[0].worker, 1u);
+  EXPECT_EQ(swarm.picture().stages[0].worker, WorkerId(1));
 }
 
 TEST(RunHere, ClosingTheTabLosesNothing) {
@@ -438,7 +438,7 @@ TEST(RunHere, ClosingTheTabLosesNothing) {
   swarm.Advance(Seconds(20));
   swarm.AskWhole(2, true);
   swarm.Advance(Seconds(1));
-  ASSERT_EQ(swarm.picture().stages[0].worker, 2u);
+  ASSERT_EQ(swarm.picture().stages[0].worker, WorkerId(2));
   const RequestId request = swarm.Submit({5}, 8), waiting = swarm.Submit({30}, 3);
   swarm.TellTokens(2, 3);
   EXPECT_THAT(swarm.Tokens(request), ElementsAre(6, 7, 8));
@@ -446,7 +446,7 @@ TEST(RunHere, ClosingTheTabLosesNothing) {
   swarm.Advance(Seconds(1));
   EXPECT_THAT(swarm.Tokens(request), ElementsAre(6, 7, 8, 9, 10, 11, 12, 13));
   EXPECT_THAT(swarm.Tokens(waiting), ElementsAre(31, 32, 33));
-  EXPECT_EQ(swarm.picture().stages[0].worker, 1u);
+  EXPECT_EQ(swarm.picture().stages[0].worker, WorkerId(1));
   EXPECT_EQ(swarm.Ends(request)[0].reason, FinishReason::kLength);
 }
 
@@ -459,7 +459,7 @@ TEST(RunHere, TheLatestWishCounts) {
   swarm.Advance(Seconds(1));
   EXPECT_EQ(swarm.told_whole(1), State::kFits);
   EXPECT_EQ(swarm.told_whole(2), State::kHere);
-  EXPECT_EQ(swarm.picture().stages[0].worker, 2u);
+  EXPECT_EQ(swarm.picture().stages[0].worker, WorkerId(2));
 }
 
 TEST(RunHere, ADeviceWithoutTheMemoryAfterAllGivesItBack) {
@@ -477,7 +477,7 @@ TEST(RunHere, ADeviceWithoutTheMemoryAfterAllGivesItBack) {
   swarm.Control(2, message);
   swarm.Advance(Seconds(1));
   EXPECT_EQ(swarm.told_whole(2), State::kTooLarge);
-  EXPECT_EQ(swarm.picture().stages[0].worker, 1u);
+  EXPECT_EQ(swarm.picture().stages[0].worker, WorkerId(1));
   EXPECT_THAT(swarm.Tokens(swarm.Submit({5}, 2)), ElementsAre(6, 7));
 }
 

@@ -60,7 +60,7 @@ std::map<WorkerId, size_t> GroupHolders(const TestSwarm& swarm, WorkerId hub) {
   std::map<WorkerId, size_t> holders;
   const wire::pb::ServerMessage message = swarm.Last(hub, Kind::kExpertHolders);
   for (const auto& holder : message.expert_holders().holders()) {
-    size_t& count = holders[holder.peer()];
+    size_t& count = holders[WorkerId(holder.peer())];
     const auto layers = wire::ReadExpertSets(holder.sets(), 6).value();
     for (const wire::LayerExperts& layer : layers) count += layer.experts.size();
   }
@@ -129,8 +129,8 @@ class CoreLossesTest : public testing::Test {
   }
 
   TestSwarm swarm_;
-  WorkerId hub_ = 0;
-  RequestId request_ = 0;
+  WorkerId hub_;
+  RequestId request_;
 };
 
 class CoreNoLossesTest : public CoreLossesTest {

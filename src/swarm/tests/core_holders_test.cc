@@ -50,7 +50,7 @@ class CoreHoldersTest : public testing::Test {
   // Seven calls of three rows each, two of them hedges.
   static HolderTold Of(WorkerId holder) {
     HolderTold told;
-    told.set_peer(static_cast<uint32_t>(holder));
+    told.set_peer(static_cast<uint32_t>(holder.value()));
     told.set_calls(7);
     told.set_rows(21);
     told.set_hedges(2);
@@ -225,7 +225,7 @@ TEST_F(CoreHoldersTest, HoldersAreNamedOnceAndNotWithoutEnd) {
   const WorkerId next = swarm_.Join(Hub());
   swarm_.Advance(Seconds(1));
   std::vector<HolderTold> many;
-  for (WorkerId id = 1; id <= TestOptions().worker_limit + 1; ++id) many.push_back(Of(id));
+  for (WorkerId id = 1; id.value() <= TestOptions().worker_limit + 1; ++id) many.push_back(Of(id));
   Tell(next, many);
   ASSERT_EQ(swarm_.CloseReasons(next).size(), 1u);
   EXPECT_THAT(swarm_.CloseReasons(next)[0], HasSubstr("at most 256"));

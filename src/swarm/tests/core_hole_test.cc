@@ -54,7 +54,7 @@ struct MiddleOfAnswer : ThreeStages {
     request = swarm.Submit(Counting(100, 20), 10);
     while (swarm.Tokens(request).size() < 4) swarm.AnswerStep(workers[2]);
   }
-  RequestId request = 0;
+  RequestId request;
 };
 
 CoreOptions WithHistory(uint64_t bytes) {
@@ -214,7 +214,7 @@ struct MiddleOfPrompt : ThreeStages {
     swarm.AnswerStep(workers[0]);
     swarm.AnswerStep(workers[1]);
   }
-  RequestId request = 0;
+  RequestId request;
 };
 
 TEST(Hole, StagesInFrontOfItGoOnWithThePrompt) {
@@ -320,7 +320,7 @@ TEST(Hole, TwoThatAreApartAreFilledByTwo) {
   const StartPlanning& second = swarm.held_plans.back();
   for (const planner::RepairCandidate& each : second.repair->candidates) {
     const std::string& name = second.workers[static_cast<size_t>(each.worker)].name;
-    if (name != "worker " + std::to_string(one)) continue;
+    if (name != "worker " + ToString(one)) continue;
     EXPECT_LT(each.free_bytes, 2 * kTestLayerBytes) << "it is needed for the first hole";
   }
   EXPECT_EQ(Orders(swarm, one), "") << "all holes are filled or none";
@@ -362,7 +362,7 @@ TEST(Hole, WhatIsLoadedCountsNotWhereItHasToGo) {
   EXPECT_EQ(second.repair->first_layer, 4);
   size_t found = 0;
   for (const planner::RepairCandidate& each : second.repair->candidates) {
-    if (second.workers[static_cast<size_t>(each.worker)].name != "worker " + std::to_string(one))
+    if (second.workers[static_cast<size_t>(each.worker)].name != "worker " + ToString(one))
       continue;
     ++found;
     EXPECT_THAT(each.loaded_layers, testing::Each(false));

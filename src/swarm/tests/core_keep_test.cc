@@ -29,13 +29,14 @@ class Keep : public testing::TestWithParam<int> {
     swarm_.BringUp(GetParam(), GetParam() == 1 ? TestWorker{} : Third());
   }
   RequestId Ask(std::string name, std::vector<int32_t> prefix, std::string salt = "") {
+    const RequestId id = next_++;
     Request request;
-    request.id = next_++;
+    request.id = id;
     request.keep = std::move(name);
     request.salt = std::move(salt);
     request.prompt_ids = std::move(prefix);
     swarm_.Submit(std::move(request));
-    return next_ - 1;
+    return id;
   }
   uint32_t CachedOf(int32_t message) {
     const RequestId chat = swarm_.Submit(KeptChat(message), 4);

@@ -63,7 +63,7 @@ TEST(Lifecycle, APlanTakesOverWhenEveryStageIsLoaded) {
   for (int i = 0; i < 3; ++i) swarm.Join(worker);
   swarm.Advance(Milliseconds(200));
   const RequestId request = swarm.Submit({5}, 2);
-  for (const WorkerId id : {1, 2}) swarm.Control(id, swarm.Prepared(id));
+  for (const WorkerId id : {WorkerId(1), WorkerId(2)}) swarm.Control(id, swarm.Prepared(id));
   EXPECT_EQ(swarm.picture().state, SwarmState::kPreparing);
   EXPECT_THAT(swarm.runs(), IsEmpty());
   swarm.Control(3, swarm.Prepared(3));

@@ -148,8 +148,8 @@ class SlowRepairTest : public testing::Test {
     swarm_.AnswerSteps(3);
   }
   TestSwarm swarm_;
-  WorkerId slow_ = 0;
-  RequestId request_ = 0;
+  WorkerId slow_;
+  RequestId request_;
 };
 
 TEST_F(SlowRepairTest, AfterTenSecondsAnotherDeviceIsTaken) {

@@ -179,7 +179,7 @@ TEST(Loss, WhatIsPreparedForADroppedPlanIsCancelled) {
 TEST(Loss, AllWorkersDieAndOthersJoinLater) {
   TestSwarm swarm;
   swarm.BringUp(2, Half());
-  for (const WorkerId id : {1, 2}) swarm.worker(id).answer_steps = false;
+  for (const WorkerId id : {WorkerId(1), WorkerId(2)}) swarm.worker(id).answer_steps = false;
   const RequestId first = swarm.Submit(Counting(50, 9), 5);
   swarm.AnswerStep(swarm.picture().stages[0].worker);
   swarm.Lose(1);
@@ -494,7 +494,7 @@ TEST(StepFailure, AWorkerThatIsPutAsideLeavesAHole) {
   for (int i = 0; i < 4 && swarm.unanswered_steps(back) > 0; ++i)
     swarm.FailStep(back, ErrorCode::kIo, "the device is broken");
   EXPECT_EQ(swarm.picture().state, SwarmState::kRepairing);
-  EXPECT_EQ(swarm.picture().stages[1].worker, 0u);
+  EXPECT_EQ(swarm.picture().stages[1].worker, WorkerId(0));
   EXPECT_THAT(swarm.bindings(back), IsEmpty()) << "it is not to stand by either";
   swarm.Join(Half());
   swarm.Advance(Milliseconds(200));

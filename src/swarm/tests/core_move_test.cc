@@ -35,7 +35,7 @@ struct Moving {
   }
   TestSwarm swarm;
   std::vector<WorkerId> workers;
-  RequestId request = 0;
+  RequestId request;
 };
 
 // Both are measured alike, and the one that serves is half as fast in answers, as the other would
@@ -54,7 +54,7 @@ TEST(Move, ANewcomerIsNotFasterForBeingMeasuredAlone) {
   swarm.Join(worker);
   swarm.Advance(Seconds(60));
   EXPECT_DOUBLE_EQ(swarm.picture().workers[1].speed_bytes_per_us, measured);
-  EXPECT_EQ(swarm.picture().stages[0].worker, 1u);
+  EXPECT_EQ(swarm.picture().stages[0].worker, WorkerId(1));
   // One that is faster by more than that is used.
   worker.run_us = 300;
   const WorkerId fast = swarm.Join(worker);
@@ -84,16 +84,16 @@ TEST(Move, TheNewcomerCatchesUpBesideTheStream) {
   EXPECT_EQ(swarm.Sent(2), "init download_layers measure_speed release prepare_stage");
   answer();  // it loads, and the stream goes on
   swarm.Control(2, swarm.Prepared(2));
-  EXPECT_EQ(swarm.picture().stages[0].worker, 1u);
+  EXPECT_EQ(swarm.picture().stages[0].worker, WorkerId(1));
   EXPECT_EQ(swarm.Rows(2), "[0,8) none") << "one frame at a time, while nobody waits for it";
   answer();
   EXPECT_THAT(swarm.Tokens(request), SizeIs(7));
   swarm.AnswerStep(2);
-  EXPECT_EQ(swarm.picture().stages[0].worker, 1u);
+  EXPECT_EQ(swarm.picture().stages[0].worker, WorkerId(1));
   swarm.AnswerStep(2);
-  EXPECT_EQ(swarm.picture().stages[0].worker, 1u);
+  EXPECT_EQ(swarm.picture().stages[0].worker, WorkerId(1));
   swarm.AnswerStep(2);  // 24 of 36 rows
-  EXPECT_EQ(swarm.picture().stages[0].worker, 2u) << "the rest is no more than a moment";
+  EXPECT_EQ(swarm.picture().stages[0].worker, WorkerId(2)) << "the rest is no more than a moment";
   EXPECT_THAT(swarm.Sent(1), HasSubstr("release"));
   swarm.AnswerSteps(2);
   // The answer to the row that the old stage was computing is not waited for.

@@ -20,7 +20,8 @@ DatagramAddress At(const std::string& ip) {
 
 Slice Message(WorkerId peer, const wire::ExpertFrame& frame) {
   std::vector<uint8_t> bytes;
-  for (const Slice& piece : wire::EncodeShardMessage(static_cast<uint32_t>(peer), {&frame, 1}))
+  for (const Slice& piece :
+       wire::EncodeShardMessage(static_cast<uint32_t>(peer.value()), {&frame, 1}))
     bytes.insert(bytes.end(), piece.bytes().begin(), piece.bytes().end());
   return Slice(std::move(bytes));
 }
@@ -70,7 +71,7 @@ class CoreRelayTest : public testing::Test {
       for (const Slice& piece : sent->pieces)
         bytes.insert(bytes.end(), piece.bytes().begin(), piece.bytes().end());
       const auto message = wire::DecodeShardMessage(Slice(std::move(bytes))).value();
-      EXPECT_EQ(message.peer, hub_);
+      EXPECT_EQ(message.peer, hub_.value());
       return wire::ReadChannel(message.frames.at(0)).value().addresses;
     }
     return {};

@@ -628,7 +628,7 @@ TEST(EmbeddingRows, EveryRowComesOnceWhateverDeviceGoes) {
       swarm.BringUp(2, half);
       swarm.Submit(RowsOf(1, Counting(100, 30), last_alone));
       for (int i = 0; i < lost_after; ++i)
-        for (const WorkerId id : {1, 2})
+        for (const WorkerId id : {WorkerId(1), WorkerId(2)})
           if (swarm.unanswered_steps(id) > 0) swarm.AnswerStep(id);
       swarm.Lose(2);
       swarm.Join(Half());
@@ -709,7 +709,7 @@ struct SlowLastStage {
     return options;
   }
   TestSwarm swarm;
-  WorkerId last = 0;
+  WorkerId last;
 };
 
 TEST(LongPrompt, RowsThatWaitBeforeASlowStageAreBounded) {

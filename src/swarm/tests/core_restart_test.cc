@@ -101,12 +101,12 @@ TEST(Restart, HowOftenADeviceWasLostIsKnown) {
     return losses_per_s;
   };
   const auto before = rates();
-  EXPECT_NEAR(before.at("worker " + std::to_string(again)), 4 / 2000.0, 1e-4);
+  EXPECT_NEAR(before.at("worker " + ToString(again)), 4 / 2000.0, 1e-4);
   swarm.Restart();
   const WorkerId fickle_now = swarm.Return(again), steady_now = swarm.Return(steady);
   const auto after = rates();
-  EXPECT_NEAR(after.at("worker " + std::to_string(fickle_now)), 4 / 2020.0, 1e-4);
-  EXPECT_NEAR(after.at("worker " + std::to_string(steady_now)), 1 / 2020.0, 1e-4);
+  EXPECT_NEAR(after.at("worker " + ToString(fickle_now)), 4 / 2020.0, 1e-4);
+  EXPECT_NEAR(after.at("worker " + ToString(steady_now)), 1 / 2020.0, 1e-4);
 }
 
 TEST(Restart, WhatWasMeasuredIsKnown) {

@@ -29,7 +29,7 @@ struct TwoStages {
   }
   TestSwarm swarm;
   WorkerId front = 0, back = 0;
-  RequestId request = 0;
+  RequestId request;
 };
 
 TEST(Return, GoesOnWhereItWas) {
@@ -171,11 +171,11 @@ TEST(Return, ClaimsOfWhatItWasNeverGivenAreDropped) {
     same.device_id = "device1";
     return same;
   }();
-  ASSERT_EQ(two.front, 1u) << "whose device has this name";
+  ASSERT_EQ(two.front, WorkerId(1)) << "whose device has this name";
   const WorkerId id = swarm.Open(worker);
   WorkerMessage connect = swarm.ConnectOf(id);
   auto& held = *connect.mutable_connect()->add_held();
-  held.set_binding(1);
+  held.set_id(1);
   held.mutable_layers()->set_first(0);
   held.mutable_layers()->set_end(6);  // it had the first three
   swarm.Control(id, connect);

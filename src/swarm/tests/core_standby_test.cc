@@ -62,7 +62,7 @@ struct StandingBy {
       if (i != stage) swarm.AnswerSteps(workers[i]);
   }
   TestSwarm swarm;
-  WorkerId spare = 0;
+  WorkerId spare;
   std::vector<WorkerId> workers;
 };
 
@@ -288,7 +288,7 @@ TEST(Standby, BeingFedDoesNotMakeUpForWrongAnswers) {
                                  [](const TestRun& run) { return run.worker == 1; });
   ASSERT_GE(fed, 20);
   swarm.Lose(serves);
-  ASSERT_EQ(swarm.picture().stages[0].worker, 1u);
+  ASSERT_EQ(swarm.picture().stages[0].worker, WorkerId(1));
   swarm.worker(1).answer_steps = false;
   swarm.Submit({9}, 2);
   swarm.FailStep(1, ErrorCode::kUnavailable, "It hiccuped.");
@@ -407,8 +407,8 @@ struct Late : StandingBy {
     swarm.ClearLog();
     request = swarm.Submit({7}, 5);
   }
-  WorkerId late = 0;
-  RequestId request = 0;
+  WorkerId late;
+  RequestId request;
 };
 
 TEST(Standby, IsAskedAfterAStepThatIsLate) {
@@ -498,11 +498,11 @@ struct TwoWhole {
     for (int i = 0; i < 5; ++i) swarm.Submit(Counting(100 * i + 9, 3), 6);
     swarm.worker(1).answer_steps = swarm.worker(2).answer_steps = false;
     request = swarm.Submit({7}, 8);
-    late = swarm.unanswered_steps(1) > 0 ? 1 : 2;
-    other = 3 - late;
+    late = WorkerId(swarm.unanswered_steps(1) > 0 ? 1u : 2u);
+    other = WorkerId(3 - late.value());
   }
   TestSwarm swarm{TestOptions()};
-  RequestId request = 0;
+  RequestId request;
   WorkerId late = 0, other = 0;
 };
 

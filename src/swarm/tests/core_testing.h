@@ -70,7 +70,7 @@ struct TestBinding {
 
 // Rows of one session as a worker got them.
 struct TestRun {
-  WorkerId worker = 0;
+  WorkerId worker;
   BindingId binding;
   LayerSpan layers;
   wire::Run run;

@@ -79,7 +79,7 @@ TestSwarm::TestSwarm(CoreOptions options) : options_(options), core_(options) {}
 
 WorkerId TestSwarm::Open(TestWorker worker) {
   const WorkerId id = next_worker_++;
-  if (worker.device_id.empty()) worker.device_id = "device" + std::to_string(id);
+  if (worker.device_id.empty()) worker.device_id = "device" + ToString(id);
   workers_[id] = worker;
   seen_[id] = {};
   Feed(WorkerConnected{id, worker.address, worker.network, worker.trusted});
@@ -95,7 +95,7 @@ wire::pb::WorkerMessage TestSwarm::ConnectOf(WorkerId id) const {
   connect.set_package_format(options_.model.package_format);
   connect.set_kind(worker.kind);
   connect.set_engine(worker.engine);
-  connect.set_name("worker " + std::to_string(id));
+  connect.set_name("worker " + ToString(id));
   connect.set_device(worker.device);
   connect.set_memory_bytes(worker.memory_bytes);
   connect.set_weight_factor(1);
@@ -116,7 +116,7 @@ wire::pb::WorkerMessage TestSwarm::ConnectOf(WorkerId id) const {
   const Seen& seen = seen_.at(id);
   for (const TestBinding& binding : seen.bindings) {
     auto& held = *connect.add_held();
-    held.set_binding(binding.id.value());
+    held.set_id(binding.id.value());
     held.set_stage(binding.stage);
     held.mutable_layers()->set_first(binding.layers.first);
     held.mutable_layers()->set_end(binding.layers.end);
@@ -179,7 +179,7 @@ RequestId TestSwarm::Submit(std::vector<int32_t> prompt, uint32_t max_tokens) {
 }
 
 void TestSwarm::Submit(Request request) {
-  next_request_ = std::max(next_request_, request.id + 1);
+  next_request_ = std::max(next_request_, request.id.Next());
   Feed(RequestSubmitted{std::move(request)});
 }
 
@@ -233,9 +233,9 @@ void TestSwarm::AnswerPlan(const std::vector<std::pair<WorkerId, LayerSpan>>& st
   planner::Plan& plan = found.outcome.plan.emplace();
   for (const auto& [id, layers] : stages) {
     planner::StageAssignment& stage = plan.stages.emplace_back();
-    const auto worker = std::find_if(
-        job.workers.begin(), job.workers.end(),
-        [id = id](const auto& each) { return each.name == "worker " + std::to_string(id); });
+    const auto worker =
+        std::find_if(job.workers.begin(), job.workers.end(),
+                     [id = id](const auto& each) { return each.name == "worker " + ToString(id); });
     CHECK(worker != job.workers.end(), "the plan counts on a worker that was not planned with");
     stage.worker = static_cast<int>(worker - job.workers.begin());
     stage.first_layer = static_cast<int>(layers.first);

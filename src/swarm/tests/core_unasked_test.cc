@@ -47,7 +47,7 @@ class CoreUnaskedTest : public testing::TestWithParam<Flood> {
     return options;
   }
   TestSwarm swarm_;
-  WorkerId flooder_ = 0;
+  WorkerId flooder_;
 };
 
 TEST_P(CoreUnaskedTest, WhoFloodsIsClosedAndNothingComesOfIt) {

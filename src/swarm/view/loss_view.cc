@@ -25,7 +25,7 @@ std::vector<LossSnapshot> SwarmView::PictureOfLosses() const {
     LossSnapshot& out = losses.emplace_back();
     out.hub = id;
     for (const Report::Line& line : report.lines())
-      out.lines.push_back({line.peer(), line.ready(), line.blocked(), line.loss()});
+      out.lines.push_back({WorkerId(line.peer()), line.ready(), line.blocked(), line.loss()});
     const bool sends = std::any_of(report.lines().begin(), report.lines().end(),
                                    [](const Report::Line& line) { return line.ready(); });
     if (report.reliable()) {

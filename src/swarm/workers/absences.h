@@ -13,7 +13,7 @@ namespace weft::swarm {
 
 struct Absence {
   std::string device;
-  WorkerId worker = 0;            // the connection that broke
+  WorkerId worker;                // the connection that broke
   std::vector<Binding> bindings;  // that were loaded
   WorkerTimes times;
   WorkerMemory memory;

@@ -41,7 +41,7 @@ inline constexpr uint32_t kMostUnanswered = 3;
 
 // What a check came to.
 struct Verdict {
-  WorkerId worker = 0;
+  WorkerId worker;
   bool passed = false;
   std::string problem;  // where it has not, a sentence
   // From when on what it has computed is in doubt; nullopt: it has computed nothing that counts.
@@ -121,7 +121,7 @@ class Checks {
     ProbeAnswer answer;
     bool vouched =
         false;  // it is of a device that is trusted to begin with, or was compared with it
-    WorkerId worker = 0;
+    WorkerId worker;
   };
 
   Result<ProbeAnswer> Read(const wire::pb::Measured::Answer& answer) const;

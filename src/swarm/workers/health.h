@@ -14,7 +14,7 @@
 namespace weft::swarm {
 
 struct Casualty {
-  WorkerId worker = 0;
+  WorkerId worker;
   std::string reason;
   // It still talks but does not do what it was asked for. False: for all we know it has gone.
   bool refuses = false;

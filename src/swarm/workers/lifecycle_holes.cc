@@ -11,7 +11,7 @@ bool Lifecycle::OnWorkerGone(WorkerId gone, Instant now) {
     hurt = true;
     for (PlanStage& stage : active_->stages)
       if (stage.worker == gone) {
-        stage.worker = 0;
+        stage.worker = {};
         stage.binding = {};
       }
   }
@@ -65,7 +65,7 @@ bool Lifecycle::Relieve(WorkerId late) {
 // Somebody idle; else somebody who is being fed, which is what it needs anyway, unless it owes an
 // answer itself.
 std::pair<WorkerId, Binding*> Lifecycle::WhoRelieves(const PlanStage& stage) {
-  std::pair<WorkerId, Binding*> found{0, nullptr};
+  std::pair<WorkerId, Binding*> found{WorkerId(), nullptr};
   for (auto& [id, worker] : roster_) {
     if (id == stage.worker || IsUsed(id) || !worker.ready || worker.IsProbed()) continue;
     const auto& steps = worker.steps->in_flight;
@@ -157,7 +157,7 @@ bool Lifecycle::FillFromStandbys(uint32_t first, uint32_t end) {
         best_is_used = used;
       }
     }
-    if (best.worker == 0) return false;
+    if (!best.worker.is_set()) return false;
     filling.push_back(best);
     at = best.end;
   }

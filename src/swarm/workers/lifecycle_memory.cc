@@ -94,7 +94,7 @@ void Lifecycle::MakeRoom(Worker& worker, LayerSpan layers, Instant now) {
   if (active_)
     for (PlanStage& stage : active_->stages)
       if (stage.worker == worker.id && !staged_->Uses(stage.binding)) {
-        stage.worker = 0;
+        stage.worker = {};
         stage.binding = {};
       }
   DropBindings(worker, [this](const Binding& binding) { return !IsPlanned(binding.id); });

@@ -84,7 +84,7 @@ class LifecycleTest : public testing::Test {
     for (const Action& action : outbox_.Take()) {
       const auto* control = std::get_if<SendControl>(&action);
       if (control == nullptr) continue;
-      said += (said.empty() ? "" : "; ") + std::to_string(control->worker) + ": ";
+      said += (said.empty() ? "" : "; ") + ToString(control->worker) + ": ";
       if (control->message.has_release()) said += "release";
       if (control->message.has_download_layers()) said += "download";
       if (control->message.has_prepare_stage()) {
@@ -112,21 +112,22 @@ class LifecycleTest : public testing::Test {
 };
 
 TEST_F(LifecycleTest, ALossMakesAHoleAndNothingElse) {
-  for (const WorkerId id : {1, 2, 3}) Add(id, 2);
+  for (const WorkerId id : {WorkerId(1), WorkerId(2), WorkerId(3)}) Add(id, 2);
   Serve({{1, {0, 2}}, {2, {2, 4}}, {3, {4, 6}}});
   const SwarmPlan before = *lifecycle_.active();
   EXPECT_TRUE(lifecycle_.serves());
   Lose(2);
   EXPECT_FALSE(lifecycle_.serves());
-  EXPECT_THAT(Active(), ElementsAre(std::pair(1, LayerSpan{0, 2}), std::pair(0, LayerSpan{2, 4}),
-                                    std::pair(3, LayerSpan{4, 6})));
+  EXPECT_THAT(Active(), ElementsAre(std::pair(WorkerId(1), LayerSpan{0, 2}),
+                                    std::pair(WorkerId(0), LayerSpan{2, 4}),
+                                    std::pair(WorkerId(3), LayerSpan{4, 6})));
   EXPECT_EQ(lifecycle_.active()->stages[0].binding, before.stages[0].binding);
   EXPECT_EQ(lifecycle_.active()->stages[2].binding, before.stages[2].binding);
   EXPECT_EQ(Said(), "");
 }
 
 TEST_F(LifecycleTest, WithoutAnyStageThereIsNoPlan) {
-  for (const WorkerId id : {1, 2}) Add(id, 3);
+  for (const WorkerId id : {WorkerId(1), WorkerId(2)}) Add(id, 3);
   Serve({{1, {0, 3}}, {2, {3, 6}}});
   Lose(1);
   EXPECT_NE(lifecycle_.active(), nullptr);
@@ -137,7 +138,7 @@ TEST_F(LifecycleTest, WithoutAnyStageThereIsNoPlan) {
 // ---- standbys ----
 
 TEST_F(LifecycleTest, AStandbyOfTheRangeTakesOverWithoutAWord) {
-  for (const WorkerId id : {1, 2}) Add(id, 3);
+  for (const WorkerId id : {WorkerId(1), WorkerId(2)}) Add(id, 3);
   Add(4, 3);
   Serve({{1, {0, 3}}, {2, {3, 6}}});
   StandBy(4, {0, 3});
@@ -145,7 +146,8 @@ TEST_F(LifecycleTest, AStandbyOfTheRangeTakesOverWithoutAWord) {
   const BindingId binding = roster_.Find(4)->bindings->front().id;
   Lose(1);
   EXPECT_TRUE(lifecycle_.serves());
-  EXPECT_THAT(Active(), ElementsAre(std::pair(4, LayerSpan{0, 3}), std::pair(2, LayerSpan{3, 6})));
+  EXPECT_THAT(Active(), ElementsAre(std::pair(WorkerId(4), LayerSpan{0, 3}),
+                                    std::pair(WorkerId(2), LayerSpan{3, 6})));
   EXPECT_EQ(lifecycle_.active()->stages[0].binding, binding);
   EXPECT_FALSE(roster_.Find(4)->bindings->front().standby);
   EXPECT_THAT(lifecycle_.Followers(), IsEmpty());
@@ -153,36 +155,40 @@ TEST_F(LifecycleTest, AStandbyOfTheRangeTakesOverWithoutAWord) {
 }
 
 TEST_F(LifecycleTest, StandbysThatTileTheHoleTakeOverTogether) {
-  for (const WorkerId id : {1, 2, 4, 5}) Add(id, 3);
+  for (const WorkerId id : {WorkerId(1), WorkerId(2), WorkerId(4), WorkerId(5)}) Add(id, 3);
   Serve({{1, {0, 3}}, {2, {3, 6}}});
   StandBy(4, {1, 3});
   StandBy(5, {0, 1});
   Lose(1);
   EXPECT_TRUE(lifecycle_.serves());
-  EXPECT_THAT(Active(), ElementsAre(std::pair(5, LayerSpan{0, 1}), std::pair(4, LayerSpan{1, 3}),
-                                    std::pair(2, LayerSpan{3, 6})));
+  EXPECT_THAT(Active(), ElementsAre(std::pair(WorkerId(5), LayerSpan{0, 1}),
+                                    std::pair(WorkerId(4), LayerSpan{1, 3}),
+                                    std::pair(WorkerId(2), LayerSpan{3, 6})));
   EXPECT_EQ(Said(), "");
 }
 
 TEST_F(LifecycleTest, APartOfTheHoleIsNotFilled) {
-  for (const WorkerId id : {1, 2, 4, 5}) Add(id, 3);
+  for (const WorkerId id : {WorkerId(1), WorkerId(2), WorkerId(4), WorkerId(5)}) Add(id, 3);
   Serve({{1, {0, 3}}, {2, {3, 6}}});
   StandBy(4, {0, 2});
   StandBy(5, {1, 3});  // they overlap
   Lose(1);
   EXPECT_FALSE(lifecycle_.serves());
-  EXPECT_THAT(Active(), ElementsAre(std::pair(0, LayerSpan{0, 3}), std::pair(2, LayerSpan{3, 6})));
+  EXPECT_THAT(Active(), ElementsAre(std::pair(WorkerId(0), LayerSpan{0, 3}),
+                                    std::pair(WorkerId(2), LayerSpan{3, 6})));
   EXPECT_TRUE(roster_.Find(4)->bindings->front().standby);
 }
 
 TEST_F(LifecycleTest, OneThatReachesFurtherIsPreferred) {
-  for (const WorkerId id : {1, 2, 4, 5, 6}) Add(id, 3);
+  for (const WorkerId id : {WorkerId(1), WorkerId(2), WorkerId(4), WorkerId(5), WorkerId(6)})
+    Add(id, 3);
   Serve({{1, {0, 3}}, {2, {3, 6}}});
   StandBy(4, {0, 1});
   StandBy(5, {1, 3});
   StandBy(6, {0, 3});
   Lose(1);
-  EXPECT_THAT(Active(), ElementsAre(std::pair(6, LayerSpan{0, 3}), std::pair(2, LayerSpan{3, 6})));
+  EXPECT_THAT(Active(), ElementsAre(std::pair(WorkerId(6), LayerSpan{0, 3}),
+                                    std::pair(WorkerId(2), LayerSpan{3, 6})));
 }
 
 TEST_F(LifecycleTest, OneThatServesAlreadyComesLast) {
@@ -194,15 +200,16 @@ TEST_F(LifecycleTest, OneThatServesAlreadyComesLast) {
   EXPECT_THAT(lifecycle_.Followers(), IsEmpty()) << "it has its own stage to compute";
   StandBy(4, {0, 3});
   Lose(1);
-  EXPECT_EQ(Active()[0].first, 4u);
+  EXPECT_EQ(Active()[0].first, WorkerId(4));
   Lose(4);
-  EXPECT_THAT(Active(), ElementsAre(std::pair(2, LayerSpan{0, 3}), std::pair(2, LayerSpan{3, 6})));
+  EXPECT_THAT(Active(), ElementsAre(std::pair(WorkerId(2), LayerSpan{0, 3}),
+                                    std::pair(WorkerId(2), LayerSpan{3, 6})));
   Lose(2);
   EXPECT_EQ(lifecycle_.active(), nullptr) << "both stages were its";
 }
 
 TEST_F(LifecycleTest, OneThatStillLoadsIsNotReady) {
-  for (const WorkerId id : {1, 2, 4}) Add(id, 3);
+  for (const WorkerId id : {WorkerId(1), WorkerId(2), WorkerId(4)}) Add(id, 3);
   Serve({{1, {0, 3}}, {2, {3, 6}}});
   EXPECT_TRUE(lifecycle_.StandBy(*roster_.Find(4), {0, 3}, now_));
   EXPECT_EQ(Said(), "4: stand by [0,3)");
@@ -212,7 +219,7 @@ TEST_F(LifecycleTest, OneThatStillLoadsIsNotReady) {
 
 // The two stages were lost one after the other: the first loss left a hole that nobody fitted.
 TEST_F(LifecycleTest, NeighbouringHolesAreFilledByOneWhoHoldsBoth) {
-  for (const WorkerId id : {1, 2, 3}) Add(id, 2);
+  for (const WorkerId id : {WorkerId(1), WorkerId(2), WorkerId(3)}) Add(id, 2);
   Add(4, 4);
   Serve({{1, {0, 2}}, {2, {2, 4}}, {3, {4, 6}}});
   StandBy(4, {0, 4});
@@ -220,23 +227,24 @@ TEST_F(LifecycleTest, NeighbouringHolesAreFilledByOneWhoHoldsBoth) {
   EXPECT_FALSE(lifecycle_.serves());
   Lose(1);
   EXPECT_TRUE(lifecycle_.serves());
-  EXPECT_THAT(Active(), ElementsAre(std::pair(4, LayerSpan{0, 4}), std::pair(3, LayerSpan{4, 6})));
+  EXPECT_THAT(Active(), ElementsAre(std::pair(WorkerId(4), LayerSpan{0, 4}),
+                                    std::pair(WorkerId(3), LayerSpan{4, 6})));
 }
 
 // It has failed too often, is still connected and has its layers loaded.
 TEST_F(LifecycleTest, AWorkerThatMustNotBeUsedIsNotItsOwnReplacement) {
-  for (const WorkerId id : {1, 2}) Add(id, 3);
+  for (const WorkerId id : {WorkerId(1), WorkerId(2)}) Add(id, 3);
   Serve({{1, {0, 3}}, {2, {3, 6}}});
   lifecycle_.OnWorkerGone(1, now_);
   EXPECT_FALSE(lifecycle_.serves());
-  EXPECT_EQ(Active()[0].first, 0u);
+  EXPECT_EQ(Active()[0].first, WorkerId(0));
   EXPECT_EQ(Said(), "1: release");
 }
 
 // ---- room ----
 
 TEST_F(LifecycleTest, AStandbyIsHeldOnlyWhereItFits) {
-  for (const WorkerId id : {1, 2}) Add(id, 3);
+  for (const WorkerId id : {WorkerId(1), WorkerId(2)}) Add(id, 3);
   Add(4, 5);
   Serve({{1, {0, 3}}, {2, {3, 6}}});
   StandBy(4, {0, 3});
@@ -247,7 +255,7 @@ TEST_F(LifecycleTest, AStandbyIsHeldOnlyWhereItFits) {
 }
 
 TEST_F(LifecycleTest, AStandbyMakesRoomForAStage) {
-  for (const WorkerId id : {1, 2, 4}) Add(id, 3);
+  for (const WorkerId id : {WorkerId(1), WorkerId(2), WorkerId(4)}) Add(id, 3);
   Serve({{1, {0, 3}}, {2, {3, 6}}});
   StandBy(4, {0, 3});
   Lose(2);
@@ -260,7 +268,7 @@ TEST_F(LifecycleTest, AStandbyMakesRoomForAStage) {
 }
 
 TEST_F(LifecycleTest, AStandbyThatFitsBesideAStageStays) {
-  for (const WorkerId id : {1, 2}) Add(id, 3);
+  for (const WorkerId id : {WorkerId(1), WorkerId(2)}) Add(id, 3);
   Add(4, 6);
   Serve({{1, {0, 3}}, {2, {3, 6}}});
   StandBy(4, {0, 3});
@@ -275,7 +283,7 @@ TEST_F(LifecycleTest, AStandbyThatFitsBesideAStageStays) {
 }
 
 TEST_F(LifecycleTest, StandbysThatNobodyWantsAnyMoreAreDropped) {
-  for (const WorkerId id : {1, 2}) Add(id, 3);
+  for (const WorkerId id : {WorkerId(1), WorkerId(2)}) Add(id, 3);
   Add(4, 6);
   Serve({{1, {0, 3}}, {2, {3, 6}}});
   StandBy(4, {0, 2});
@@ -315,7 +323,7 @@ TEST_F(LifecycleTest, OldAndNewLayersAreHeldTogetherWhereTheyFit) {
 }
 
 TEST_F(LifecycleTest, WhereTheyDoNotTheActivePlanGivesWayWhenTheLayersAreThere) {
-  for (const WorkerId id : {1, 2, 3}) Add(id, 3);
+  for (const WorkerId id : {WorkerId(1), WorkerId(2), WorkerId(3)}) Add(id, 3);
   Serve({{1, {0, 3}}, {2, {3, 6}}});
   lifecycle_.Stage(PlanOf({{2, {0, 3}}, {3, {3, 6}}}), now_);
   EXPECT_EQ(Said(), "2: download; 3: download");
@@ -327,7 +335,8 @@ TEST_F(LifecycleTest, WhereTheyDoNotTheActivePlanGivesWayWhenTheLayersAreThere) 
   lifecycle_.OnDownload(now_);
   EXPECT_EQ(Said(), "2: release; 2: prepare [0,3); 3: prepare [3,6)");
   EXPECT_FALSE(lifecycle_.serves());
-  EXPECT_THAT(Active(), ElementsAre(std::pair(1, LayerSpan{0, 3}), std::pair(0, LayerSpan{3, 6})));
+  EXPECT_THAT(Active(), ElementsAre(std::pair(WorkerId(1), LayerSpan{0, 3}),
+                                    std::pair(WorkerId(0), LayerSpan{3, 6})));
   Load();
   lifecycle_.Swap(now_);
   EXPECT_EQ(Said(), "1: release");
@@ -335,7 +344,7 @@ TEST_F(LifecycleTest, WhereTheyDoNotTheActivePlanGivesWayWhenTheLayersAreThere) 
 }
 
 TEST_F(LifecycleTest, ADroppedPlanIsUnloadedOnlyWhereAnotherOneServes) {
-  for (const WorkerId id : {1, 2, 3}) Add(id, 6);
+  for (const WorkerId id : {WorkerId(1), WorkerId(2), WorkerId(3)}) Add(id, 6);
   lifecycle_.Stage(PlanOf({{1, {0, 3}}, {2, {3, 6}}}), now_);
   Said();
   lifecycle_.DropStaged(now_);
@@ -349,39 +358,40 @@ TEST_F(LifecycleTest, ADroppedPlanIsUnloadedOnlyWhereAnotherOneServes) {
 }
 
 TEST_F(LifecycleTest, BindingsRiseAndAreNeverUsedTwice) {
-  for (const WorkerId id : {1, 2}) Add(id, 6);
+  for (const WorkerId id : {WorkerId(1), WorkerId(2)}) Add(id, 6);
   BindingId last;
   for (int i = 0; i < 3; ++i) {
     lifecycle_.Stage(PlanOf({{1, {0, 3}}, {2, {3, 6}}}), now_);
-    for (const WorkerId id : {1, 2})
+    for (const WorkerId id : {WorkerId(1), WorkerId(2)})
       for (const Binding& binding : *roster_.Find(id)->bindings) {
         EXPECT_GT(binding.id, last);
         last = binding.id;
       }
     Load();
     lifecycle_.Swap(now_);
-    for (const WorkerId id : {1, 2}) Lose(id);
-    for (const WorkerId id : {1, 2}) Add(id, 6);
+    for (const WorkerId id : {WorkerId(1), WorkerId(2)}) Lose(id);
+    for (const WorkerId id : {WorkerId(1), WorkerId(2)}) Add(id, 6);
   }
 }
 
 // ---- relief ----
 
 TEST_F(LifecycleTest, AStandbyRelievesOneThatIsLateAndTheyChangePlaces) {
-  for (const WorkerId id : {1, 2, 4}) Add(id, 3);
+  for (const WorkerId id : {WorkerId(1), WorkerId(2), WorkerId(4)}) Add(id, 3);
   Serve({{1, {0, 3}}, {2, {3, 6}}});
   StandBy(4, {0, 3});
   EXPECT_FALSE(lifecycle_.Relieve(2)) << "nobody stands by with its layers";
   EXPECT_TRUE(lifecycle_.Relieve(1));
-  EXPECT_THAT(Active(), ElementsAre(std::pair(4, LayerSpan{0, 3}), std::pair(2, LayerSpan{3, 6})));
+  EXPECT_THAT(Active(), ElementsAre(std::pair(WorkerId(4), LayerSpan{0, 3}),
+                                    std::pair(WorkerId(2), LayerSpan{3, 6})));
   EXPECT_TRUE(roster_.Find(1)->bindings->front().standby);
   EXPECT_EQ(Said(), "");
   EXPECT_TRUE(lifecycle_.Relieve(4));
-  EXPECT_EQ(Active()[0].first, 1u);
+  EXPECT_EQ(Active()[0].first, WorkerId(1));
 }
 
 TEST_F(LifecycleTest, OneThatIsLateOrLoadingOrServesRelievesNobody) {
-  for (const WorkerId id : {1, 4}) Add(id, 3);
+  for (const WorkerId id : {WorkerId(1), WorkerId(4)}) Add(id, 3);
   Add(2, 6);
   Serve({{1, {0, 3}}, {2, {3, 6}}});
   StandBy(2, {0, 3});
@@ -396,13 +406,13 @@ TEST_F(LifecycleTest, OneThatIsLateOrLoadingOrServesRelievesNobody) {
 }
 
 TEST_F(LifecycleTest, OneThatIsIdleRelievesRatherThanOneThatIsFed) {
-  for (const WorkerId id : {1, 4, 5}) Add(id, 3);
+  for (const WorkerId id : {WorkerId(1), WorkerId(4), WorkerId(5)}) Add(id, 3);
   Add(2, 6);
   Serve({{1, {0, 3}}, {2, {3, 6}}});
-  for (const WorkerId id : {4, 5}) StandBy(id, {0, 3});
+  for (const WorkerId id : {WorkerId(4), WorkerId(5)}) StandBy(id, {0, 3});
   OwnedTesting::Edit(roster_.Find(4)->steps).in_flight.emplace_back();
   EXPECT_TRUE(lifecycle_.Relieve(1));
-  EXPECT_EQ(Active()[0].first, 5u);
+  EXPECT_EQ(Active()[0].first, WorkerId(5));
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ namespace weft::swarm {
 
 // What a device said of the layers that it was given.
 struct Accusation {
-  WorkerId worker = 0;
+  WorkerId worker;
   LayerSpan layers;
   std::string problem;
 };

@@ -7,7 +7,7 @@ namespace weft::swarm {
 std::optional<WorkerId> StrangerToGo(const Roster& roster, const std::string& network,
                                      const CoreOptions& options) {
   struct Group {
-    WorkerId oldest = 0;
+    WorkerId oldest;
     size_t count = 0;
   };
   std::map<std::string, Group> groups;

@@ -278,7 +278,7 @@ struct WorkerReports {
 // Every part has one owner who changes it; everyone may read. The fields of Worker itself are
 // Members', but for `times`.
 struct Worker {
-  WorkerId id = 0;
+  WorkerId id;
   std::string address, network;
   std::string stranger_network;  // by which it counts before Connect (strangers.h)
   Instant connected_at;

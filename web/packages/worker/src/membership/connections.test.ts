@@ -13,8 +13,8 @@ const lost = (now = 0): Event => ({ kind: "connectionLost", now });
 // What the engine holds of session 1 in each of the bindings.
 const stock = (...bindings: [binding: number, positions: number][]): Event => done({
   kind: "stock",
-  bindings: bindings.map(([binding, positions]) => ({
-    binding,
+  bindings: bindings.map(([id, positions]) => ({
+    id,
     stage: 0,
     layers: { first: 0, end: 2 },
     sessions: positions > 0 ? [1] : [],

@@ -42,7 +42,7 @@ export interface ConnectKind {
 
 // A binding that is loaded since an earlier connection, and what its layers hold of each session.
 export interface HeldBinding {
-  readonly binding: number;
+  readonly id: number;
   readonly stage: number;
   readonly layers: LayerRange;
   readonly sessions: readonly number[];

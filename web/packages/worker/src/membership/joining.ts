@@ -74,7 +74,7 @@ export class Joining {
     if (this.#package) {
       this.#isTakingStock = true;
       const bindings = this.#stages.bindings()
-        .map(([binding, { stage, layers }]) => ({ binding, stage, layers }));
+        .map(([id, { stage, layers }]) => ({ id, stage, layers }));
       const sessions = this.#queue.sessions.all();
       return this.#queue.push({ kind: "takeStock", bindings, sessions });
     }

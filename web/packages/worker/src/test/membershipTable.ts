@@ -106,8 +106,8 @@ const span = ({ first, end }: { first: number; end: number }): string => `${firs
 // " 3: s1 at 7" for binding 3, whose layers hold 7 positions of session 1.
 function heldWords(connect: { held?: readonly HeldBinding[] }): string {
   return (connect.held ?? [])
-    .map(({ binding, sessions, positions }) =>
-      ` ${binding}:${sessions.map((it, index) => ` s${it} at ${positions[index]}`).join("")}`)
+    .map(({ id, sessions, positions }) =>
+      ` ${id}:${sessions.map((it, index) => ` s${it} at ${positions[index]}`).join("")}`)
     .join();
 }
 
@@ -169,7 +169,7 @@ function words(action: Action): string {
       }
       if (work.kind === "releaseSessions") return `release ${work.sessions.join()}`;
       if (work.kind === "takeStock") {
-        return `takeStock of ${work.bindings.map(({ binding }) => binding).join()}, sessions ` +
+        return `takeStock of ${work.bindings.map(({ id }) => id).join()}, sessions ` +
           work.sessions.join();
       }
       return work.kind;

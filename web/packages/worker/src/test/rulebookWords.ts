@@ -66,10 +66,10 @@ function connectWords({ value }: Extract<WorkerKind, { case: "connect" }>): Json
     held?: Held; cachedLayers?: number[]; makesTokens?: number; packageFormat?: number;
   };
   const words: JsonObject = {};
-  for (const { binding, sessions, positions } of held) {
+  for (const { id, sessions, positions } of held) {
     const entries = sessions.map((session, index) => [session, positions[index]!]);
     const of = Object.fromEntries(entries) as Json;
-    words["held"] = { ...(words["held"] as JsonObject), [binding]: of };
+    words["held"] = { ...(words["held"] as JsonObject), [id]: of };
   }
   if (cachedLayers.length > 0) words["cachedLayers"] = cachedLayers;
   if (makesTokens > 0) words["makesTokens"] = makesTokens;
@@ -128,7 +128,7 @@ function workWords(work: Work): Json {
     case "keepLayers":
       return { keep: joinedRanges(work.keep) };
     case "takeStock": {
-      const bindings = work.bindings.map(({ binding }) => binding);
+      const bindings = work.bindings.map(({ id }) => id);
       return { takeStock: { bindings, sessions: numbers(work.sessions) } };
     }
     default:
@@ -186,7 +186,7 @@ export function outcomeOf(work: Work, details: JsonObject): Outcome {
     case "takeStock": {
       const held = (details["held"] ?? {}) as Record<string, Record<string, number>>;
       const bindings = work.bindings.map((binding) => {
-        const of = Object.entries(held[binding.binding] ?? {});
+        const of = Object.entries(held[binding.id] ?? {});
         const sessions = of.map(([session]) => Number(session));
         return { ...binding, sessions, positions: of.map(([, positions]) => positions) };
       });

@@ -477,7 +477,7 @@ describe("with work", () => {
     second.events.onOpen();
     second.events.onMessage(encodeServerMessage(init({ packageDigest })));
     await eventually(() => expect(sent(second)).toContain("connect"));
-    expect(second.sent[0]!.value).toMatchObject({ held: [{ binding: 1 }] });
+    expect(second.sent[0]!.value).toMatchObject({ held: [{ id: 1 }] });
     expect(made).toBe(1);
     await eventually(() => expect(last()).toMatchObject({ phase: "ready", layers: [0, 6] }));
     // Silence as Init wants it: three turns, counted from the last that was heard.

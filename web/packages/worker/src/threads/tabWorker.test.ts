@@ -573,8 +573,8 @@ describe("coming back", () => {
       cachedLayers: [0, 1, 2],
       downloadBytesPerS: 5e6,
       held: [
-        { binding: 1, stage: 0, layers: { first: 0, end: 3 }, sessions: [1], positions: [4] },
-        { binding: 2, stage: 1, layers: { first: 1, end: 3 }, sessions: [1], positions: [4] },
+        { id: 1, stage: 0, layers: { first: 0, end: 3 }, sessions: [1], positions: [4] },
+        { id: 2, stage: 1, layers: { first: 1, end: 3 }, sessions: [1], positions: [4] },
       ],
     });
     expect(rig.probeCount).toBe(1);
@@ -599,7 +599,7 @@ describe("coming back", () => {
     expect(rig.all("pong")).toHaveLength(1);
     open();
     const { held } = await rig.next("connect");
-    expect(held).toMatchObject([{ binding: 1, sessions: [1], positions: [1] }]);
+    expect(held).toMatchObject([{ id: 1, sessions: [1], positions: [1] }]);
     expect(rig.engine.inputs).toHaveLength(1);
     expect(rig.results()).toEqual([]);
   });
