@@ -21,15 +21,15 @@ namespace weft::api {
 
 class CallArguments {
  public:
-  // `spelling` and `rules` outlive this.
+  // Both `spelling` and `rules` outlive this.
   CallArguments(const chat::CallSpelling& spelling, grammar::Rules& rules)
       : spelling_(spelling), rules_(rules) {}
 
-  // All that stands behind a name and in front of what closes the call. `schema`: nullptr for a
-  // function without arguments. Errors: what of the schema cannot be followed, by keyword and
-  // pointer.
+  // Gives the rule for all that stands behind a name and in front of what closes the call. `schema`
+  // is nullptr for a function without arguments. Errors: what of the schema cannot be followed, by
+  // keyword and pointer.
   Result<grammar::ExprId> Of(const boost::json::value* schema);
-  // Any arguments.
+  // Gives the rule for any arguments.
   grammar::ExprId Any();
 
  private:

@@ -18,20 +18,20 @@
 namespace weft::api {
 
 inline constexpr uint32_t kMaxBodyDepth = 64;
-// Beyond any context.
+// This number of tokens is beyond any context.
 inline constexpr int64_t kMostTokens = 1 << 24;
 
-// One JSON object, nested at most kMaxBodyDepth deep, with a byte order mark or without.
+// Reads one JSON object, nested at most kMaxBodyDepth deep, with a byte order mark or without.
 ApiResult<boost::json::object> ParseBody(std::string_view text);
 
-// "a number from 0 to 2"
+// Says a range: "a number from 0 to 2".
 std::string TextOf(const sampling::Range& range);
 
 // Reads fields of one object; remembers the first error, after which every read gives its default.
 class FieldReader {
  public:
-  // `prefix` stands in front of names in errors: "options." of an object called options. `object`
-  // outlives this.
+  // Errors name a field with `prefix` in front: "options." of an object called options. The
+  // `object` outlives this.
   explicit FieldReader(const boost::json::object& object, std::string prefix = "")
       : object_(object), prefix_(std::move(prefix)) {}
 
@@ -47,16 +47,16 @@ class FieldReader {
   std::optional<double> Number(const char* name, sampling::Range range);
   // Numbers such as 2.0 are integers, too.
   std::optional<int64_t> Integer(const char* name, int64_t lowest, int64_t highest);
-  // The name of a model; "" where none is named.
+  // Gives the name of a model, or "" where none is named.
   std::string Model();
-  // A string, or a list of at most 16 strings, of at most 1,024 bytes each.
+  // Gives a string, or a list of at most 16 strings, of at most 1,024 bytes each.
   std::vector<std::string> Stop(const char* name);
 
   void Fail(const ApiError& error) {
     if (!error_) error_ = error;
   }
   void Fail(const std::string& name, const boost::json::value& value, const std::string& expected);
-  // Of one that has to be there.
+  // Reads a field that has to be there.
   void FailMissing(const std::string& name, const std::string& expected);
 
  private:

@@ -32,8 +32,8 @@ struct ModelTemplate {
   // The one called "tool_use" where there are tools, else "default"; nullptr when there is none.
   const ChatTemplate* Choose(bool has_tools, const std::string& asked = "") const;
   std::string Token(const std::string& name) const;
-  // `variables` with the special tokens, and with tools and documents as null, as transformers
-  // hands them on. Errors: kNotFound without a template.
+  // Gives `variables` with the special tokens, and with tools and documents as null, as
+  // transformers hands them on. Errors: kNotFound without a template.
   Result<QuotedText> Render(boost::json::object variables, const RenderOptions& options = {},
                             const std::string& asked = "") const;
 };
@@ -52,9 +52,9 @@ class ModelText {
   // `control_tokens_in_text`. Errors: kInvalidArgument for what the template cannot take, and for a
   // model without one.
   Result<std::vector<int32_t>> EncodeChat(const ChatRequest& request) const;
-  // What every conversation that begins with `messages` begins with, as far as the template shows
-  // it: the tokens up to where the next message of the user stands. Errors as EncodeChat's, and
-  // kInvalidArgument where that is nothing.
+  // Gives the tokens that every conversation beginning with `messages` begins with, as far as the
+  // template shows it. They end where the next message of the user stands. Errors are EncodeChat's,
+  // and kInvalidArgument where there are none.
   Result<std::vector<int32_t>> EncodeOpening(const ChatRequest& request,
                                              boost::json::array messages) const;
   // Positions of the conversation's `ids`, as EncodeChat gave them, that later requests are likely
@@ -67,8 +67,9 @@ class ModelText {
   // Whether the conversation's `ids` end with the marker that begins thoughts, so that the answer
   // begins in the middle of them.
   bool OpensThinking(std::span<const int32_t> ids) const;
-  // What the answer itself begins behind where the conversation's `ids` leave room to think: the
-  // marker that ends thoughts, or that of the channel for answers; "": it begins at once.
+  // Gives what the answer itself begins behind where the conversation's `ids` leave room to think.
+  // That is the marker that ends thoughts, or the one of the channel for answers. It is "" where
+  // the answer begins at once.
   std::string AnswerBeginsBehind(std::span<const int32_t> ids) const;
   // Why the model cannot be told how much to think; nullopt: it can, or is not.
   std::optional<ApiError> CheckThinking(const ChatRequest& request) const;
@@ -78,8 +79,9 @@ class ModelText {
   // What ends thoughts that have become too long.
   Result<std::vector<int32_t>> EndOfThinking() const;
 
-  // What it can be asked for: "completion", "tools" where its chat template shows them or its way
-  // of calling is known, "thinking" where the template has a setting or marks for it.
+  // Gives what it can be asked for. That is "completion", and "tools" where its template shows them
+  // or its way of calling is known. "thinking" is there where the template has a setting or marks
+  // for it.
   std::vector<std::string> Capabilities() const;
 
   const Tokenizer& tokenizer() const { return tokenizer_; }
@@ -93,7 +95,7 @@ class ModelText {
   std::shared_ptr<const grammar::TokenTrie> vocabulary_trie() const { return trie_->Get(*this); }
   std::shared_ptr<const grammar::TokenTrie> call_trie() const { return call_trie_->Get(*this); }
   const std::vector<int32_t>& stop_ids() const { return stop_ids_; }
-  // What generation_config.json recommends; OpenAI's defaults otherwise.
+  // Gives what generation_config.json recommends, and OpenAI's defaults otherwise.
   const sampling::Parameters& default_sampling() const { return default_sampling_; }
   const ModelTemplate& chat_templates() const { return template_; }
   void set_control_tokens_in_text(bool as_tokens) { control_tokens_in_text_ = as_tokens; }

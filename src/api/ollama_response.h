@@ -15,9 +15,9 @@
 
 namespace weft::api {
 
-// "2026-11-26T15:44:20.123456Z"
+// Gives a time as "2026-11-26T15:44:20.123456Z".
 std::string Rfc3339(int64_t unix_us);
-// {"error": "..."}
+// Gives an error as {"error": "..."}.
 std::string OllamaErrorJson(const ApiError& error);
 
 // How long an answer took.
@@ -25,24 +25,24 @@ struct OllamaTimes {
   Duration total, load, prompt, answer;
 };
 
-// Of one answer: lines that each tell a piece, and a last one with counts and times; or one object
-// with all of it. Lines end with a line break.
+// The texts of one answer: lines that each tell a piece, and a last one with counts and times; or
+// one object with all of it. Lines end with a line break.
 class OllamaAnswer {
  public:
   enum class Kind { kChat, kGenerate };
-  // `short_ids`: of CallId.
+  // `short_ids` is CallId's.
   OllamaAnswer(Kind kind, std::string model, bool short_ids)
       : kind_(kind), model_(std::move(model)), short_ids_(short_ids) {}
 
-  // The lines that tell these, which are kept, too.
+  // Gives the lines that tell these, which are kept, too.
   std::string Take(const std::vector<chat::Event>& events, const std::vector<SaidToken>& said,
                    int64_t now_us);
-  // A line that says nothing.
+  // Gives a line that says nothing.
   std::string Alive(int64_t now_us) const;
   std::string Last(const AnswerEnd& end, const OllamaTimes& times, int64_t now_us) const;
-  // Without a stream.
+  // Gives the one object of an answer without a stream.
   std::string Whole(const AnswerEnd& end, const OllamaTimes& times, int64_t now_us) const;
-  // Nothing was asked: `reason` is "load" or "unload".
+  // Gives the answer where nothing was asked: `reason` is "load" or "unload".
   std::string Loaded(const std::string& reason, int64_t now_us) const;
 
  private:

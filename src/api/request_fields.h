@@ -1,6 +1,7 @@
-// Every field of a request, and what weft does with each. Here are those of OpenAI's chats, and
-// those of the servers that people move from. A field that would change the answer is followed or
-// refused, never passed over; a document shows the same table, and a test compares them.
+// The table has every field of a request, and what weft does with each. Here are those of OpenAI's
+// chats, and those of the servers that people move from. A field that would change the answer is
+// followed or refused, never passed over. A document shows the same table, and a test compares
+// them.
 #pragma once
 
 #include <boost/json/object.hpp>
@@ -22,17 +23,17 @@ enum class Handling {
 
 struct RequestField {
   std::string_view name;
-  // Who has it: O OpenAI, V vLLM, S SGLang, L llama.cpp, T Text Generation Inference, W weft alone,
-  // A Anthropic, M Ollama.
+  // The servers that have the field: O OpenAI, V vLLM, S SGLang, L llama.cpp, T Text Generation
+  // Inference, W weft alone, A Anthropic, M Ollama.
   std::string_view servers;
   Handling handling = Handling::kRefused;
-  // Of kRefused: values that change nothing, a JSON array without its brackets. Of kDone: all that
-  // may be asked, where that is little; "": many values.
+  // Values that change nothing, of a field of kRefused: a JSON array without its brackets. Of kDone
+  // they are all that may be asked, where that is little, and "" for many.
   std::string_view neutral;
   std::string_view why;
 };
 
-// The fields of one kind of object.
+// A table has the fields of one kind of object.
 struct FieldTable {
   std::span<const RequestField> fields;
   std::string_view document;     // that shows them
@@ -40,14 +41,14 @@ struct FieldTable {
 };
 
 std::span<const RequestField> RequestFields();
-// "OpenAI, vLLM" of "OV".
+// Gives "OpenAI, vLLM" for "OV".
 std::string ServerNames(std::string_view servers);
 
-// The first field that cannot be followed, or that nobody knows; nullopt: none.
+// Refuses the first field that cannot be followed, or that nobody knows.
 std::optional<ApiError> RefuseFields(const boost::json::object& request, const FieldTable& table);
 std::optional<ApiError> RefuseFields(const boost::json::object& request);
 
-// The beginning of a value as JSON, for a message; never half a character.
+// Gives the beginning of a value as JSON, for a message, and never half a character.
 std::string ShownValue(const boost::json::value& value);
 
 }  // namespace weft::api

@@ -10,16 +10,16 @@
 
 namespace weft::api {
 
-// temperature, top_p, top_k, min_p, penalties and seed. What is absent stays as it is.
+// Reads temperature, top_p, top_k, min_p, penalties and seed. An absent field stays as it is.
 void ReadSampling(FieldReader& fields, sampling::Parameters* sampling);
-// logit_bias: an object of token ids, each once.
+// Reads logit_bias: an object of token ids, each once.
 std::optional<ApiError> ReadLogitBias(const boost::json::value* bias,
                                       sampling::Parameters* sampling);
-// stream_options: whether `include_usage` is asked for.
+// Tells whether stream_options asks for `include_usage`.
 bool ReadIncludeUsage(FieldReader& fields);
-// cache_salt; "": none.
+// Gives cache_salt, or "" without one.
 std::string ReadCacheSalt(FieldReader& fields);
-// prompt_cache_key; "": none.
+// Gives prompt_cache_key, or "" without one.
 std::string ReadCacheKey(FieldReader& fields);
 
 }  // namespace weft::api

@@ -1,4 +1,4 @@
-// The subcommands of `weft`. Each adds its options to the program and sets `exit_code` when it ran.
+// Each of these adds a subcommand of `weft` with its options, and sets `exit_code` when it ran.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -25,25 +25,25 @@ void AddGrammarCommand(CLI::App& app, int* exit_code);
 void AddSimCommand(CLI::App& app, int* exit_code);
 void AddOnnxSplitCommand(CLI::App& app, int* exit_code);
 
-// Exit codes (docs/operations.md): whoever starts weft can tell what trying again would change.
+// Exit codes tell whoever starts weft what trying again would change (docs/operations.md).
 inline constexpr int kExitFailed = 1;  // anything else; later it may go well
 inline constexpr int kExitUsage = 2;   // flags, settings, input
 int ExitCodeOf(ErrorCode code);
 
-// "weft: <sentence>" on stderr and the error's exit code; 0 for an ok status.
+// Prints "weft: <sentence>" on stderr and gives the error's exit code, or 0 for an ok status.
 int ReportStatus(const Status& status);
 
-// For commands that serve, compute or write files: a write to a pipe that nobody reads any more
-// (`weft serve 2>&1 | tee log`, whose tee has ended) fails from here on, and ends nothing. Commands
+// Makes a write to a pipe that nobody reads any more fail, in place of ending weft (`weft serve
+// 2>&1 | tee log`, whose tee has ended). Commands that serve, compute or write files call it. Those
 // that only print are left to end quietly, as in `weft list | head -1`.
 void OutliveReaders();
 
-// An option validator for "192.168.1.7" and "fe80::1".
+// Gives an option validator for "192.168.1.7" and "fe80::1".
 CLI::Validator AddressOption();
 
-// An option validator for "4GiB", "512MiB", "1000000".
+// Gives an option validator for "4GiB", "512MiB", "1000000".
 CLI::Validator ByteCountOption();
-// --marks, of commands that plan a swarm (CoreOptions::marks).
+// Adds --marks, of commands that plan a swarm (CoreOptions::marks).
 void AddMarksOption(CLI::App& command, uint32_t& marks);
 
 }  // namespace weft::apps

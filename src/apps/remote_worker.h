@@ -1,5 +1,5 @@
-// RemoteWorker: a worker of a swarm on another machine. Connects, and connects again when the
-// connection breaks, with what the worker still holds.
+// A RemoteWorker is a worker of a swarm on another machine. It connects, and connects again when
+// the connection breaks, with what the worker still holds.
 #pragma once
 
 #include <functional>
@@ -14,7 +14,8 @@ namespace weft::apps {
 
 struct RemoteWorkerTimes {
   Duration shortest_pause = Seconds(1), longest_pause = Seconds(30);  // of Backoff
-  // Of a worker that holds layers, keys and values which the server counts on for a while.
+  // The pause of a worker that holds layers, keys and values which the server counts on for a
+  // while.
   Duration longest_pause_kept = Milliseconds(250);
   // A connection that lasted this long was a good one: the next attempt comes at once again.
   Duration good_connection = Seconds(20);
@@ -22,7 +23,7 @@ struct RemoteWorkerTimes {
   Duration goodbye = Seconds(2);
 };
 
-// Everything on the loop's thread. The loop runs no more when it is destroyed.
+// All of it happens on the loop's thread. The loop runs no more when it is destroyed.
 class RemoteWorker {
  public:
   // `on_over` is called once: with the server's refusal, or OkStatus after Leave. `url` has the
@@ -32,7 +33,7 @@ class RemoteWorker {
                std::function<void(Status)> on_over, RemoteWorkerTimes times = {});
 
   void Start() { Connect(); }
-  // Of the socket of `options`.
+  // Takes a datagram of the socket of `options`.
   void OnDatagram(const DatagramAddress& from, std::vector<uint8_t> bytes) {
     if (worker_ && !has_finished_) worker_->OnDatagram(from, std::move(bytes));
   }

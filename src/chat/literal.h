@@ -14,12 +14,12 @@
 
 namespace weft::chat {
 
-// `text` as a string of JSON, in quotes.
+// Gives `text` as a string of JSON, in quotes.
 std::string Quoted(std::string_view text);
 
-// A key and its value, as JSON.
+// A member is a key and its value, as JSON.
 using Member = std::pair<std::string, std::string>;
-// As an object of JSON.
+// Gives the members as an object of JSON.
 std::string ObjectOf(const std::vector<Member>& members);
 
 // Reads one thing after another from a text that outlives it. What gives false has read nothing
@@ -35,16 +35,16 @@ class LiteralReader {
   void SkipSpace();
   bool Accept(std::string_view expected);  // white space before it is passed over
   bool AtEnd();                            // but for white space
-  // Everything up to `stop`, which is passed over.
+  // Reads everything up to `stop`, which is passed over.
   bool Until(std::string_view stop, std::string_view* found);
 
-  // Any value, appended to `json`.
+  // Reads any value, and appends it to `json`.
   bool Value(std::string* json);
-  // What a string says.
+  // Reads what a string says.
   bool String(std::string* text);
-  // An object's members, in order.
+  // Reads an object's members, in order.
   bool Members(std::vector<Member>* members);
-  // The longest run of letters, digits and any of _.- there is; false: none.
+  // Reads the longest run of letters, digits and any of _.- there is; false: there is none.
   bool Name(std::string* name);
 
  private:

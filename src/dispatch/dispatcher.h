@@ -48,16 +48,17 @@ namespace weft::dispatch {
 enum class CopyTime { kAtOnce, kWhenLate };
 
 struct Options {
-  // Fixed hedging: `copies` holders are asked for an expert, the further ones at once or each when
-  // the one before it is late. Adaptive: a copy is sent, at once or later, up to `copies`, where it
-  // makes the layer end earlier by more than a share of a round trip (layer_forecast.h).
+  // Fixed hedging asks `copies` holders for an expert, the further ones at once or each when the
+  // one before it is late. Adaptive hedging sends a copy, at once or later, up to `copies`. It does
+  // so where the layer then ends earlier by more than a share of a round trip (layer_forecast.h).
   bool adaptive = true;
   uint32_t copies = 4;
   CopyTime copy_time = CopyTime::kWhenLate;  // of fixed hedging
   // Late is what took longer than this share of a holder's last round trips.
   double late_share = 0.95;
   Duration first_late = Milliseconds(100);  // before there are any
-  // At most this, and adaptive below it. Rows of a long batch have time of their own beside it.
+  // Fixed hedging waits at most this, and adaptive hedging less. Rows of a long batch have time of
+  // their own beside it.
   Duration timeout = Milliseconds(500);
   Duration least_timeout = Milliseconds(100);
   Duration demotion = Seconds(5);  // how long a timeout makes a holder one for copies only
@@ -65,13 +66,13 @@ struct Options {
   uint32_t bad_answers_to_aside = 3;
 };
 
-// Who can be asked, and what it holds.
+// A holder that can be asked, and what it holds.
 struct Holder {
   uint32_t id = 0;
   std::vector<std::pair<uint16_t, uint16_t>> experts;  // layer, expert
 };
 
-// One layer of a batch. Slot (row, j) is number row * top_k + j.
+// The work of one layer of a batch. Slot (row, j) is number row * top_k + j.
 struct LayerWork {
   uint16_t layer = 0;
   uint32_t top_k = 0;
@@ -102,7 +103,7 @@ struct Done {
   // Of each token, how many experts are missing in some columns of its sum; empty: none are.
   std::vector<uint32_t> lost;
 };
-// Nobody who can be asked holds these; the batch waits.
+// Nobody who can be asked holds these experts; the batch waits.
 struct Missing {
   uint32_t batch = 0;
   uint16_t layer = 0;
@@ -124,7 +125,7 @@ struct Actions {
   std::optional<Instant> timer;  // when OnTimer is due; replaces the one before
 };
 
-// What a holder did so far.
+// The counts of what a holder did so far.
 struct HolderStats {
   uint64_t calls = 0;             // experts asked of it
   uint64_t rows = 0;              // that these were to be computed for
@@ -139,11 +140,11 @@ struct HolderStats {
   bool is_unhealthy = false, is_aside = false;
 };
 
-// Of layers that could lose groups, so far.
+// The counts of layers that could lose groups, so far.
 struct LossStats {
   uint64_t groups = 0, lost = 0;  // of each row
   uint64_t late = 0;              // fragments of layers that did not wait for them any more
-  // Fragments by what became of them.
+  // The fragments by what became of them.
   std::array<uint64_t, wire::kSumsOutcomes> fragments{};
 };
 
@@ -154,18 +155,19 @@ class Dispatcher {
   // REQUIRES: batch 0 or 1 with nothing under way; at least one row; rows that fit a frame
   // (wire::kMaxFrameTokens, wire::kMaxShardRowBytes).
   Actions Begin(Instant now, uint32_t batch, const LayerWork& work);
-  // The batch's layer is not wanted any more.
+  // Drops the batch's layer, which is not wanted any more.
   Actions Abandon(Instant now, uint32_t batch);
-  // Of layers that begin from now on: so many holders are asked for an expert at once; 0: as the
+  // Asks so many holders for an expert at once in layers that begin from now on. 0 means as the
   // constructor's options say.
   void FixCopies(uint32_t copies);
-  // All who can be asked now. A statement that is not newer than the last one's changes nothing.
+  // Takes all who can be asked now. A statement that is not newer than the last one's changes
+  // nothing.
   Actions SetHolders(Instant now, uint32_t statement, std::vector<Holder> holders);
-  // A decoded result frame. An answer counts against the holder and is refused in three cases: it
-  // does not answer a dispatch exactly, it is not finite, or it cannot be the sum of so many
-  // experts.
+  // Takes a decoded result frame. An answer counts against the holder and is refused in three
+  // cases. It does not answer a dispatch exactly, it is not finite, or it cannot be the sum of so
+  // many experts.
   Actions OnResult(Instant now, uint32_t holder, const wire::ExpertFrame& frame);
-  // A message of this holder that is no shard message, for the same count.
+  // Counts a message of this holder that is no shard message, too.
   Actions OnMalformed(Instant now, uint32_t holder, const std::string& sentence);
   Actions OnHeartbeat(Instant now, uint32_t holder, const wire::Heartbeat& heartbeat);
   Actions OnTimer(Instant now);

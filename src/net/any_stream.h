@@ -1,6 +1,6 @@
-// AnyStream: a TCP socket with or without TLS on it, as one type, so that HTTP and WebSocket code
-// exists once. Knows when it last wrote, so that a peer that takes nothing is noticed. For src/net
-// only.
+// AnyStream is a TCP socket with or without TLS on it, as one type, so that HTTP and WebSocket code
+// exists once. It knows when it last wrote, so that a peer that takes nothing is noticed. Only
+// src/net uses it.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,7 @@
 namespace weft::net {
 
 // Calls `handler` with what a read brought, after taking that off an allowance that it shares with
-// the stream: the stream may have ended by then.
+// the stream. The stream may have ended by then.
 template <typename Handler>
 struct CountingHandler {
   Handler handler;
@@ -51,18 +51,18 @@ class AnyStream {
   const std::shared_ptr<LoopContext>& context() const { return inner_->context; }
   tcp::socket& socket() { return inner_->socket; }
   bool over_tls() const { return inner_->tls.has_value(); }
-  // From here on bytes are encrypted; the handshake is the caller's.
+  // Encrypts bytes from here on; the handshake is the caller's.
   boost::asio::ssl::stream<tcp::socket&>& AddTls(boost::asio::ssl::context& context) {
     return inner_->tls.emplace(inner_->socket, context);
   }
 
-  // Bytes that were read already and belong to whoever reads next: what a client sent right behind
-  // its WebSocket handshake.
+  // Gives bytes that were read already to whoever reads next: what a client sent right behind its
+  // WebSocket handshake.
   void Unread(std::string bytes) { inner_->unread = std::move(bytes); }
-  // So many bytes may be read from here on, framing of whatever lies on top included; reads beyond
-  // fail with no_buffer_space. nullopt: as many as come.
+  // Allows so many bytes to be read from here on, framing of whatever lies on top included. Reads
+  // beyond fail with no_buffer_space. nullopt allows as many as come.
   void SetReadAllowance(std::optional<size_t> byte_count) { *inner_->allowance = byte_count; }
-  // When bytes last went into the kernel's buffer or were first offered to it.
+  // Tells when bytes last went into the kernel's buffer or were first offered to it.
   Instant last_write_at() const { return inner_->last_write_at; }
 
   template <typename Buffers, typename Handler>
@@ -96,7 +96,7 @@ class AnyStream {
       inner_->socket.async_write_some(buffers, std::forward<Handler>(handler));
     }
   }
-  // Blocking forms, for HttpClient.
+  // These forms wait, and are for HttpClient.
   template <typename Buffers>
   size_t read_some(const Buffers& buffers, boost::system::error_code& error) {
     return inner_->tls ? inner_->tls->read_some(buffers, error)
@@ -136,9 +136,10 @@ class AnyStream {
   std::unique_ptr<Inner> inner_;
 };
 
-// What Beast's WebSocket asks of a stream that is not its own (found by argument-dependent lookup):
-// teardown after both close frames, beast_close_socket when one of its timeouts has passed.
-// A TLS shutdown exchange is not waited for: the WebSocket close frames already said goodbye.
+// Beast's WebSocket asks for these of a stream that is not its own (found by argument-dependent
+// lookup). It calls teardown after both close frames, and beast_close_socket when one of its
+// timeouts has passed. A TLS shutdown exchange is not waited for: the WebSocket close frames
+// already said goodbye.
 template <typename Handler>
 void async_teardown(boost::beast::role_type, AnyStream& stream, Handler&& handler) {
   stream.Close();

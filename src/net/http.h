@@ -27,33 +27,33 @@ struct HttpRequest {
   std::string remote_address;  // "192.168.1.7"
   bool remote_is_loopback = false;
   bool over_tls = false;
-  // As whom limits count the sender, beside its address; the handler fills it in.
+  // Limits count the sender as this, beside its address. The handler fills it in.
   std::string client;
-  // Only senders with the same one share what was computed; the handler fills it in.
+  // Only senders with the same one share what was computed. The handler fills it in.
   std::string salt;
-  // Behind peer_user(): set by the server, or by a test.
+  // The server, or a test, sets what is behind peer_user().
   std::function<std::optional<uint32_t>()> find_peer_user;
 
-  // The user (uid) whose process sent this over loopback; nullopt: a stranger (peer_process.h says
-  // when). Found at the first call of a connection, which may cost milliseconds. Ask in OnRequest
-  // or OnHandshake: once the connection has closed or become a WebSocket, only what was found
-  // before is told.
+  // Gives the user (uid) whose process sent this over loopback, or nullopt for a stranger
+  // (peer_process.h says when). The first call of a connection may cost milliseconds. Ask in
+  // OnRequest or OnHandshake. Once the connection has closed or become a WebSocket, only what was
+  // found before is told.
   std::optional<uint32_t> peer_user() const;
-  // The first header of that lower-case name; "" when absent.
+  // Gives the first header of that lower-case name, or "" when absent.
   std::string_view Header(std::string_view lower_case_name) const;
-  // All headers of that name as one list (RFC 9110 5.3).
+  // Gives all headers of that name as one list (RFC 9110 5.3).
   std::string HeaderList(std::string_view lower_case_name) const;
-  // The value of `name` in the query, percent-decoded; "" when absent.
+  // Gives the value of `name` in the query, percent-decoded, or "" when absent.
   std::string QueryValue(std::string_view name) const;
 };
 
-// What a server answered a client.
+// A server answered a client with this.
 struct HttpReply {
   int status = 0;
   Headers headers;   // names in lower case
   std::string body;  // empty when `on_data` was given
 
-  // The first header of that lower-case name; "" when absent.
+  // Gives the first header of that lower-case name, or "" when absent.
   std::string_view Header(std::string_view lower_case_name) const;
 };
 
@@ -61,8 +61,9 @@ struct HttpResponse {
   int status = 200;
   Headers headers;          // Content-Length is added where a body may be
   std::vector<Slice> body;  // sent in order without copying
-  // Called with each piece of `body` when those before it have been sent; it is sent when `go_on`
-  // was called, now or later: for bytes that are still on a disk. Null: all can be sent at once.
+  // The server calls this with each piece of `body` when those before it have been sent. It sends
+  // the piece when `go_on` was called, now or later: for bytes that are still on a disk. Null: all
+  // can be sent at once.
   std::function<void(const Slice& piece, std::function<void()> go_on)> prepare = {};
 };
 
@@ -74,17 +75,17 @@ class Responder {
  public:
   virtual ~Responder() = default;
   virtual void Send(HttpResponse response) = 0;
-  // A chunked response. The client may go away at any time: OnClosed tells. In a stream of
+  // Begins a chunked response. The client may go away at any time: OnClosed tells. In a stream of
   // server-sent events (Content-Type text/event-stream) each Write ends a line and an event. The
   // server puts comments between them to find out whether a client still listens.
   virtual void StartStream(int status, Headers headers) = 0;
   virtual void Write(std::string chunk) = 0;
   virtual void End() = 0;
-  // Called once when the client goes away before the answer is complete.
+  // Calls this once when the client goes away before the answer is complete.
   virtual void OnClosed(std::function<void()> callback) = 0;
 };
 
-// One WebSocket, either end. Binary messages only.
+// Either end of one WebSocket, which takes binary messages only.
 class WebSocket {
  public:
   virtual ~WebSocket() = default;
@@ -98,20 +99,20 @@ class WebSocket {
   // The longest message that is taken from now on; a longer one closes the connection before
   // memory is set aside for it.
   virtual void SetMessageLimit(size_t byte_count) = 0;
-  // So many bytes may come from now on, pings and the heads of frames included; beyond them the
-  // connection ends. nullopt: as many as come, as from the start.
+  // Allows so many bytes to come from now on, pings and the heads of frames included. The
+  // connection ends beyond them. nullopt allows as many as come, as at the start.
   virtual void SetAllowance(std::optional<size_t> byte_count) = 0;
-  // False: nothing more is taken from the peer, who has to wait, until it is true again. That the
-  // peer has gone is noticed when something is sent to it.
+  // Takes nothing more from the peer, who has to wait, until it is true again. A peer that has gone
+  // is noticed when something is sent to it.
   virtual void SetReading(bool reads) = 0;
-  // How long the peer may be silent behind what comes next, as WebSocketClientLimits::silence.
+  // Sets how long the peer may be silent behind what comes next, as WebSocketClientLimits::silence.
   virtual void SetSilence(Duration silence) = 0;
   virtual std::string remote_address() const = 0;
 };
 
 struct WebSocketCallbacks {
   std::function<void(Slice message)> on_message;
-  // Once; the WebSocket is not used afterwards.
+  // Is called once; the WebSocket is not used afterwards.
   std::function<void(std::string reason)> on_closed;
 };
 

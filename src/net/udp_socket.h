@@ -1,4 +1,4 @@
-// A UDP socket: datagrams out at once from any thread, datagrams in on the event loop.
+// A UDP socket sends datagrams at once from any thread, and receives them on the event loop.
 #pragma once
 
 #include <functional>
@@ -14,22 +14,22 @@ namespace weft::net {
 
 class UdpSocket : public DatagramSender {
  public:
-  // Bound to this address and port, 0 is any free one. "0.0.0.0" and "::" are all of this machine's
-  // addresses. Its buffers have room for what several devices send at once. kUnavailable names what
-  // the system said.
+  // Opens a socket at this address and port; port 0 is any free one. "0.0.0.0" and "::" are all of
+  // this machine's addresses. The buffers have room for what several devices send at once.
+  // kUnavailable names what the system said.
   static Result<std::shared_ptr<UdpSocket>> Open(EventLoop& loop, const std::string& address,
                                                  uint16_t port);
   ~UdpSocket() override;
 
-  // Loop thread. `on_datagram` is called on the loop until Stop.
+  // Calls `on_datagram` on the loop until Stop. Call it on the loop's thread.
   using OnDatagram = std::function<void(const DatagramAddress&, std::vector<uint8_t>)>;
   void Receive(OnDatagram on_datagram);
   void Stop();
 
-  // Any thread. What the system does not take at once is lost.
+  // Sends from any thread. Whatever the system does not take at once is lost.
   void Send(std::span<const OutgoingDatagram> datagrams) override;
   void AfterReceived(std::function<void()> then) override;
-  // All of this machine's, loopback last, where it is bound to all.
+  // Gives all of this machine's addresses, loopback last, where the socket is bound to all.
   std::vector<DatagramAddress> Addresses() const override { return addresses_; }
   uint16_t port() const;
 
@@ -42,7 +42,7 @@ class UdpSocket : public DatagramSender {
   std::vector<DatagramAddress> addresses_;
 };
 
-// kInvalidArgument: not the text of an IP address.
+// Reads an address. kInvalidArgument: the text is not that of an IP address.
 Result<DatagramAddress> ToDatagramAddress(const std::string& ip, uint16_t port);
 
 }  // namespace weft::net

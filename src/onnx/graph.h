@@ -1,8 +1,8 @@
-// An ONNX model in memory: what load.h reads, extract.h cuts, write.h writes and the modules
-// `lower` and `convert` read or build. Plain data without invariants beyond "initializer names are
-// unique" (they are map keys). load.h validates files, and node order is the owner's choice
-// (topological after LoadModel). Weights are never copied: a Tensor's `data` is a Slice of the file
-// it lies in.
+// An ONNX model in memory is what load.h reads, extract.h cuts and write.h writes. The modules
+// `lower` and `convert` read or build it. It is plain data, whose only invariant is that names of
+// initializers are unique (they are map keys). load.h validates files. The order of nodes is the
+// owner's choice (topological after LoadModel). Weights are never copied: a Tensor's `data` is a
+// Slice of the file it lies in.
 //
 //   Graph graph;
 //   graph.AddInput("x", ElementType::kFloat, {Dim::Of(1), Dim::Of("rows"), Dim::Of(64)});
@@ -27,7 +27,7 @@
 
 namespace weft::onnx {
 
-// TensorProto.DataType.
+// The numbers are those of TensorProto.DataType.
 enum class ElementType : int32_t {
   kUndefined = 0,
   kFloat = 1,
@@ -58,37 +58,39 @@ enum class ElementType : int32_t {
   kInt2 = 26,
 };
 
-// "float16", "int64", ...: ONNX's own names in lower case.
+// Gives ONNX's own name in lower case: "float16", "int64", ...
 std::string_view ElementTypeName(ElementType type);
-// Bits of one element: 4 for kInt4, 0 for kString and kUndefined and for numbers outside the
-// enumeration.
+// Gives the bits of one element. It is 4 for kInt4, and 0 for kString, kUndefined and numbers
+// outside the enumeration.
 int ElementBits(ElementType type);
 bool IsFloatType(ElementType type);
-// The element type of weft's tensors with the same bytes; nullopt when there is none (double,
-// 4-bit, ...).
+// Gives the element type of weft's tensors with the same bytes, or nullopt when there is none
+// (double, 4-bit, ...).
 std::optional<DType> ToDType(ElementType type);
-// REQUIRES: !IsBlockFormat(dtype).
+// Gives the type with the same bytes. REQUIRES: !IsBlockFormat(dtype).
 ElementType FromDType(DType dtype);
-// Bytes of a tensor of `dims` (4-bit elements packed two a byte, the last byte padded); nullopt
-// when a dimension is negative, the product overflows or the type has no fixed width.
+// Gives the bytes of a tensor of `dims`; 4-bit elements are packed two a byte, the last byte
+// padded. Gives nullopt when a dimension is negative, the product overflows or the type has no
+// fixed width.
 std::optional<uint64_t> TensorByteCount(ElementType type, std::span<const int64_t> dims);
 
-// A constant tensor: an initializer or a tensor attribute. Raw little-endian bytes in row-major
-// order; 4-bit elements are packed low nibble first.
+// A constant tensor is an initializer or a tensor attribute. Its raw bytes are little-endian and in
+// row-major order; 4-bit elements are packed low nibble first.
 struct Tensor {
   ElementType type = ElementType::kUndefined;
   std::vector<int64_t> dims;
-  // The bytes: a slice of the mapped file, or bytes made in memory. Empty (while byte_count > 0) in
-  // a graph-only model whose weights lie at `location`.
+  // The bytes are a slice of the mapped file, or were made in memory. They are empty (while
+  // byte_count > 0) in a graph-only model whose weights lie at `location`.
   Slice data;
   uint64_t byte_count = 0;
-  // Where the bytes lie when a written model refers to them instead of holding them: a file name
-  // relative to the model or a blob's name (SHA-256 in hex), and the offset in it. Empty: inline.
+  // The place of the bytes when a written model refers to them instead of holding them. It is a
+  // file name relative to the model, or a blob's name (SHA-256 in hex), and the offset in it. It is
+  // empty where they are inline.
   std::string location;
   uint64_t offset = 0;
   // `data` lies in a mapped file: pages that were read can be dropped again (weights.h).
   bool mapped = false;
-  // Values of a kString tensor, which has no bytes.
+  // The values of a kString tensor, which has no bytes.
   std::vector<std::string> strings;
 
   // REQUIRES: values.size() is the product of dims.
@@ -97,24 +99,25 @@ struct Tensor {
   static Tensor FromInt64s(std::vector<int64_t> dims, std::initializer_list<int64_t> values);
   // REQUIRES: bytes.byte_count() == *TensorByteCount(type, dims).
   static Tensor FromBytes(ElementType type, std::vector<int64_t> dims, Slice bytes);
-  // A tensor whose bytes lie elsewhere (graph-only). REQUIRES: TensorByteCount(type, dims) has a
-  // value.
+  // Makes a tensor whose bytes lie elsewhere (graph-only). REQUIRES: TensorByteCount(type, dims)
+  // has a value.
   static Tensor At(ElementType type, std::vector<int64_t> dims, std::string location,
                    uint64_t offset);
 
   bool has_data() const { return data.byte_count() == byte_count; }
   // REQUIRES: dims are those of a valid tensor.
   int64_t element_count() const;
-  // Values as 64-bit integers, for the small constants that steer graphs (any integer type or
-  // bool). nullopt for other types, and when the bytes are not here.
+  // Gives values of any integer type or bool as 64-bit integers, for the small constants that steer
+  // graphs. Gives nullopt for other types, and when the bytes are not here.
   std::optional<std::vector<int64_t>> AsInt64s() const;
-  // Values as floats (any float type of 16 bits or more, integers and bool); nullopt as above.
+  // Gives values as floats (any float type of 16 bits or more, integers and bool); nullopt as
+  // above.
   std::optional<std::vector<float>> AsFloats() const;
 };
 
 class Graph;
 
-// What weft carries along without looking inside: sparse tensors and type attributes, as their
+// weft carries this along without looking inside: sparse tensors and type attributes, as their
 // serialized AttributeProto.
 struct OpaqueAttribute {
   std::string serialized;
@@ -161,13 +164,13 @@ struct Node {
   std::vector<std::pair<std::string, std::string>> metadata;
   std::string overload;
 
-  // The i-th input's or output's name; "" when absent.
+  // Gives the i-th input's or output's name, or "" when absent.
   std::string_view Input(size_t i) const;
   std::string_view Output(size_t i) const;
   bool HasInput(size_t i) const { return !Input(i).empty(); }
   bool HasOutput(size_t i) const { return !Output(i).empty(); }
 
-  // Attribute readers: the default when there is no attribute of that name and type.
+  // Read attributes, and give the default when there is none of that name and type.
   const Attribute* Find(std::string_view attribute_name) const;
   int64_t Int(std::string_view attribute_name, int64_t if_absent) const;
   float Float(std::string_view attribute_name, float if_absent) const;
@@ -179,16 +182,16 @@ struct Node {
   const Tensor* TensorAttribute(std::string_view attribute_name) const;
   void Set(Attribute attribute);
 
-  // True for an op of the standard domain.
+  // Tells whether this is an op of the standard domain.
   bool Is(std::string_view standard_op) const { return domain.empty() && op_type == standard_op; }
-  // True for an op of com.microsoft.
+  // Tells whether this is an op of com.microsoft.
   bool IsMicrosoft(std::string_view op) const { return domain == "com.microsoft" && op_type == op; }
-  // "node 12 '/model/layers.0/mlp/Mul' (Mul)", for error sentences; pass -1 when the index is
+  // Gives "node 12 '/model/layers.0/mlp/Mul' (Mul)", for error sentences. Pass -1 when the index is
   // unknown.
   std::string Describe(int64_t node_index = -1) const;
 };
 
-// One dimension of a declared shape: a number, a symbol, or unknown (value < 0 and no symbol).
+// A dimension of a declared shape is a number, a symbol, or unknown (value < 0 and no symbol).
 struct Dim {
   int64_t value = -1;
   std::string symbol;
@@ -199,11 +202,11 @@ struct Dim {
   bool operator==(const Dim&) const = default;
 };
 
-// A declared value: graph input or output, or value_info.
+// A declared value is a graph input or output, or one of value_info.
 struct ValueInfo {
   std::string name;
   ElementType type = ElementType::kUndefined;
-  // Absent when the shape is not declared.
+  // The shape is absent when it is not declared.
   std::optional<std::vector<Dim>> shape;
   // A serialized TypeProto when the value is not a dense tensor (sequence, optional, ...).
   std::string opaque_type;
@@ -233,7 +236,7 @@ class Graph {
   const Tensor* FindInitializer(std::string_view tensor_name) const;
   const ValueInfo* FindInput(std::string_view input_name) const;
   const ValueInfo* FindOutput(std::string_view output_name) const;
-  // The declaration of a value, wherever it stands (inputs, outputs, value_info).
+  // Gives the declaration of a value, wherever it stands (inputs, outputs, value_info).
   const ValueInfo* FindValueInfo(std::string_view value_name) const;
 };
 
@@ -247,21 +250,22 @@ struct Model {
   Graph graph;
 };
 
-// The names a node reads: its inputs, and the names that its subgraphs take from the surrounding
-// graph. No name is empty, and each comes once, in order of first use.
+// Gives the names that a node reads: its inputs, and the names that its subgraphs take from the
+// surrounding graph. No name is empty, and each comes once, in order of first use.
 std::vector<std::string> ReadNames(const Node& node);
 
-// Producers and consumers of every name in a graph. Views into `graph`: made anew after the graph
-// changes.
+// The producers and consumers of every name in a graph are views into `graph`. They are made anew
+// after the graph changes.
 class GraphIndex {
  public:
   explicit GraphIndex(const Graph& graph);
 
-  // Index of the node that writes `name`; -1 when none does (input, initializer or unknown).
+  // Gives the index of the node that writes `name`, or -1 when none does (input, initializer or
+  // unknown).
   int64_t Producer(std::string_view name) const;
-  // The node itself, or nullptr.
+  // Gives the node itself, or nullptr.
   const Node* ProducerNode(std::string_view name) const;
-  // Indices of the nodes that read `name` (also through subgraphs), ascending.
+  // Gives the indices of the nodes that read `name` (also through subgraphs), ascending.
   std::span<const size_t> Consumers(std::string_view name) const;
 
  private:

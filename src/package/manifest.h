@@ -4,7 +4,7 @@
 //   blobs/<sha256>           weights and programs, content-addressed, immutable
 //   tokenizer.json, tokenizer_config.json, generation_config.json, config.json as they came
 //
-// Layers: 0 = embedding, 1..n = transformer layers, n + 1 = output head.
+// Layer 0 is the embedding, 1..n are transformer layers, n + 1 is the output head.
 #pragma once
 
 #include <cstdint>
@@ -40,18 +40,18 @@ struct LayerInfo {
   std::string kind;  // "embedding", "transformer" or "head"
   Digest program;    // blob with the encoded program (program/codec.h); zero if `lowered` is false
   std::vector<Digest> blobs;  // every weight blob that the layer's program or ONNX part reads
-  // Bytes of the tensors the layer reads (a tensor that two layers read counts in both).
+  // Bytes of the tensors that the layer reads. A tensor that two layers read counts in both.
   uint64_t weight_bytes = 0;
   // Bytes of weights read for one token: an embedding reads one row, a mixture its active experts.
   uint64_t read_bytes_per_token = 0;
   uint64_t kv_bytes_per_position = 0;  // keys and values in KvDType(); 0 without attention
   uint64_t state_bytes = 0;            // recurrent state of a session, whatever its length
-  // Blob that predicts the norms of the layer's neuron groups (package/group_predictor.h); zero
-  // where there is none. It is not among `blobs`: the layer runs without it.
+  // The blob that predicts the norms of the layer's neuron groups (package/group_predictor.h), zero
+  // without one. It is not among `blobs`: the layer runs without it.
   Digest predictor;
 };
 
-// Whether a package of this quantisation has weights that format 1 had not.
+// Tells whether a package of this quantisation has weights that format 1 had not.
 inline bool IsNewQuantisation(std::string_view quantisation) {
   return quantisation == "q4s" || quantisation == "mixed-k";
 }
@@ -66,35 +66,35 @@ struct Manifest {
   uint32_t context_length = 0;  // positions the model was made for
   bool lowered = true;          // false: no programs, only onnxruntime-web workers can serve it
   bool has_onnx = true;  // false: the graph has operators of our own, which onnxruntime cannot run
-  // Set: the package makes embeddings and writes no text.
+  // Tells that the package makes embeddings and writes no text.
   std::optional<Embedding> embedding;
   std::vector<LayerInfo> layers;
   // Ranges of two layers or more that run on one device, since more than the residual stream goes
-  // from layer to layer in them. They ascend, apart from each other.
+  // from layer to layer in them. The ranges ascend and lie apart from each other.
   std::vector<LayerRange> keep_together;
   std::map<Digest, BlobInfo> blobs;
   std::map<std::string, Digest> files;  // "model.onnx", "tokenizer.json", ...: SHA-256 of each
 
-  // What it is written in, and what a worker has to know to compute it.
+  // The format that it is written in, and what a worker has to know to compute it.
   uint32_t format() const {
     return embedding || IsNewQuantisation(quantisation) ? kPackageFormat : kOldestPackageFormat;
   }
-  // Columns of what the last layer gives: logits, or the rows that become an embedding.
+  // Gives the columns of what the last layer gives: logits, or the rows that become an embedding.
   uint32_t head_columns() const { return embedding ? hidden_columns : vocabulary; }
 };
 
-// True for the names that `files` may hold: no separators, no leading dot, not weft.json itself.
+// Tells whether `files` may hold the name: no separators, no leading dot, not weft.json itself.
 bool IsPackageFileName(std::string_view name);
 
-// The form in which native workers keep keys and values. It is f32 where the weights are f32, so
-// that such a package gives the logits of its reference; else it is f16.
+// Gives the form in which native workers keep keys and values. It is f32 where the weights are f32,
+// so that such a package gives the logits of its reference; else it is f16.
 inline DType KvDType(std::string_view quantisation) {
   return quantisation == "f32" ? DType::kF32 : DType::kF16;
 }
 
-// Chunks of a blob of `byte_count` bytes.
+// Gives the number of chunks of a blob of `byte_count` bytes.
 uint64_t ChunkCount(uint64_t byte_count);
-// The length and chunk hashes of bytes in memory.
+// Gives the length and chunk hashes of bytes in memory.
 BlobInfo MakeBlobInfo(ByteSpan bytes);
 
 // The keys of the JSON object are the names of the fields above; digests are hexadecimal, `program`
@@ -104,10 +104,10 @@ std::string ToJson(const Manifest& manifest);
 // not fit lengths.
 Result<Manifest> ParseManifest(ByteSpan json);
 
-// Bytes of the blobs that predict norms of neuron groups; 0 without `weft profile`.
+// Gives the bytes of the blobs that predict norms of neuron groups, 0 without `weft profile`.
 uint64_t PredictorBytes(const Manifest& manifest);
 
-// Bytes of distinct blobs that the layers [first, end) need, programs included.
+// Gives the bytes of distinct blobs that the layers [first, end) need, programs included.
 uint64_t DownloadBytes(const Manifest& manifest, uint32_t first, uint32_t end);
 
 }  // namespace weft::package

@@ -15,28 +15,28 @@ namespace weft::planner {
 inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
 inline constexpr int kNoWorker = -1;
 
-// Memory that layers [first_layer, end_layer) need on a worker with this weight factor:
-// factor * weights (tied ones once) + KV + the largest scratch. The one formula for plans and for
-// checks on them. 0 for an empty range. REQUIRES: 0 <= first_layer <= end_layer <= layers.size().
+// Gives the memory that layers [first_layer, end_layer) need on a worker with this weight factor:
+// factor * weights (tied ones once) + KV + the largest scratch. Plans and checks on them share this
+// formula. An empty range needs 0. REQUIRES: 0 <= first_layer <= end_layer <= layers.size().
 uint64_t StageMemoryBytes(const std::vector<LayerCost>& layers, double weight_factor,
                           int first_layer, int end_layer);
 
-// A sentence about what is wrong with the layers or the constants, or empty.
+// Gives a sentence about what is wrong with the layers or the constants, or "".
 std::string LayersProblem(const std::vector<LayerCost>& layers);
 std::string ConstantsProblem(const CostConstants& constants);
 std::string ContextProblem(const PlanContext& context);
-// Why a worker cannot be planned with at all, or empty.
+// Gives a sentence about why a worker cannot be planned with at all, or "".
 std::string WorkerProblem(const WorkerMetrics& worker);
 
-// Where plans may cut: the first layer of everything that is kept together (a layer alone, mostly),
-// and the number of layers. cuts[0] = 0.
+// Gives the places where plans may cut: the first layer of everything that is kept together (mostly
+// a layer alone), and the number of layers. cuts[0] is 0.
 std::vector<int> CutsOf(const std::vector<LayerCost>& layers);
 
 // REQUIRES: LayersProblem and ContextProblem are empty. Keeps references to nothing.
 //
-// Layers that are kept together count as one here and in all that is made of the model: stages are
-// [first, end) by places in `cuts`. If layers 2 to 4 of 0 to 5 are kept together, the cuts are 0 1
-// 2 5 6, and [1, 3) is the layers 1 to 4. Searches so know nothing of such layers.
+// Layers that are kept together count as one here and in all that is made of the model. Stages are
+// [first, end) by places in `cuts`. Layers 2 to 4 of 0 to 5 are kept together, for example: the
+// cuts are 0 1 2 5 6, and [1, 3) is the layers 1 to 4. Searches so know nothing of such layers.
 class CostModel {
  public:
   CostModel(const std::vector<LayerCost>& layers, const std::vector<WorkerMetrics>& workers,
@@ -44,27 +44,28 @@ class CostModel {
 
   int layer_count() const { return static_cast<int>(cuts_.size()) - 1; }
   const std::vector<int>& cuts() const { return cuts_; }
-  // Where `layer` is in cuts(); nullopt in the middle of what is kept together.
+  // Gives the place of `layer` in cuts(), or nullopt in the middle of what is kept together.
   std::optional<int> PlaceOf(int layer) const;
   int worker_count() const { return static_cast<int>(workers_.size()); }
   double alpha() const { return alpha_; }
   bool Usable(int worker) const { return workers_[Index(worker)].usable; }
   double OfferBytes(int worker) const { return workers_[Index(worker)].memory_bytes; }
   Objective objective() const { return objective_; }
-  // Bytes that layers [0, end) need at weight factor 1, scratch aside.
+  // Gives the bytes that layers [0, end) need at weight factor 1, scratch aside.
   double BytesBefore(int end) const { return weight_prefix_[Layer(end)] + kv_prefix_[Layer(end)]; }
   double ComputeBefore(int end) const { return compute_prefix_[Layer(end)]; }
 
-  // True: [first, end) may run on `worker`. Shortening an allowed range at either end keeps it
-  // allowed; the exact search rests on that.
+  // Tells whether [first, end) may run on `worker`. A shorter part of an allowed range is allowed,
+  // too; the exact search rests on that.
   bool Allowed(int worker, int first, int end) const;
 
-  // The costs, by layers, of `worker` running [first, end) after `previous` (kNoWorker: the first
-  // stage). In today's star every frame passes the server, so `previous` changes nothing; with
-  // direct links the transfer of the stage's input will depend on it. REQUIRES: the worker is
+  // Gives the costs, by layers, of `worker` running [first, end) after `previous` (kNoWorker for
+  // the first stage). Every frame passes the server in today's star, so `previous` changes nothing.
+  // With direct links the transfer of the stage's input will depend on it. REQUIRES: the worker is
   // usable, first < end.
   StageAssignment Stage(int previous, int worker, int first, int end) const;
-  // Least exec_us + departure_us + rest[end] over the stages [first, end), first < end <= furthest.
+  // Gives the least exec_us + departure_us + rest[end] over the stages [first, end), first < end <=
+  // furthest.
   double LeastExec(int worker, int first, int furthest, const std::vector<double>& rest) const;
 
  private:
@@ -79,8 +80,8 @@ class CostModel {
     double departure_us_per_byte = 0;  // ...and for each byte that others then have to load
     double link_us = 0;                // transfers of a stage between others
     std::vector<double> missing_weight_prefix;  // [layers + 1] bytes not cached
-    // Tied pairs whose second download is saved: only within one stage, or always (the first is
-    // cached).
+    // The tied pairs whose second download is saved: only within one stage, or always where the
+    // first is cached.
     std::vector<bool> tied_free, tied_in_stage;
   };
   static size_t Index(int i) { return static_cast<size_t>(i); }
@@ -109,7 +110,7 @@ class CostModel {
   std::vector<Worker> workers_;
 };
 
-// All stages of some workers as flat arrays, [worker][first][end] with extents (m, n + 1, n + 1).
+// The stages of some workers as flat arrays, [worker][first][end] with extents (m, n + 1, n + 1).
 struct StageTable {
   // Row k is the model's worker `workers[k]`.
   StageTable(const CostModel& model, const std::vector<int>& workers);
@@ -119,13 +120,14 @@ struct StageTable {
     return (static_cast<size_t>(worker) * stride + static_cast<size_t>(first)) * stride +
            static_cast<size_t>(end);
   }
-  // Furthest end of an allowed stage that starts at `first`; `first` itself where none is allowed.
+  // Gives the furthest end of an allowed stage that starts at `first`, or `first` itself where none
+  // is allowed.
   int Reach(int worker, int first) const {
     return reach[static_cast<size_t>(worker) * (static_cast<size_t>(layer_count) + 1) +
                  static_cast<size_t>(first)];
   }
 
-  // Expected downtime per token: what of `sum` is neither exec nor init.
+  // Gives the expected downtime per token: what of `sum` is neither exec nor init.
   double Departure(int worker, int first, int end) const {
     const size_t at = At(worker, first, end);
     const double init_us = objective == Objective::kLatency ? (1 - alpha) * init[at] : 0;
@@ -139,8 +141,8 @@ struct StageTable {
   double alpha;              // 0 for throughput
   std::vector<double> exec;  // C_exec; only entries first < end <= Reach are meaningful
   std::vector<double> init;  // C_init, or busy_us for throughput; never falls as `end` grows
-  // exec + departure + (1 - alpha) * init: the part of C_total that adds up over stages. Without
-  // init for throughput.
+  // This part of C_total adds up over stages: exec + departure + (1 - alpha) * init. Throughput
+  // leaves out init.
   std::vector<double> sum;
   std::vector<int> reach;       // [worker][first]
   std::vector<double> compute;  // [layers + 1] compute cost of [0, end)
@@ -159,18 +161,18 @@ struct Assignment {
   double total_cost = kInfinity;    // C_total
 };
 
-// For every worker the last one before it with the same stages at the same costs, or kNoWorker.
-// Exchanging such twins changes nothing, so searches use them in index order only.
+// Gives for every worker the last one before it with the same stages at the same costs, or
+// kNoWorker. Exchanging such twins changes nothing, so searches use them in index order only.
 std::vector<int> EarlierTwins(const StageTable& table);
 
-// The distinct C_init values of all stages, ascending.
+// Gives the distinct C_init values of all stages, ascending.
 std::vector<double> DistinctCaps(const StageTable& table);
 
-// The table with only those stages whose init is at most `cap`, and init 0: what is left to be
-// minimised is the sum.
+// Gives the table with only those stages whose init is at most `cap`, and init 0: what is left to
+// be minimised is the sum.
 StageTable SumUnderCap(const StageTable& table, double cap);
 
-// C_total of these stages, straight from the definition.
+// Gives the C_total of these stages, straight from the definition.
 double TotalCost(const StageTable& table, const std::vector<StageChoice>& stages);
 
 }  // namespace weft::planner

@@ -10,12 +10,13 @@
 
 namespace weft::planner {
 
-// Allowed stages under a limit on C_init.
+// The allowed stages under a limit on C_init.
 class Reachability {
  public:
-  // Only stages whose init is at most `init_cap`.
+  // Takes only stages whose init is at most `init_cap`.
   explicit Reachability(const StageTable& table, double init_cap = kInfinity);
-  // Row k is the model's worker `workers[k]`. In O(m n), for more workers than a table is made for.
+  // Row k is the model's worker `workers[k]`. This takes O(m n), for more workers than a table is
+  // made for.
   Reachability(const CostModel& model, const std::vector<int>& workers);
 
   // furthest[worker][layer], extents (m, n + 1): `layer` itself where no stage may start.
@@ -23,9 +24,9 @@ class Reachability {
 
   int layer_count() const { return layer_count_; }
   int worker_count() const { return worker_count_; }
-  // Furthest end of a stage that starts at `first`; `first` where none is allowed.
+  // Gives the furthest end of a stage that starts at `first`, or `first` where none is allowed.
   int Furthest(int worker, int first) const { return furthest_[At(worker, first)]; }
-  // Lowest start of a stage that ends at `end`; `end` where none is allowed.
+  // Gives the lowest start of a stage that ends at `end`, or `end` where none is allowed.
   int Lowest(int worker, int end) const { return lowest_[At(worker, end)]; }
 
  private:
@@ -40,24 +41,24 @@ class Reachability {
   std::vector<int> furthest_, lowest_;  // [worker][layer]
 };
 
-// For every set of workers (bit w = worker w) the largest q such that they can hold [0, q). O(2^m
-// m). REQUIRES: at most 24 workers.
+// Gives for every set of workers (bit w = worker w) the largest q such that they can hold [0, q).
+// This takes O(2^m m). REQUIRES: at most 24 workers.
 std::vector<int> PrefixCover(const Reachability& reachability);
-// For every set of workers the smallest q such that they can hold [q, n).
+// Gives for every set of workers the smallest q such that they can hold [q, n).
 std::vector<int> SuffixCover(const Reachability& reachability);
 
-// Some workers that together hold all layers, in the order in which they do so when each takes as
-// much as it can. Empty if no such order was found. Finds one wherever few choices matter (a device
-// that alone can hold some layer, workers of a few kinds). It may miss one where many workers fit
-// only just, since the question is as hard as packing bins. `work`: workers and layers looked at,
-// at most; half a second for what is given here.
+// Gives some workers that together hold all layers, in the order in which they do so when each
+// takes as much as it can. Gives none if no such order was found. It finds one wherever few choices
+// matter: a device that alone can hold some layer, workers of a few kinds. It may miss one where
+// many workers fit only just, since the question is as hard as packing bins. `work` limits the
+// workers and layers looked at; what is given here takes half a second.
 std::vector<int> FindCover(const Reachability& reachability, uint64_t work = 20'000'000);
 
 void Shuffle(std::vector<int>& order, SeededRandom& random);
-// A fixed number of orders of all workers, for searches that cannot try all: by how much a worker
-// can hold, both ways, and shuffled ones. Up to 16 workers they include one that covers the deepest
-// prefix any order can. Beyond, they include one that begins with FindCover. Always the same for
-// the same table.
+// Gives a fixed number of orders of all workers, for searches that cannot try all. They go by how
+// much a worker can hold, both ways, and some are shuffled. Up to 16 workers they include one that
+// covers the deepest prefix any order can. Beyond, they include one that begins with FindCover. The
+// same table always gives the same orders.
 std::vector<std::vector<int>> SampleOrders(const StageTable& table);
 
 // What the workers can do where they cannot hold all layers.
@@ -67,8 +68,8 @@ struct Shortfall {
   int gap_end = 0;         // and no other gap needs less memory
   uint64_t gap_bytes = 0;
 };
-// Exact up to 16 workers; beyond, over a fixed number of orders. `weight_factor`: of the extra
-// device.
+// Says what they can do: exactly up to 16 workers, beyond that over a fixed number of orders.
+// `weight_factor` is that of the extra device.
 Shortfall FindShortfall(const StageTable& table, const std::vector<LayerCost>& layers,
                         double weight_factor);
 

@@ -1,10 +1,10 @@
-// The optimal assignment by dynamic programming over worker subsets.
+// This search finds the optimal assignment by dynamic programming over worker subsets.
 //
 // C_total = sum(exec + (1 - alpha) init) + alpha * max(init). The sum is minimised by
 //   best[S][i] = min over w in S, x < i of best[S \ w][x] + sum(w, x, i),
-// where S is the set of workers used for layers [0, i): orders disappear, because a star topology
-// makes a stage's cost independent of its neighbours (with direct links the state would also need
-// the last worker). The max is handled by cap_search.h. Exactness: there and in docs/planner.md.
+// where S is the set of workers used for layers [0, i). Orders disappear, because a star topology
+// makes a stage's cost independent of its neighbours. The state would need the last worker, too,
+// with direct links. cap_search.h handles the max. It and docs/planner.md say why this is exact.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace weft::planner {
 
-// What a search did, for tests and benchmarks.
+// The work that a search did, for tests and benchmarks.
 struct ExactSearchStats {
   int passes = 0;            // dynamic programs run, one per cap tried
   uint64_t transitions = 0;  // (set, start, worker, end) looked at in all passes

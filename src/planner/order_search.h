@@ -1,7 +1,7 @@
-// Searches over worker orders for swarms too big for the exact search (dynamic-graph-partitioning
-// 5.4 and 5.5). The thesis' dynamic program prices one order; annealing or random sampling picks
-// orders. Seeded and bounded by counts: one input, one result. Results respect every limit of the
-// table but are not optimal in general.
+// Searches over worker orders are for swarms too big for the exact search
+// (dynamic-graph-partitioning 5.4 and 5.5). The thesis' dynamic program prices one order; annealing
+// or random sampling picks orders. They are seeded and bounded by counts, so that one input has one
+// result. Results respect every limit of the table but are not optimal in general.
 #pragma once
 
 #include <cstdint>
@@ -13,23 +13,24 @@
 
 namespace weft::planner {
 
-// Prices one order after another; workers may be skipped. O(n^2 m) time each, O(n m) memory.
+// Prices one order after another; workers may be skipped. Each takes O(n^2 m) time and O(n m)
+// memory.
 class OrderPricer {
  public:
-  // Only stages that `reachability` allows, the max term weighted with `alpha`. Keeps both
-  // references.
+  // Takes only stages that `reachability` allows, and weights the max term with `alpha`. Both
+  // references are kept.
   OrderPricer(const StageTable& table, const Reachability& reachability, double alpha);
 
-  // C_total of the assignment that the DP of 5.4 finds along `order`. As in the thesis, a state
-  // keeps only its cheapest (sum, max) pair, so this is an upper bound of the order's optimum.
-  // Where the order cannot hold all layers: a number beyond every real cost that grows with the
-  // uncovered layers. `order`: distinct workers of the table.
+  // Gives the C_total of the assignment that the DP of 5.4 finds along `order`, which has distinct
+  // workers of the table. A state keeps only its cheapest (sum, max) pair, as in the thesis, so
+  // this is an upper bound of the order's optimum. An order that cannot hold all layers costs more
+  // than any real one, the more layers it leaves uncovered.
   double Price(const std::vector<int>& order);
   static bool IsComplete(double price);
-  // Stage costs looked at so far.
+  // Gives the number of stage costs looked at so far.
   double work() const { return work_; }
 
-  // The stages behind the last Price. REQUIRES: IsComplete of that price.
+  // Gives the stages behind the last Price. REQUIRES: IsComplete of that price.
   std::vector<StageChoice> Stages() const;
 
  private:
@@ -42,16 +43,17 @@ class OrderPricer {
   double work_ = 0;
 };
 
-// The optimum along one fixed order, max term included (cap_search.h). nullopt: it cannot hold all
-// layers.
+// Gives the optimum along one fixed order, max term included (cap_search.h), or nullopt if it
+// cannot hold all layers.
 std::optional<Assignment> FindAlongOrder(const StageTable& table, const std::vector<int>& order);
 
-// 5.5.3, with restarts from the best order so far. nullopt: no order that holds all layers was
-// found.
+// Searches as 5.5.3, with restarts from the best order so far. Gives nullopt if no order that holds
+// all layers was found.
 std::optional<Assignment> FindAnnealed(const StageTable& table, const SearchOptions& options);
 
-// 5.5.4 with a budget of options.random_work instead of 100 ms. A quarter of it prices shuffled
-// orders. The rest anneals from the best of them, more slowly the cheaper an order is to price.
+// Searches as 5.5.4, with a budget of options.random_work instead of 100 ms. A quarter of it prices
+// shuffled orders. The rest anneals from the best of them, more slowly the cheaper an order is to
+// price.
 std::optional<Assignment> FindRandom(const StageTable& table, const SearchOptions& options);
 
 }  // namespace weft::planner

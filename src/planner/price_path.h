@@ -1,11 +1,12 @@
-// The cheapest way through the layers if every worker could be used again and again, at a price for
-// each use. (It is the Lagrangian relaxation of "every worker at most once".) With prices p >= 0,
-// an assignment that uses every worker at most once costs at least
+// This finds the cheapest way through the layers if every worker could be used again and again, at
+// a price for each use. (It is the Lagrangian relaxation of "every worker at most once".) Prices
+// are p >= 0. An assignment that uses every worker at most once then costs at least
 //
 //   min over ways of (sum of costs + prices of the uses) - sum of all prices
 //
-// since it is itself such a way and pays no price twice: a lower bound, the better the more the
-// prices make the way share out its uses. At prices of 0 it is the bound of the exact search.
+// since it is itself such a way and pays no price twice. So this is a lower bound. It is the better
+// the more the prices make the way share out its uses. At prices of 0 it is the bound of the exact
+// search.
 #pragma once
 
 #include <vector>
@@ -16,19 +17,19 @@ namespace weft::planner {
 
 class PricePath {
  public:
-  // Only stages that `reachability` allows. Keeps both references.
+  // Takes only stages that `reachability` allows. Both references are kept.
   PricePath(const StageTable& table, const Reachability& reachability);
 
-  // Prices by worker. Returns the lower bound for assignments; infinite if the layers have no way.
-  // O(m n^2).
+  // Takes prices by worker, and returns the lower bound for assignments. It is infinite if the
+  // layers have no way. This takes O(m n^2).
   double Evaluate(const std::vector<double>& prices);
 
-  // Of the last Evaluate. [layer] least sum and prices that hold [layer, n).
+  // Gives, after Evaluate, the least sum and prices that hold [layer, n), by layer.
   const std::vector<double>& rest() const { return rest_; }
-  // A way of that sum, from layer 0. REQUIRES: it exists.
+  // Gives a way of that sum, from layer 0. REQUIRES: it exists.
   std::vector<StageChoice> Path() const;
-  // How much dearer the best way through this stage is than the best of all: at least 0, but for
-  // rounding.
+  // Tells how much dearer the best way through this stage is than the best of all. It is at least
+  // 0, but for rounding.
   double Excess(const StageChoice& stage) const;
 
  private:

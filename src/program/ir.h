@@ -1,22 +1,22 @@
-// The program of one layer: a flat list of LLM-level operations over named f32 buffers and weights.
-// Operations run in order; a buffer may be written again. Engines interpret it; the planner never
-// sees it. ops.json says what operations there are, their fields and what must hold of them; the
-// build makes ops.gen.h of it (docs/adding-an-op.md).
+// The program of one layer is a flat list of LLM-level operations over named f32 buffers and
+// weights. Operations run in order, and a buffer may be written again. Engines interpret it; the
+// planner never sees it. ops.json says what operations there are, their fields and what must hold
+// of them. The build makes ops.gen.h of it (docs/adding-an-op.md).
 //
-// Shapes: every buffer is [rows, columns] f32, rows = tokens of a ragged batch. Weights of a MatMul
-// are [N, K] (out = in * W^T + bias), as checkpoints store them. Layer 0 begins with Embed, which
-// reads token ids, and may have more of them (a table for each layer); the last layer ends with
-// logits [rows, vocabulary] in its output buffer; selection (argmax, candidates, ...) is what each
-// row asks of the engine (engine/engine.h), not part of a program.
+// Every buffer is [rows, columns] f32, and its rows are the tokens of a ragged batch. Weights of a
+// MatMul are [N, K] (out = in * W^T + bias), as checkpoints store them. Layer 0 begins with Embed,
+// which reads token ids, and may have more of them (a table for each layer). The last layer ends
+// with logits [rows, vocabulary] in its output buffer. Selection (argmax, candidates, ...) is what
+// each row asks of the engine (engine/engine.h), not part of a program.
 //
-// Aliasing: Add, Scale, Softcap, RmsNorm, LayerNorm, QkNormRope, GatedActivation and Gate may write
-// exactly the view that they read (in place); every other overlap of an operation's output with its
-// inputs is refused by the codec, as is reading columns that nothing wrote before.
+// An operation with `in_place` in ops.json may write exactly the view that it reads. The codec
+// refuses every other overlap of an operation's output with its inputs. It also refuses reading
+// columns that nothing wrote before.
 //
 // Recurrent operations (CausalConv, DeltaRule, SsmScan) carry f32 state of a fixed size from row to
 // row of a session, zero before position 0. A layer's state is that of its operations one after the
 // other, in the order of the program (program/state.h). Rows are taken strictly in order, one at a
-// time: a form that takes chunks would change bits with the cut of a prompt.
+// time. A form that takes chunks would change bits with the cut of a prompt.
 #pragma once
 
 #include <array>
@@ -34,15 +34,15 @@
 
 namespace weft::program {
 
-// Bytes [offset, offset + byte_count) of the blob with this digest.
+// A part is bytes [offset, offset + byte_count) of the blob with this digest.
 struct Part {
   Sha256Digest digest{};
   uint64_t offset = 0;
   uint64_t byte_count = 0;
 };
 
-// A tensor of the model. Its data is the concatenation of its parts (a stacked expert tensor has
-// one or more parts an expert). Arrays of block formats: tensor/dtype.h.
+// A weight is a tensor of the model. Its data is the concatenation of its parts; a stacked expert
+// tensor has one or more parts an expert. tensor/dtype.h describes the arrays of block formats.
 struct Weight {
   std::string name;
   DType dtype = DType::kF32;
@@ -69,7 +69,7 @@ struct Program {
 // The Attention of a layer that has one, else nullptr.
 const Attention* FindAttention(const Program& program);
 
-// "MatMul", "Attention", ...: for messages.
+// Gives the operation's name for messages: "MatMul", "Attention", ...
 std::string_view OpName(const Op& op);
 
 }  // namespace weft::program

@@ -7,11 +7,11 @@
 //     rows    of group 0  ----.           columns of group 0 ---> expert 0
 //     rows    of group 1  --.  `-> ...    columns of group 1 ---> expert 1
 //
-// So the hub of such a layer and the programs of those who hold some of its groups are HubProgram
-// and ExpertProgram (shards.h), and everything that moves rows of experts moves rows of groups.
+// The hub of such a layer runs its HubProgram, and those who hold some of its groups run an
+// ExpertProgram (shards.h). Everything that moves rows of experts moves rows of groups.
 //
-// Every group's output is rounded to a grid before it is added. Then sums are exact: who adds which
-// groups, and in which order, changes no bit, on one device or on ten.
+// Every group's output is rounded to a grid before it is added. Then sums are exact. It changes no
+// bit who adds which groups, and in which order, on one device or on ten.
 #pragma once
 
 #include <cstdint>
@@ -21,19 +21,20 @@
 
 namespace weft::program {
 
-// Columns of the layer's MLP between its products; 0 if it has none that can be cut.
+// Gives the columns of the layer's MLP between its products, or 0 if it has none that can be cut.
 uint32_t MlpColumns(const Program& program);
 
-// The widest groups of at most `wanted` columns that divide `mlp_columns` evenly, in whole blocks
-// of 32 where the MLP has whole blocks; one of 172 columns (stories260K) has 2 of 86.
+// Gives the widest groups of at most `wanted` columns that divide `mlp_columns` evenly. They are
+// whole blocks of 32 where the MLP has whole blocks. One of 172 columns (stories260K) has 2 of 86.
 uint32_t GroupColumns(uint32_t mlp_columns, uint32_t wanted);
 
-// The finest grid that holds outputs of `groups` groups up to four times `largest`, the largest
-// output of a group that was seen, and whose sums are exact.
+// Gives the finest grid whose sums are exact and that holds outputs of `groups` groups up to four
+// times `largest`. That is the largest output of a group that was seen.
 SumGrid GridFor(float largest, uint32_t groups);
 
-// The layer in groups of so many columns; a layer without an MLP stays as it is. kUnsupported: the
-// MLP has biases, more groups than columns of a row, or weights that such groups do not divide.
+// Gives the layer in groups of so many columns. A layer without an MLP stays as it is.
+// kUnsupported: the MLP has biases, more groups than columns of a row, or weights that such groups
+// do not divide.
 Result<Program> GroupedProgram(const Program& program, uint32_t group_columns, SumGrid grid);
 
 }  // namespace weft::program

@@ -1,5 +1,5 @@
-// What a download of one file is given, and its patience with busy servers: for a file in one piece
-// (file_download.h) and in ranges (range_download.h).
+// A download of one file is given these, and has this patience with busy servers. The file comes in
+// one piece (file_download.h) or in ranges (range_download.h).
 #pragma once
 
 #include <atomic>
@@ -11,7 +11,7 @@
 
 namespace weft::registry {
 
-// Repeats what fails in a way that may pass. Not thread-safe.
+// Repeats what fails in a way that may pass. One thread at a time may use it.
 class Patience {
  public:
   using OnNote = std::function<void(const std::string&)>;
@@ -22,12 +22,12 @@ class Patience {
         cancelled_(cancelled),
         note_(std::move(note)) {}
 
-  // True after a pause (the registry's Retry-After, when it gave one): try again. False: give up.
+  // Tells whether to try again, after a pause (the registry's Retry-After, when it gave one).
   bool TryAgain(const Failure& failure);
   void Note(const std::string& sentence) const {
     if (note_) note_(sentence);
   }
-  // Something worked: counts from the beginning.
+  // Counts failures from the beginning again, since something worked.
   void Progressed() { failures_ = 0; }
 
  private:
@@ -47,15 +47,15 @@ struct DownloadJob {
   const std::string& commit;
   const RemoteFile& file;
   const std::atomic<bool>& cancelled;
-  // How many bytes came (negative: were thrown away and come again), and whether from the network.
-  // From any thread.
+  // Is told from any thread how many bytes came, and whether from the network. A negative number
+  // was thrown away and comes again.
   std::function<void(int64_t bytes, bool fresh)> on_bytes;
-  // A new one for every connection.
+  // Makes a new Patience for every connection.
   std::function<Patience()> make_patience;
   size_t connections = 1;  // for a file of settings.split_bytes or more
 };
 
-// kCancelled, in words.
+// Gives the error kCancelled with its sentence.
 Error Stopped();
 
 }  // namespace weft::registry

@@ -1,6 +1,6 @@
-// /v1/models, /v1/prefixes and every way to ask for an answer, in any form (dialect.h). A request's
-// text becomes tokens on threads of its own (prompt_reader.h). Then it becomes a Completion
-// (completion.h) that the core generates.
+// These routes are /v1/models, /v1/prefixes and every way to ask for an answer, in any form
+// (dialect.h). A request's text becomes tokens on threads of its own (prompt_reader.h). Then it
+// becomes a Completion (completion.h) that the core generates.
 #pragma once
 
 #include <cstdint>
@@ -37,36 +37,36 @@ class ChatRoutes {
     bool embeds = false;           // the model writes no text: all of it is refused
   };
 
-  // `loop` and `host` outlive this.
+  // Both `loop` and `host` outlive this.
   ChatRoutes(Options options, std::shared_ptr<const api::ModelText> text, SwarmHost& host,
              net::EventLoop& loop, RequestLedger ledger = {},
              KeptPrefixes::TakeNote note_kept = nullptr);
 
   api::ServedModel Served() const;
   void ListModels(net::Responder& responder) const;
-  // GET /v1/models/NAME
+  // Answers GET /v1/models/NAME.
   void DescribeModel(const net::HttpRequest& request, net::Responder& responder) const;
-  // Requests that the server before this one did not finish go on, and what it kept is kept again
-  // (KeptPrefixes::Restore). Once, on the loop.
+  // Continues the requests of the previous server that had not ended, and keeps again what it kept
+  // (KeptPrefixes::Restore). Call it once, on the loop.
   void Resume(const journal::Contents& found, const std::vector<std::string>& salts) {
     kept_.Restore(found, salts);
     begun_answers_.Resume(found);
   }
-  // A request in the form of `dialect`, with an Idempotency-Key (request_ledger.h) or without. 503
-  // when more texts wait to become tokens than is good for anyone, 429 when too many of one client
-  // do.
+  // Answers a request in the form of `dialect`, with an Idempotency-Key (request_ledger.h) or
+  // without. It is 503 when more texts wait to become tokens than is good for anyone, 429 when too
+  // many of one client do.
   void Answer(std::shared_ptr<const Dialect> dialect, net::HttpRequest request,
               std::shared_ptr<net::Responder> responder);
-  // POST /v1/chat/completions
+  // Answers POST /v1/chat/completions.
   void Complete(net::HttpRequest request, std::shared_ptr<net::Responder> responder);
-  // POST /v1/completions
+  // Answers POST /v1/completions.
   void CompleteText(net::HttpRequest request, std::shared_ptr<net::Responder> responder);
-  // PUT /v1/prefixes/NAME with the fields of a chat: what its messages come to is computed and kept
-  // under the name. Answered when it is there.
+  // Answers PUT /v1/prefixes/NAME with the fields of a chat, when the prefix is there. What its
+  // messages come to is computed and kept under the name.
   void KeepPrefix(net::HttpRequest request, std::shared_ptr<net::Responder> responder);
-  // GET /v1/prefixes: those of the sender's key.
+  // Answers GET /v1/prefixes with those of the sender's key.
   void ListPrefixes(const net::HttpRequest& request, net::Responder& responder) const;
-  // DELETE /v1/prefixes/NAME
+  // Answers DELETE /v1/prefixes/NAME.
   void ForgetPrefix(const net::HttpRequest& request, net::Responder& responder);
 
  private:

@@ -1,11 +1,11 @@
-// Recovery: between a server and its journal. At start it tells what an earlier one has left, then
-// it notes what a later one will need.
+// Recovery stands between a server and its journal. At start it tells what an earlier one has left,
+// then it notes what a later one will need.
 //
-// Some records must be on the disk before anybody relies on them, and are synced: secrets before
-// they are printed, placements soon after they change (a lost one costs loading). Requests are not
-// synced. Their records are written at once and survive a killed process. A record lost in a power
-// cut costs another seed. All of it happens on a thread of its own, in order: the loop waits for no
-// disk.
+// Some records must be on the disk before anybody relies on them, and are synced. Those are secrets
+// before they are printed, and placements soon after they change (a lost one costs loading).
+// Requests are not synced. Their records are written at once and survive a killed process. A record
+// lost in a power cut costs another seed. All of it happens on a thread of its own, in order: the
+// loop waits for no disk.
 #pragma once
 
 #include <filesystem>
@@ -29,36 +29,37 @@ class Recovery {
     Sha256Digest package_digest{};
     bool keep_prompts = false;
   };
-  // Errors: journal::Journal::Open's.
+  // Opens the journal, with the errors of journal::Journal::Open.
   static Result<std::unique_ptr<Recovery>> Open(const Options& options);
-  // What was noted is written.
+  // Waits until what was noted is written.
   ~Recovery();
   Recovery(const Recovery&) = delete;
   Recovery& operator=(const Recovery&) = delete;
 
-  // Not ok: it could not be written at start; what was in it is known.
+  // Tells whether it could be written at start. What was in it is known in any case.
   const Status& status() const { return status_at_start_; }
-  // As the journal was at start.
+  // Gives the journal's contents at start.
   const journal::Contents& found() const { return found_; }
-  // What a core with these options takes up; nullopt: nothing, or nobody holds it any more.
+  // Gives what a core with these options takes up, or nullopt: there is nothing, or nobody holds it
+  // any more.
   std::optional<swarm::Placement> PlacementFor(const swarm::CoreOptions& core) const;
-  // Of devices that were known at any earlier start, whatever it served.
+  // Gives the lifetimes of devices that were known at any earlier start, whatever it served.
   std::vector<swarm::PlacedLifetime> Lifetimes() const;
-  // Of the experts of this package, as any earlier start has seen it.
+  // Gives the popularity of this package's experts, as any earlier start has seen it.
   std::vector<swarm::PlacedPopularity> Popularity() const;
   bool keeps_prompts() const { return keep_prompts_; }
 
-  // Waits for the disk.
+  // Notes secrets, and waits for the disk.
   Status NoteSecrets(const journal::pb::Secrets& secrets);
-  // Somebody was let in by the secret with this hash.
+  // Notes that somebody was let in by the secret with this hash.
   void NoteUse(const std::string& hash_hex);
-  // And its popularity, which is synced no more than requests are.
+  // Notes the placement, and its popularity, which is synced no more than requests are.
   void NotePlacement(const swarm::Placement& placement, const swarm::CoreOptions& core);
-  // Of requests.
+  // Notes a record of requests.
   void Note(journal::pb::Record record);
   // Waits until what was noted would survive this process.
   void Flush();
-  // The server is told to stop: what ends from now on ends because of that, and is not noted.
+  // Is told that the server stops: what ends from now on ends because of that, and is not noted.
   void NoteStop();
 
  private:

@@ -1,5 +1,5 @@
-// One run of a simulated swarm: what Simulate (simulation.h) does, as an object. The core's actions
-// and the checks, the network, the faults and the clients are a file each.
+// This is one run of a simulated swarm: what Simulate (simulation.h) does, as an object. The core's
+// actions and the checks, the network, the faults and the clients are a file each.
 #pragma once
 
 #include <deque>
@@ -51,11 +51,12 @@ class SwarmRun {
   Connection* Any(WorkerId id);
   Connection* Find(WorkerId id);
   std::string Name(WorkerId id);
-  // When a message of so many bytes is there. `last`: the delivery before it in this direction.
+  // Gives the time when a message of so many bytes is there. `last` is the delivery before it in
+  // this direction.
   Instant Arrival(Connection& connection, size_t byte_count, Instant& last);
   void Open(Device& device) { Open(device, nullptr, nullptr); }
-  // A new connection: of a worker that has just started, or of one that held on, which knows what
-  // it was told over the connection `before`.
+  // Opens a new connection of a worker that has just started, or of one that held on. That one
+  // knows what it was told over the connection `before`.
   void Open(Device& device, std::shared_ptr<ModelWorker> worker, const Connection* before);
   void Reopen(Device& device, Duration delay);
   void SendUp(WorkerId id, FromWorker message);
@@ -65,35 +66,35 @@ class SwarmRun {
   // ---- what goes wrong (swarm_faults.cc) ----
   void ScheduleFault();
   void Fault();
-  // Busy with something else for a while.
+  // Keeps the worker busy with something else for a while.
   void Slow(WorkerId id);
-  // Somebody wants the whole model in a tab, or not any longer.
+  // Lets somebody want the whole model in a tab, or not any longer.
   void WantWhole(const std::vector<WorkerId>& open);
-  // Its machine stands still, and goes on as if nothing had been.
+  // Lets its machine stand still, and go on as if nothing had been.
   void Pause(WorkerId id);
-  // All machines sleep, and their clocks jump.
+  // Lets all machines sleep, and their clocks jump.
   void SleepAll();
   void HaveBadMinute(WorkerId id);
   void Cure(Device& device);
   void TellLost(WorkerId id, Duration latency);
   void Crash(WorkerId id, bool told);
   void Cut(WorkerId id, bool told);
-  // The worker of the connection `before`, or another one on its device.
+  // Connects the worker of the connection `before`, or another one on its device.
   void ComeBack(const std::shared_ptr<Connection>& before, Duration delay);
   void ScheduleRestart();
-  // Another core begins with what the one before has noted last, or before that.
+  // Begins another core with what the one before has noted last, or before that.
   void Restart();
   void CutOff(Connection& connection);
-  // Requests of before go on behind their tokens, or are asked for again, or by nobody.
+  // Lets requests of before go on behind their tokens, or asks for them again, or nobody does.
   void SubmitAgain();
   void AskAgain(RequestId id, uint64_t start);
-  // The chaos is over and everything is cured. Fresh devices join at once in half of the runs. In
-  // the others they join only when the old ones cannot serve. So no new plan repairs what should
-  // have repaired itself.
+  // Ends the chaos, and cures everything. Fresh devices join at once in half of the runs. In the
+  // others they join only when the old ones cannot serve. So no new plan repairs what should have
+  // repaired itself.
   void Heal();
   void WatchForDown();
-  // Whether the connected devices can in truth hold the model. Devices that take more than they
-  // claim are left out: nobody can know what they could hold.
+  // Tells whether the connected devices can in truth hold the model. Devices that take more than
+  // they claim are left out: nobody can know what they could hold.
   bool CouldServe();
   void AddFreshDevices();
 
@@ -106,12 +107,12 @@ class SwarmRun {
   void ScheduleFlood(Device& device);
   void CountUnasked(Connection& connection, const wire::pb::WorkerMessage& message);
   void NoteLie(Device& device);
-  // A request has ended: whether devices that lie are still there.
+  // Looks, at the end of a request, whether devices that lie are still there.
   void WatchLiars();
   bool IsFound(const Device& device, const swarm::Snapshot& picture);
   bool CannotBeChecked(const Device& device, const swarm::Snapshot& picture);
   void CheckClaims(const swarm::Snapshot& picture);
-  // Whether somebody may be told what is not so, or that it was not.
+  // Tells whether somebody may be told what is not so, or that it was not.
   bool MayBeWrong(const Tracked& tracked) const;
   bool IsDenied(const swarm::FinishRequest& action);
   bool IsGivenUp(const swarm::FinishRequest& action) const;
@@ -123,10 +124,10 @@ class SwarmRun {
   void MakeOfLastRow(swarm::Request& request);
   void Submit();
   Tracked& Submit(swarm::Request request);
-  // A crowd comes, and somebody who asks for little.
+  // Lets a crowd come, and somebody who asks for little.
   void ScheduleCrowd();
   void CheckWait(const Tracked& tracked);
-  // Conversations begin, end and are left, a stage is lost, and somebody asks.
+  // Lets conversations begin, end and be left, loses a stage, and lets somebody ask.
   void ScheduleLeft();
   void AskBesideLeft();
 

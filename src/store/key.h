@@ -1,5 +1,5 @@
-// A named API key: who may do what, how much of it and until when. What is kept of it, never the
-// key itself.
+// A named API key says who may do what, how much of it and until when. Here is what is kept of it,
+// never the key itself.
 #pragma once
 
 #include <cstdint>
@@ -22,12 +22,12 @@ enum class Role {
 };
 inline constexpr size_t kRoleCount = 4;
 
-// "user", "admin", "metrics", "helper".
+// Gives the role's name: "user", "admin", "metrics" or "helper".
 std::string_view RoleName(Role role);
-// kInvalidArgument with those that there are.
+// Reads such a name. kInvalidArgument names those that there are.
 Result<Role> ParseRole(std::string_view text);
 
-// nullopt: none.
+// Each limit is nullopt where there is none.
 struct KeyLimits {
   std::optional<uint32_t> per_minute;      // requests in any 60 s
   std::optional<uint64_t> tokens_per_day;  // of a day in UTC: computed of prompts, and generated
@@ -56,19 +56,19 @@ struct Key : NewKey {
   std::optional<int64_t> ended_ms;
 };
 
-// kInvalidArgument: a name that is not 1 to 64 letters, digits, '.', '_' or '-'; a limit out of its
-// range; a model that is none; a time that is over.
+// Checks what is wanted. kInvalidArgument: a name that is not 1 to 64 letters, digits, '.', '_' or
+// '-', a limit out of its range, an unknown model, or a time that is over.
 Status CheckNewKey(const NewKey& key, int64_t now_ms);
 
-// "2027-06-30" (to the end of that day), "2027-06-30T18:00" and "2027-06-30T18:00:00Z", all UTC;
-// "30m", "8h", "90d", "2w" from now. kInvalidArgument: none of these, or over, or in more than a
-// hundred years.
+// Reads a time. "2027-06-30" (to the end of that day), "2027-06-30T18:00" and
+// "2027-06-30T18:00:00Z" are UTC. "30m", "8h", "90d" and "2w" count from now. kInvalidArgument:
+// none of these, a time that is over, or one in more than a hundred years.
 Result<int64_t> ParseExpiry(std::string_view text, int64_t now_ms);
 
-// "2027-06-30T18:00:00Z".
+// Writes a time as "2027-06-30T18:00:00Z".
 std::string TimeText(int64_t time_ms);
 
-// "weft-" and 128 random bits in hex.
+// Makes a new key: "weft-" and 128 random bits in hex.
 std::string MakeApiKey();
 
 }  // namespace weft::store

@@ -1,4 +1,4 @@
-// A connection to SQLite and its statements, with Results. Knows no tables (store.h).
+// A connection to SQLite and its statements give Results. They know no tables (store.h).
 //
 //   ASSIGN_OR_RETURN(Rows rows, database.Ask("select id from keys where name = ?", {name}));
 //   while (rows.has_row()) { Use(rows.Int(0)); TRY(rows.Next()); }
@@ -22,22 +22,23 @@ struct sqlite3_stmt;
 
 namespace weft::store {
 
-// NULL, INTEGER, TEXT or BLOB.
+// A value is NULL, INTEGER, TEXT or BLOB.
 using Value = std::variant<std::nullptr_t, int64_t, std::string, std::vector<uint8_t>>;
 
-// NULL where there is no number.
+// Gives NULL where there is no number.
 template <typename Number>
 Value OrNull(const std::optional<Number>& number) {
   return number ? Value(static_cast<int64_t>(*number)) : Value(nullptr);
 }
 
-// What a statement answers, a row at a time. The connection outlives it.
+// Rows are what a statement answers, one at a time. The connection outlives them.
 class Rows {
  public:
   bool has_row() const { return has_row_; }
   Status Next();
 
-  // REQUIRES: has_row(), and there is such a column. Of another type: 0, "", nullopt.
+  // Gives a column's value, and 0, "" or nullopt where it is of another type. REQUIRES: has_row(),
+  // and there is such a column.
   int64_t Int(int column) const;
   std::optional<int64_t> OptionalInt(int column) const;
   std::string Text(int column) const;
@@ -54,22 +55,22 @@ class Rows {
   bool has_row_ = false;
 };
 
-// One thread at a time.
+// One thread at a time may use a connection.
 class Database {
  public:
-  // `busy_limit`: how long a statement waits for other processes. REQUIRES: there is a file at
-  // `path`; it may be empty.
+  // Opens the file at `path`. `busy_limit` says how long a statement waits for other processes.
+  // REQUIRES: there is a file; it may be empty.
   static Result<Database> Open(const std::filesystem::path& path, Duration busy_limit);
 
-  // Errors of all statements, in a sentence with the file's name and what to do: kInvalidData: it
-  // is no database, or a damaged one. kUnavailable: other processes kept it. kAlreadyExists: a row
-  // like that must be the only one. kPermissionDenied, kIo: the disk refused.
+  // Runs a statement. Errors of all statements are sentences with the file's name and what to do.
+  // kInvalidData: it is no database, or a damaged one. kUnavailable: other processes kept it.
+  // kAlreadyExists: a row like that must be the only one. kPermissionDenied, kIo: the disk refused.
   Result<Rows> Ask(std::string_view sql, const std::vector<Value>& values = {});
-  // For a statement whose rows nobody needs.
+  // Runs a statement whose rows nobody needs.
   Status Run(std::string_view sql, const std::vector<Value>& values = {});
-  // The one number of the one row that the statement gives.
+  // Gives the one number of the one row that the statement gives.
   Result<int64_t> AskNumber(std::string_view sql, const std::vector<Value>& values = {});
-  // Of the row that was inserted last.
+  // Gives the id of the row that was inserted last.
   int64_t last_id() const;
 
  private:
@@ -80,8 +81,8 @@ class Database {
   std::string path_;
 };
 
-// All that happens until Commit is written, or with an error nothing of it. Takes the lock to write
-// at once: a transaction that begins by reading could be refused later.
+// A transaction writes all that happens until Commit, or with an error nothing of it. It takes the
+// lock to write at once: one that begins by reading could be refused later.
 class Transaction {
  public:
   static Result<Transaction> Begin(Database& database);

@@ -56,7 +56,7 @@ inline constexpr int64_t kSuperblockValues = 256;
 inline constexpr int64_t kMultiplierValues = 16;  // columns that share a multiplier
 inline constexpr int64_t kSuperblockWords = 6;    // u16 of a superblock of q4s in the array `scale`
 
-// "f32", "q4", ...: the spelling of command lines, manifests and logs.
+// Gives the name on command lines, in manifests and in logs: "f32", "q4", ...
 std::string_view DTypeName(DType dtype);
 std::optional<DType> DTypeFromName(std::string_view name);
 
@@ -69,17 +69,17 @@ constexpr bool IsSuperblockFormat(DType dtype) {
 constexpr bool IsBlockFormat(DType dtype) {
   return dtype == DType::kQ8 || dtype == DType::kQ4 || IsSuperblockFormat(dtype);
 }
-// u16 of a superblock's record in the array `scale`. REQUIRES: IsSuperblockFormat(dtype).
+// Gives the u16 of a superblock's record in the array `scale`. REQUIRES: IsSuperblockFormat(dtype).
 constexpr int64_t RecordWords(DType dtype) {
   if (dtype == DType::kQ4S) return kSuperblockWords;
   return dtype == DType::kQ4K ? 8 : dtype == DType::kQ5K ? 24 : 41;
 }
 
-// Bytes of one element. REQUIRES: !IsBlockFormat(dtype).
+// Gives the bytes of one element. REQUIRES: !IsBlockFormat(dtype).
 int64_t ElementBytes(DType dtype);
-// Bytes of one block's data array. REQUIRES: IsBlockFormat(dtype).
+// Gives the bytes of one block's data array. REQUIRES: IsBlockFormat(dtype).
 int64_t BlockDataBytes(DType dtype);
-// Blocks in a row of `columns` values.
+// Gives the blocks in a row of `columns` values.
 constexpr int64_t BlockCount(int64_t columns) {
   return (columns + kBlockValues - 1) / kBlockValues;
 }
@@ -87,12 +87,12 @@ constexpr int64_t BlockCount(int64_t columns) {
 constexpr int64_t SuperblockCount(int64_t columns) {
   return (columns + kSuperblockValues - 1) / kSuperblockValues;
 }
-// u16 of a row of the array `scale`. REQUIRES: IsBlockFormat(dtype).
+// Gives the u16 of a row of the array `scale`. REQUIRES: IsBlockFormat(dtype).
 constexpr int64_t ScaleWords(DType dtype, int64_t columns) {
   return IsSuperblockFormat(dtype) ? RecordWords(dtype) * SuperblockCount(columns)
                                    : BlockCount(columns);
 }
-// The number of columns at whose multiples a matrix may be cut into views of its own.
+// Gives the number of columns at whose multiples a matrix may be cut into views of its own.
 constexpr int64_t CutColumns(DType dtype) {
   if (!IsBlockFormat(dtype)) return 1;
   return IsSuperblockFormat(dtype) ? kSuperblockValues : kBlockValues;

@@ -29,31 +29,31 @@ struct KQuantRecord {
   std::array<uint8_t, kKQuantGroups> minima{};  // m of 16 columns, in q6k 0
 };
 
-// s and m of 32 columns in q4k and q5k.
+// The s and m of 32 columns in q4k and q5k.
 struct KQuantPair {
   int scale = 0, minimum = 0;
 };
-// Pair `j`, of eight, of twelve packed bytes, as above.
+// Gives pair `j` of the eight in twelve packed bytes, as above.
 KQuantPair KQuantPairOf(const uint8_t* packed, size_t j);
 
 // REQUIRES: IsKQuant(dtype), RecordWords(dtype) words.
 KQuantRecord ReadKQuantRecord(DType dtype, const uint16_t* words);
 
-// Levels q of a superblock, q6k's less 32. `nibbles` has 128 bytes. REQUIRES: as above.
+// Gives the levels q of a superblock, q6k's less 32. `nibbles` has 128 bytes. REQUIRES: as above.
 void ReadKQuantLevels(DType dtype, const uint8_t* nibbles, const uint16_t* words,
                       std::span<int8_t, kSuperblockValues> levels);
 // Writes the nibbles, and the bits of a record. REQUIRES: levels that the form has.
 void WriteKQuantLevels(DType dtype, std::span<const int8_t, kSuperblockValues> levels,
                        uint8_t* nibbles, uint16_t* words);
 
-// The value of a level in a column of the superblock. d * s * q and e * m are exact in f32, so that
-// it is rounded once.
+// Gives the value of a level in a column of the superblock. Both d * s * q and e * m are exact in
+// f32, so that it is rounded once.
 float KQuantValue(const KQuantRecord& record, size_t column, int level);
-// The values of one row. REQUIRES: IsKQuant(dtype), matching sizes.
+// Writes the values of one row. REQUIRES: IsKQuant(dtype), matching sizes.
 void DequantizeKQuant(DType dtype, ByteSpan data, std::span<const uint16_t> words,
                       std::span<float> values);
 
-// Whether d and e of every record of a row are finite. kInvalidData names the superblock.
+// Checks that d and e of every record of a row are finite. kInvalidData names the superblock.
 Status CheckKQuantRow(DType dtype, std::span<const uint16_t> words);
 
 }  // namespace weft

@@ -1,12 +1,12 @@
-// The search for S, multipliers and levels of a superblock of q4s (dtype.h). `Ops` does
-// everything that concerns all 256 values: with vectors, or one value after another. Internal to
-// src/tensor.
+// This is the search for S, multipliers and levels of a superblock of q4s (dtype.h). `Ops` does
+// everything that concerns all 256 values, with vectors or one value after another. Only src/tensor
+// uses it.
 //
-// The search works on whole numbers, so that every processor finds the same: values become X = 0 ..
-// +-16,383, S becomes `unit`, the step that a multiplier of 1 makes on that scale, and a multiplier
-// m of 16 values makes steps of m * unit. A unit is tried with three multipliers for every 16
-// values. The best unit and its multipliers are then improved in turns: the unit by least squares,
-// the multipliers by their neighbours.
+// The search works on whole numbers, so that every processor finds the same. Values become X = 0 ..
+// +-16,383. S becomes `unit`, the step that a multiplier of 1 makes on that scale. A multiplier m
+// of 16 values makes steps of m * unit. A unit is tried with three multipliers for every 16 values.
+// The best unit and its multipliers are then improved in turns: the unit by least squares, the
+// multipliers by their neighbours.
 #pragma once
 
 #include <algorithm>
@@ -21,8 +21,8 @@ namespace weft {
 inline constexpr size_t kPairRows = 8;  // pairs of values that share a multiplier
 inline constexpr float kLargestX = 16383;
 
-// Value 2 j + p of multiplier g lies at pairs[j][2 g + p], turned so that the greatest magnitude of
-// each multiplier's values is negative. Levels reach from -8 to 7.
+// Value 2 j + p of multiplier g lies at pairs[j][2 g + p]. It is turned so that the greatest
+// magnitude of each multiplier's values is negative. Levels reach from -8 to 7.
 struct Q4sValues {
   alignas(64) int16_t pairs[kPairRows][2 * kMultipliers];
   alignas(64) int32_t extreme[kMultipliers];  // the greatest magnitude
@@ -49,8 +49,8 @@ inline constexpr size_t kUnits = 18;
 constexpr float UnitOf(size_t index) {
   return kLargestX / (15 * 7.5f) * (0.82f + 0.40f * static_cast<float>(index) / (kUnits - 1));
 }
-// Where a multiplier is looked for: where it puts the extreme of its values at this level, and at
-// one more and one less.
+// A multiplier is looked for where it puts the extreme of its values at this level, and at one more
+// and one less.
 inline constexpr float kUsualLevel = 7.6f;
 inline constexpr int kTurns = 2;
 
@@ -102,7 +102,7 @@ void SearchSuperblock(const float* values, uint8_t* data, size_t data_bytes, uin
   Ops::Store(values, steps, data, data_bytes);
 }
 
-// One row: as QuantizeRow of blocks.h.
+// Quantises one row, as QuantizeRow of blocks.h does.
 template <typename Ops>
 void SearchRow(const float* values, size_t columns, uint8_t* data, uint16_t* words) {
   constexpr auto kValues = static_cast<size_t>(kSuperblockValues);
@@ -118,7 +118,7 @@ void SearchRow(const float* values, size_t columns, uint8_t* data, uint16_t* wor
   }
 }
 
-// With vectors, and without. REQUIRES: matching sizes.
+// Quantise a row with vectors, and without. REQUIRES: matching sizes.
 void QuantizeQ4sRow(std::span<const float> values, uint8_t* data, uint16_t* words);
 void QuantizeQ4sRowReference(std::span<const float> values, uint8_t* data, uint16_t* words);
 
