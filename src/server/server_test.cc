@@ -8,9 +8,8 @@
 #include <thread>
 
 #include "net/net_testing.h"
+#include "server/connect_testing.h"
 #include "server/server_testing.h"
-#include "wire/control.pb.h"
-#include "wire/version.h"
 
 namespace weft::server {
 namespace {
@@ -68,22 +67,10 @@ class ServerTest : public testing::Test {
   }
   // A worker that connects, which makes the core want a plan.
   void AddWorker() {
-    wire::pb::WorkerMessage message;
-    wire::pb::Connect& connect = *message.mutable_connect();
-    connect.set_protocol_version(wire::kProtocolVersion);
-    connect.set_program_version(swarm::ModelInfo().program_version);
-    connect.set_package_format(swarm::ModelInfo().package_format);
-    connect.set_kind("native");
-    connect.set_engine("native");
-    connect.set_memory_bytes(1 << 30);
-    connect.set_weight_factor(1);
-    std::vector<uint8_t> bytes(1 + message.ByteSizeLong());
-    bytes[0] = wire::kControlByte;
-    ASSERT_TRUE(message.SerializeToArray(bytes.data() + 1, static_cast<int>(bytes.size() - 1)));
     OnLoop([&] {
       const auto worker = server_->host().AttachWorker(
           {[](const std::vector<Slice>&) {}, [](const std::string&) {}}, "127.0.0.1", "", true);
-      server_->host().OnWorkerMessage(worker, Slice(std::move(bytes)));
+      server_->host().OnWorkerMessage(worker, ConnectMessage());
     });
   }
 

@@ -4,8 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/secret.h"
-#include "wire/control.pb.h"
-#include "wire/version.h"
+#include "server/connect_testing.h"
 
 namespace weft::server {
 namespace {
@@ -70,24 +69,6 @@ TEST_F(SwarmHostTest, WhatEndsWithTheServerIsTold) {
   EXPECT_EQ(told_, "key 3 0/0 0\n");
 }
 
-// A device's Connect as a message.
-Slice ConnectWith(const std::string& token) {
-  wire::pb::WorkerMessage message;
-  wire::pb::Connect& connect = *message.mutable_connect();
-  connect.set_protocol_version(wire::kProtocolVersion);
-  connect.set_program_version(swarm::ModelInfo().program_version);
-  connect.set_package_format(swarm::ModelInfo().package_format);
-  connect.set_kind("native");
-  connect.set_engine("native");
-  connect.set_memory_bytes(1 << 30);
-  connect.set_weight_factor(1);
-  connect.set_join_token(token);
-  std::vector<uint8_t> bytes(1 + message.ByteSizeLong());
-  bytes[0] = wire::kControlByte;
-  EXPECT_TRUE(message.SerializeToArray(bytes.data() + 1, static_cast<int>(bytes.size() - 1)));
-  return Slice(std::move(bytes));
-}
-
 TEST_F(SwarmHostTest, ARevokedTokenClosesTheDevicesThatJoinedWithItAlone) {
   Serve(8);
   std::string closed;
@@ -98,7 +79,7 @@ TEST_F(SwarmHostTest, ARevokedTokenClosesTheDevicesThatJoinedWithItAlone) {
       closed += token + ": " + reason + "\n";
     };
     host_->OnWorkerMessage(host_->AttachWorker(std::move(sink), "10.0.0.1", "", false),
-                           ConnectWith(token));
+                           ConnectMessage(token));
   }
   ASSERT_EQ(closed, "") << "all have joined";
   ASSERT_EQ(host_->snapshot().workers.size(), 4u);
