@@ -27,8 +27,8 @@ std::optional<std::vector<StageChoice>> Moved(const CostModel& model,
 }  // namespace
 
 double MostEvenUs(const Plan& plan, const PlanContext& context) {
-  const auto groups = std::min<double>(context.conversations, plan.stages.size());
-  return std::max(plan.total_cost * (1 + context.balance), groups * plan.slowest_us);
+  const auto parts = std::min<double>(context.conversations, plan.stages.size());
+  return std::max(plan.total_cost * (1 + context.balance), parts * plan.slowest_us);
 }
 
 Plan Balanced(const CostModel& model, std::vector<StageChoice> stages, double limit_us,

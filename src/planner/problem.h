@@ -130,8 +130,8 @@ struct PlanContext {
   // A latency plan may cost so much more, as a share, to even out its stages. One conversation
   // hardly feels it, and many at once wait for it (balance.h).
   double balance = 0;
-  // The streams that decode at once. Several take turns on the stages, in as many groups as stages.
-  // A round takes one of them max(total, groups * slowest stage), and a plan may cost one stream as
+  // The streams that decode at once. Several take turns on the stages, in as many parts as stages.
+  // A round takes one of them max(total, parts * slowest stage), and a plan may cost one stream as
   // much as that anyway. Two stages of 1.8 and 2.9 ms, for example, take one stream 4.7 ms, two of
   // them 5.8. With 2.4 and 2.7 ms it is 5.1 for one, 5.4 for two.
   uint32_t conversations = 1;
