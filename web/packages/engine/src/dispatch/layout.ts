@@ -6,7 +6,7 @@ import type { Place } from "../kernels/common/op.ts";
 import { headRuns } from "./headRuns.ts";
 import type { LoadedLayer } from "./loadedLayer.ts";
 import { buffersOf } from "./residual.ts";
-import { kMaxSlices, kSortedList } from "../kernels/select/select.ts";
+import { kMaxStretches, kSortedList } from "../kernels/select/select.ts";
 import { kMaxCandidates } from "../sampling/tokenLogit.ts";
 import { kSamplerWords } from "../kernels/sample/sample.ts";
 import {
@@ -30,7 +30,7 @@ export const kSeatCounts: readonly number[] = [1, kHeadRows, kMaxSeats];
 export const kSplitRows = 8;
 export const kSplitFrom = 3;
 export const kSplitChunks = 64;
-const kSliceTokens = 1024; // of small vocabularies
+const kStretchTokens = 1024; // of small vocabularies
 export const kResultHeader = 8; // words of a selection before its candidates
 export const kResultWords = kResultHeader + 2 * kMaxCandidates;
 export const kHistory = 1024; // tokens that whole-model decoding may leave unfetched
@@ -66,7 +66,7 @@ export interface AuxLayout {
   readonly resultAt: number;
   readonly partialAt: number;
   readonly historyAt: number;
-  readonly sumsAt: number; // up to kMaxSlices of a row of the head (scaled_sum.wgsl)
+  readonly sumsAt: number; // up to kMaxStretches of a row of the head (scaled_sum.wgsl)
   readonly samplerAt: number; // `samplerStride` words a seat
   readonly samplerStride: number;
   readonly candidatesAt: number;
@@ -211,9 +211,9 @@ function auxLayout(
   const chainAt = 8;
   const resultAt = chainAt + kMaxSeats;
   const partialAt = resultAt + headRows * kResultWords;
-  const historyAt = partialAt + headRows * kMaxSlices * 8;
+  const historyAt = partialAt + headRows * kMaxStretches * 8;
   const sumsAt = historyAt + kHistory;
-  const samplerAt = sumsAt + headRows * kMaxSlices;
+  const samplerAt = sumsAt + headRows * kMaxStretches;
   const samplerStride = kSamplerWords + 2 * vocabulary;
   const candidatesAt = samplerAt + seats * samplerStride;
   const candidateStride = 2 * kMaxCandidates * listsOf(vocabulary);
@@ -224,8 +224,8 @@ function auxLayout(
 }
 
 // The sum over the vocabulary depends on it: nothing but its size decides.
-export function slicesOf(vocabulary: number): number {
-  return Math.min(kMaxSlices, Math.ceil(vocabulary / kSliceTokens));
+export function stretchesOf(vocabulary: number): number {
+  return Math.min(kMaxStretches, Math.ceil(vocabulary / kStretchTokens));
 }
 
 // Lists that a level of top_k.wgsl makes of so many candidates.

@@ -7,7 +7,7 @@ import { argmaxOp, scaledSumOp, selectKernels, topKOp } from "../kernels/select/
 import type { Draft } from "./dispatch.ts";
 import { elementwise } from "./layer.ts";
 import { kMaxCandidates } from "../sampling/tokenLogit.ts";
-import { kResultHeader, kResultWords, listsOf, padded, slicesOf } from "./layout.ts";
+import { kResultHeader, kResultWords, listsOf, padded, stretchesOf } from "./layout.ts";
 import type { Layout } from "./layout.ts";
 
 const always = (): boolean => true;
@@ -57,7 +57,7 @@ export function unpackDraft(layout: Layout, columns: number, kind: number): Draf
 }
 
 export function argmaxDrafts({ logits, aux }: Layout, vocabulary: number): Draft[] {
-  const slices = slicesOf(vocabulary);
+  const stretches = stretchesOf(vocabulary);
   const params = argmaxOp.bytes({
     rowsAt: RowsAt.head,
     logits,
@@ -67,13 +67,13 @@ export function argmaxDrafts({ logits, aux }: Layout, vocabulary: number): Draft
     resultStride: kResultWords,
     chainAt: aux.chainAt,
     historyAt: aux.historyAt,
-    slices,
+    stretches,
   });
   return [false, true].map((isMerge) => ({
     variant: selectKernels.argmax(isMerge),
     params,
     bound: {},
-    grid: ({ rows }) => [isMerge ? 1 : slices, rows, 1],
+    grid: ({ rows }) => [isMerge ? 1 : stretches, rows, 1],
     when: always,
   }));
 }
@@ -81,7 +81,7 @@ export function argmaxDrafts({ logits, aux }: Layout, vocabulary: number): Draft
 // What candidates have beside them: parts of a sum over the vocabulary.
 export function scaledSumDraft({ logits, aux }: Layout, vocabulary: number): Draft {
   const { resultAt, sumsAt: outAt } = aux;
-  const slices = slicesOf(vocabulary);
+  const stretches = stretchesOf(vocabulary);
   return {
     variant: selectKernels.scaledSum(),
     params: scaledSumOp.bytes({
@@ -91,10 +91,10 @@ export function scaledSumDraft({ logits, aux }: Layout, vocabulary: number): Dra
       resultAt,
       resultStride: kResultWords,
       outAt,
-      slices,
+      stretches,
     }),
     bound: {},
-    grid: ({ rows }) => [slices, rows, 1],
+    grid: ({ rows }) => [stretches, rows, 1],
     when: always,
   };
 }

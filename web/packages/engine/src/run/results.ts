@@ -1,7 +1,7 @@
 // What a step gives back: which bytes are copied into its staging buffer as it is encoded, and what
 // they mean once they are there.
 import { EngineError } from "../base/error.ts";
-import { kResultHeader, kResultWords, slicesOf } from "../dispatch/layout.ts";
+import { kResultHeader, kResultWords, stretchesOf } from "../dispatch/layout.ts";
 import type { Layout } from "../dispatch/layout.ts";
 import { packedStride } from "../dispatch/selection.ts";
 import { changesLogits } from "../sampling/parameters.ts";
@@ -99,7 +99,7 @@ export class Results {
       return;
     }
     const count = output.kind === "candidates" ? output.count : 0;
-    const sums = count > 0 ? slicesOf(columns) : 0;
+    const sums = count > 0 ? stretchesOf(columns) : 0;
     const from = 4 * (aux.resultAt + row * kResultWords);
     const words = kResultHeader + 2 * count;
     const sum = { value: 0 };

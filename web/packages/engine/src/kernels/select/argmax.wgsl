@@ -1,5 +1,5 @@
-// Best and second best logit of a row, and the parts of logsumexp, over slices of the vocabulary
-// (kMerge: of the slices' results, which also hands the best token to the next embedding of the
+// Best and second best logit of a row, and the parts of logsumexp, over stretches of the vocabulary
+// (kMerge: of the stretches' results, which also hands the best token to the next embedding of the
 // row's seat). Equal logits go by rising id.
 struct Two {
   best: f32,
@@ -54,10 +54,10 @@ fn choose(t: u32, two: Two) {
 
 const kNoTwo = Two(-3.4e38, kNone, -3.4e38, kNone);
 
-// The slice's sum of exp(logit - best) to every thread; its two best are in runs[0].
-fn slice(row: u32, part: u32, t: u32) -> f32 {
+// The stretch's sum of exp(logit - best) to every thread; its two best are in runs[0].
+fn stretch(row: u32, part: u32, t: u32) -> f32 {
   let logits = op.logits_base + row * op.logits_stride;
-  let size = (op.vocabulary + op.slices - 1u) / op.slices;
+  let size = (op.vocabulary + op.stretches - 1u) / op.stretches;
   let end = min(op.vocabulary, (part + 1u) * size);
   var two = kNoTwo;
   for (var i = part * size + t; i < end; i += 256u) {
@@ -77,11 +77,11 @@ fn slice(row: u32, part: u32, t: u32) -> f32 {
   return sum_of_threads(t, sum);
 }
 
-// What slice t left; its sum of exp(logit - best of all) to every thread, the two best in runs[0].
+// What stretch t left: its sum of exp(logit - best of all) to every thread, both best in runs[0].
 fn merge(row: u32, t: u32) -> f32 {
-  let at = op.partial_at + 8u * (row * op.slices + t);
+  let at = op.partial_at + 8u * (row * op.stretches + t);
   var two = kNoTwo;
-  if (t < op.slices) {
+  if (t < op.stretches) {
     two = Two(bitcast<f32>(aux[at + 1u]), aux[at], bitcast<f32>(aux[at + 3u]), aux[at + 2u]);
     atomicAdd(&bad, aux[at + 5u]);
   }
@@ -105,8 +105,8 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
   if (kMerge) {
     sum = merge(row, t);
   } else {
-    sum = slice(row, workgroup.x, t);
-    at = op.partial_at + 8u * (row * op.slices + workgroup.x);
+    sum = stretch(row, workgroup.x, t);
+    at = op.partial_at + 8u * (row * op.stretches + workgroup.x);
   }
   if (t != 0u) {
     return;

@@ -12,7 +12,7 @@ import scaledSum from "./scaled_sum.wgsl?raw";
 import topK from "./top_k.wgsl?raw";
 
 // Parts of the vocabulary that workgroups of argmax.wgsl look at, one each.
-export const kMaxSlices = 128;
+export const kMaxStretches = 128;
 
 // Candidates that a workgroup of top_k.wgsl sorts; it keeps the kMaxCandidates best.
 export const kSortedList = 2048;
@@ -21,12 +21,12 @@ export const argmaxOp = declareOp({
   rowsAt: "u32",
   logits: "place",
   vocabulary: "u32",
-  partialAt: "u32", // in `aux`, 8 words a slice
+  partialAt: "u32", // in `aux`, 8 words a stretch
   resultAt: "u32", // in `aux`, `resultStride` words a row
   resultStride: "u32",
   chainAt: "u32", // in `aux`, a word a seat
   historyAt: "u32", // in `aux`: history[slot of the step + row] gets the token; kNone: not kept
-  slices: "u32", // at most kMaxSlices
+  stretches: "u32", // at most kMaxStretches
 });
 
 export const topKOp = declareOp({
@@ -43,8 +43,8 @@ export const scaledSumOp = declareOp({
   vocabulary: "u32",
   resultAt: "u32", // in `aux`, argmax.wgsl's
   resultStride: "u32",
-  outAt: "u32", // in `aux`, a word a slice
-  slices: "u32", // as argmax.wgsl
+  outAt: "u32", // in `aux`, a word a stretch
+  stretches: "u32", // as argmax.wgsl
 });
 
 export const selectKernels = {
