@@ -7,26 +7,42 @@ struct alignas(64) PanelBytesOf {
   uint8_t bytes[64][64];
 };
 
-// Products of bytes, each below 256, by two multiplications of every other byte.
-inline Ints TimesBytes(Ints q, Ints m, Ints zero) {
-  const Ints even = TimesHalves(And(q, AllWords(0x00ff00ff)), m);
-  const Ints odd = TimesHalves(HalvesDown(q, 8), m);
-  return AddBytes(EveryOther(even, HalvesUp(odd, 8)), zero);
+// Four registers of one multiplier, each of four columns: m * (q - 8) + kByteZero. Two bytes below
+// 16 times |m| are one product of 16 bits, since neither passes 225. Where m is negative, |m| times
+// 15 - q is |m| more than m * (q - 8) asks for.
+struct SignedLevels {
+  Ints flip;   // 15 in every byte of a lane whose m is negative, else 0
+  Ints times;  // |m| in both halves of a lane
+  Ints zero;   // kByteZero - 8 |m|, or where m is negative kByteZero - 7 |m|, in every byte
+
+  Ints Bytes(Ints q) const { return AddBytes(TimesHalves(Xor(q, flip), times), zero); }
+};
+
+inline SignedLevels LevelsOf(const PanelPart& part, size_t i, size_t first) {
+  const Ints magnitude = And(ShiftRight(MagnitudesOf(part, i, first), i % 8 * 4), AllWords(15));
+  const Ints negative = LanesOf(static_cast<uint32_t>(part.signs()[i]) >> first);
+  const Ints bytes = FirstBytes(magnitude);
+  const Ints less = SubtractBytes(HalvesUp(bytes, 3), And(negative, bytes));
+  return {And(negative, AllBytes(15)), And(bytes, AllWords(0x00ff00ff)),
+          SubtractBytes(AllBytes(kByteZero), less)};
+}
+
+// Columns 16 i to 16 i + 15 of the outputs from `first` on.
+inline void WeightBytes(const PanelPart& part, size_t i, size_t first, Ints (&w)[4]) {
+  const SignedLevels levels = LevelsOf(part, i, first);
+  const Ints a = LoadInts(part.nibbles + i * 128 + first * 4);
+  const Ints c = LoadInts(part.nibbles + i * 128 + 64 + first * 4);
+  w[0] = levels.Bytes(Low(a));
+  w[1] = levels.Bytes(High(a));
+  w[2] = levels.Bytes(Low(c));
+  w[3] = levels.Bytes(High(c));
 }
 
 inline void Expand(const PanelPart& part, PanelBytesOf* out) {
   for (size_t i = 0; i < part.blocks * 2; ++i) {
     for (size_t first = 0; first < kPanelOutputs; first += kLanes) {
-      const Ints magnitude = And(ShiftRight(MagnitudesOf(part, i, first), i % 8 * 4), AllWords(15));
-      const Ints m = Negated(magnitude, static_cast<uint32_t>(part.signs()[i]) >> first);
-      const Ints twice = Halves(m, ShiftLeft(m, 16));
-      // kByteZero - 8 m in every byte.
-      const Ints zero16 = SubtractHalves(AllWords(kByteZero * 0x00010001), HalvesUp(twice, 3));
-      const Ints zero = EveryOther(zero16, HalvesUp(zero16, 8));
-      const Ints a = LoadInts(part.nibbles + i * 128 + first * 4);
-      const Ints c = LoadInts(part.nibbles + i * 128 + 64 + first * 4);
-      const Ints w[4] = {TimesBytes(Low(a), twice, zero), TimesBytes(High(a), twice, zero),
-                         TimesBytes(Low(c), twice, zero), TimesBytes(High(c), twice, zero)};
+      Ints w[4];
+      WeightBytes(part, i, first, w);
       WEFT_UNROLL
       for (size_t j = 0; j < 4; ++j) StoreInts(out->bytes[4 * i + j] + first * 4, w[j]);
     }

@@ -1,17 +1,30 @@
 // The kernel of q4s for many rows, which share bytes m * (q - 8) + kByteZero, made once for all of
 // them. A file includes it once, behind q4s_few-inl.h and
 //   AddTile<rows>(bytes, words, scales, in, stride, sums, row)   as q4s_tile-inl.h has it
-//   kTileRows                how many rows a tile has
+//   kTileRows                the most rows of a tile
 //   kManyRows                from how many rows on bytes are worth making
 
-// Rows [0, count) of the panels of a tile and one superblock.
+// A tile of `count` rows, 1 to kRows.
+template <size_t kRows>
+inline void AddTileOf(size_t count, const PanelBytesOf* bytes, size_t words,
+                      const Floats (&scales)[kTileGroups], const IntegerInput* in, size_t stride,
+                      PanelSums* sums, size_t row) {
+  if constexpr (kRows > 1) {
+    if (count < kRows)
+      return AddTileOf<kRows - 1>(count, bytes, words, scales, in, stride, sums, row);
+  }
+  AddTile<kRows>(bytes, words, scales, in, stride, sums, row);
+}
+
+// Rows [0, count) of the panels of a tile and one superblock, in tiles of nearly one height.
 inline void AddRows(const PanelBytesOf* bytes, size_t words, const Floats (&scales)[kTileGroups],
                     const IntegerInput* in, size_t stride, PanelSums* sums, size_t count) {
-  size_t r = 0;
-  for (; r + kTileRows <= count; r += kTileRows)
-    AddTile<kTileRows>(bytes, words, scales, in + r * stride, stride, sums, r);
-  for (; r + 2 <= count; r += 2) AddTile<2>(bytes, words, scales, in + r * stride, stride, sums, r);
-  if (r < count) AddTile<1>(bytes, words, scales, in + r * stride, stride, sums, r);
+  const size_t tiles = (count + kTileRows - 1) / kTileRows;
+  for (size_t tile = 0, row = 0; tile < tiles; ++tile) {
+    const size_t next = (tile + 1) * count / tiles;
+    AddTileOf<kTileRows>(next - row, bytes, words, scales, in + row * stride, stride, sums, row);
+    row = next;
+  }
 }
 
 // Panels [first, end), at most kPassPanels, of rows [row, row + count), at most kPassRows.
@@ -45,11 +58,13 @@ void RunPass(const PanelProduct& product, size_t first, size_t end, size_t row, 
 
 inline void RunQ4s(const PanelProduct& product, size_t first, size_t end) {
   if (product.rows < kManyRows) return RunSome(product, first, end);
-  for (size_t row = 0; row < product.rows; row += kPassRows) {
-    const size_t left = product.rows - row;
+  const size_t passes = (product.rows + kPassRows - 1) / kPassRows;
+  for (size_t pass = 0, row = 0; pass < passes; ++pass) {
+    const size_t next = (pass + 1) * product.rows / passes;
     for (size_t panel = first; panel < end; panel += kPassPanels) {
       RunPass(product, panel, panel + kPassPanels < end ? panel + kPassPanels : end, row,
-              left < kPassRows ? left : kPassRows);
+              next - row);
     }
+    row = next;
   }
 }

@@ -5,16 +5,18 @@
 
 constexpr size_t kTileGroups = kTilePanels * kParts;
 
+// A function of its own: within its caller GCC 12 spills the sums.
 template <size_t kRows>
-inline void AddTile(const PanelBytesOf* bytes, size_t words, const Floats (&scales)[kTileGroups],
-                    const IntegerInput* in, size_t stride, PanelSums* sums, size_t row) {
-  Ints high[kRows][kTileGroups], low[kRows][kTileGroups];
+__attribute__((noinline)) void AddTile(const PanelBytesOf* bytes, size_t words,
+                                       const Floats (&scales)[kTileGroups], const IntegerInput* in,
+                                       size_t stride, PanelSums* sums, size_t row) {
+  Ints high[kTileGroups][kRows], low[kTileGroups][kRows];
   WEFT_UNROLL
   for (size_t r = 0; r < kRows; ++r) {
     WEFT_UNROLL
     for (size_t g = 0; g < kTileGroups; ++g) {
-      high[r][g] = ZeroInts();
-      low[r][g] = kByteZero == 0 ? ZeroInts() : AllWords(in[r * stride].byte_zero);
+      high[g][r] = ZeroInts();
+      low[g][r] = kByteZero == 0 ? ZeroInts() : AllWords(in[r * stride].byte_zero);
     }
   }
   for (size_t j = 0; j < words; ++j) {
@@ -26,8 +28,8 @@ inline void AddTile(const PanelBytesOf* bytes, size_t words, const Floats (&scal
     for (size_t r = 0; r < kRows; ++r) {
       WEFT_UNROLL
       for (size_t g = 0; g < kTileGroups; ++g) {
-        high[r][g] = Dot(high[r][g], w[g], in[r * stride].high + 4 * j);
-        low[r][g] = Dot(low[r][g], w[g], in[r * stride].low + 4 * j);
+        high[g][r] = Dot(high[g][r], w[g], in[r * stride].high + 4 * j);
+        low[g][r] = Dot(low[g][r], w[g], in[r * stride].low + 4 * j);
       }
     }
   }
@@ -35,7 +37,7 @@ inline void AddTile(const PanelBytesOf* bytes, size_t words, const Floats (&scal
   for (size_t r = 0; r < kRows; ++r) {
     WEFT_UNROLL
     for (size_t g = 0; g < kTileGroups; ++g) {
-      const Ints sum = AddInts(ShiftLeft(high[r][g], 8), low[r][g]);
+      const Ints sum = AddInts(ShiftLeft(high[g][r], 8), low[g][r]);
       float* y = sums[g / kParts].y[row + r] + g % kParts * kLanes;
       StoreFloats(y, AddScaled(sum, scales[g], in[r * stride].scale, LoadFloats(y)));
     }

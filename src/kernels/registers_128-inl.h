@@ -1,4 +1,4 @@
-// Registers of SSSE3 by the names that kquant-inl.h and q4s_few-inl.h use. A file includes it once,
+// Registers of SSSE3 by the names that pairs-inl.h and prepare-inl.h use. A file includes it once,
 // between WEFT_BEGIN_TARGET and WEFT_END_TARGET (target_region.h).
 //
 // What processors of that time lack is made of what they have: f16, and the single rounding of a
@@ -107,6 +107,33 @@ inline Floats Fma(Floats a, Floats b, Floats c) {
 }
 inline Floats FmaNegative(Floats a, Floats b, Floats c) {
   return Fma(_mm_xor_ps(a, AllFloats(-0.0f)), b, c);
+}
+inline void StoreInts(uint8_t* at, Ints x) {
+  _mm_storeu_si128(reinterpret_cast<Ints*>(at), x);
+}
+inline Ints SubtractInts(Ints a, Ints b) {
+  return _mm_sub_epi32(a, b);
+}
+inline Ints ShiftRightSigned8(Ints words) {
+  return _mm_srai_epi32(words, 8);
+}
+inline Ints AddHalves(Ints a, Ints b) {
+  return _mm_add_epi16(a, b);
+}
+inline Ints SubtractHalves(Ints a, Ints b) {
+  return _mm_sub_epi16(a, b);
+}
+inline Ints TimesHalves(Ints a, Ints b) {
+  return _mm_mullo_epi16(a, b);
+}
+inline Ints HalvesUp(Ints a, int bits) {
+  return _mm_slli_epi16(a, bits);
+}
+inline Ints HalvesDownSigned8(Ints a) {
+  return _mm_srai_epi16(a, 8);
+}
+inline Ints HalvesDown(Ints a, int bits) {
+  return _mm_srli_epi16(a, bits);
 }
 inline Ints WordOf(const int8_t* four) {
   int32_t word;

@@ -89,12 +89,17 @@ inline Ints AddBytes(Ints a, Ints b) {
 inline Ints Halves(Ints a, Ints b) {
   return _mm256_blend_epi16(a, b, 0xaa);
 }
-// Even bytes of a, odd bytes of b.
-inline Ints EveryOther(Ints a, Ints b) {
-  return _mm256_blendv_epi8(a, b, _mm256_set1_epi16(static_cast<int16_t>(0xff00)));
-}
 inline Ints TimesHalves(Ints a, Ints b) {
   return _mm256_mullo_epi16(a, b);
+}
+inline Ints SubtractInts(Ints a, Ints b) {
+  return _mm256_sub_epi32(a, b);
+}
+inline Ints ShiftRightSigned8(Ints words) {
+  return _mm256_srai_epi32(words, 8);
+}
+inline Ints AddHalves(Ints a, Ints b) {
+  return _mm256_add_epi16(a, b);
 }
 inline Ints SubtractHalves(Ints a, Ints b) {
   return _mm256_sub_epi16(a, b);
@@ -102,12 +107,30 @@ inline Ints SubtractHalves(Ints a, Ints b) {
 inline Ints HalvesUp(Ints a, int bits) {
   return _mm256_slli_epi16(a, bits);
 }
+inline Ints HalvesDownSigned8(Ints a) {
+  return _mm256_srai_epi16(a, 8);
+}
 inline Ints HalvesDown(Ints a, int bits) {
   return _mm256_srli_epi16(a, bits);
 }
+inline Ints SubtractBytes(Ints a, Ints b) {
+  return _mm256_sub_epi8(a, b);
+}
+inline Ints Xor(Ints a, Ints b) {
+  return _mm256_xor_si256(a, b);
+}
+// The lowest byte of each lane in all four.
+inline Ints FirstBytes(Ints lanes) {
+  return _mm256_shuffle_epi8(lanes, _mm256_setr_epi32(0, 0x04040404, 0x08080808, 0x0c0c0c0c, 0,
+                                                      0x04040404, 0x08080808, 0x0c0c0c0c));
+}
+// All bits of the lanes whose bit of `bits` is set, the first lane's lowest.
+inline Ints LanesOf(uint32_t bits) {
+  const Ints bit = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+  return _mm256_cmpeq_epi32(And(AllWords(static_cast<int32_t>(bits)), bit), bit);
+}
 // a, or -a in the lanes whose bit of `signs` is set, the first lane's lowest.
 inline Ints Negated(Ints a, uint32_t signs) {
-  const Ints bit = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
-  const Ints is_negative = _mm256_cmpeq_epi32(And(AllWords(static_cast<int32_t>(signs)), bit), bit);
+  const Ints is_negative = LanesOf(signs);
   return _mm256_sub_epi32(_mm256_xor_si256(a, is_negative), is_negative);
 }

@@ -89,10 +89,6 @@ inline Ints AddBytes(Ints a, Ints b) {
 inline Ints Halves(Ints a, Ints b) {
   return _mm512_mask_blend_epi16(0xaaaaaaaau, a, b);
 }
-// Even bytes of a, odd bytes of b.
-inline Ints EveryOther(Ints a, Ints b) {
-  return _mm512_mask_blend_epi8(0xaaaaaaaaaaaaaaaaull, a, b);
-}
 inline Ints TimesHalves(Ints a, Ints b) {
   return _mm512_mullo_epi16(a, b);
 }
@@ -102,8 +98,20 @@ inline Ints SubtractHalves(Ints a, Ints b) {
 inline Ints HalvesUp(Ints a, int bits) {
   return _mm512_slli_epi16(a, static_cast<unsigned>(bits));
 }
-inline Ints HalvesDown(Ints a, int bits) {
-  return _mm512_srli_epi16(a, static_cast<unsigned>(bits));
+inline Ints SubtractBytes(Ints a, Ints b) {
+  return _mm512_sub_epi8(a, b);
+}
+inline Ints Xor(Ints a, Ints b) {
+  return _mm512_xor_si512(a, b);
+}
+// The lowest byte of each lane in all four.
+inline Ints FirstBytes(Ints lanes) {
+  return _mm512_shuffle_epi8(lanes,
+                             _mm512_set4_epi32(0x0c0c0c0c, 0x08080808, 0x04040404, 0x00000000));
+}
+// All bits of the lanes whose bit of `bits` is set, the first lane's lowest.
+inline Ints LanesOf(uint32_t bits) {
+  return _mm512_maskz_set1_epi32(static_cast<__mmask16>(bits), -1);
 }
 // a, or -a in the lanes whose bit of `signs` is set, the first lane's lowest.
 inline Ints Negated(Ints a, uint32_t signs) {

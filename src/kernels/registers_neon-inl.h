@@ -106,24 +106,28 @@ inline Ints AddBytes(Ints a, Ints b) {
 inline Ints Halves(Ints a, Ints b) {
   return vbslq_s32(vdupq_n_u32(0xffff), a, b);
 }
-// Even bytes of a, odd bytes of b.
-inline Ints EveryOther(Ints a, Ints b) {
-  return vbslq_s32(vdupq_n_u32(0x00ff00ff), a, b);
-}
 inline Ints TimesHalves(Ints a, Ints b) {
   return OfHalves(vmulq_u16(UnsignedHalves(a), UnsignedHalves(b)));
-}
-inline Ints SubtractHalves(Ints a, Ints b) {
-  return OfHalves(vsubq_u16(UnsignedHalves(a), UnsignedHalves(b)));
 }
 inline Ints HalvesUp(Ints a, int bits) {
   return OfHalves(vshlq_u16(UnsignedHalves(a), vdupq_n_s16(static_cast<int16_t>(bits))));
 }
-inline Ints HalvesDown(Ints a, int bits) {
-  return OfHalves(vshlq_u16(UnsignedHalves(a), vdupq_n_s16(static_cast<int16_t>(-bits))));
+inline Ints SubtractBytes(Ints a, Ints b) {
+  return vreinterpretq_s32_s8(vsubq_s8(SignedBytes(a), SignedBytes(b)));
+}
+inline Ints Xor(Ints a, Ints b) {
+  return veorq_s32(a, b);
+}
+// The lowest byte of each lane in all four. REQUIRES: the others are 0.
+inline Ints FirstBytes(Ints lanes) {
+  return vmulq_s32(lanes, vdupq_n_s32(0x01010101));
+}
+// All bits of the lanes whose bit of `bits` is set, the first lane's lowest.
+inline Ints LanesOf(uint32_t bits) {
+  constexpr uint32_t kBits[4] = {1, 2, 4, 8};
+  return OfWords(vtstq_u32(vdupq_n_u32(bits), vld1q_u32(kBits)));
 }
 // a, or -a in the lanes whose bit of `signs` is set, the first lane's lowest.
 inline Ints Negated(Ints a, uint32_t signs) {
-  constexpr uint32_t kBits[4] = {1, 2, 4, 8};
-  return vbslq_s32(vtstq_u32(vdupq_n_u32(signs), vld1q_u32(kBits)), vnegq_s32(a), a);
+  return vbslq_s32(Words(LanesOf(signs)), vnegq_s32(a), a);
 }

@@ -26,7 +26,9 @@ namespace {
 #include "kernels/registers_256-inl.h"
 
 inline Ints Dot(Ints sum, Ints q, const int8_t* x) {
-  return _mm256_dpbusd_avx_epi32(sum, q, WordOf(x));
+  // As assembly, so that the compiler adds in place: it keeps copies of sums else, and spills them.
+  __asm__("%{vex%} vpdpbusd %2, %1, %0" : "+x"(sum) : "x"(q), "x"(WordOf(x)));
+  return sum;
 }
 
 namespace q4s {
@@ -34,8 +36,8 @@ namespace q4s {
 constexpr size_t kPanelsOfOneRow = 2;
 constexpr size_t kPanelsOfFewRows = 1;
 constexpr size_t kTilePanels = 1;
-constexpr size_t kTileRows = 3;   // 3 x 2 outputs, two sums each: 12 registers of 16
-constexpr size_t kManyRows = 24;  // from which bytes are worth making
+constexpr size_t kTileRows = 3;  // 3 x 2 outputs, two sums each: 12 registers of 16
+constexpr size_t kManyRows = 8;  // from which bytes are worth making
 
 inline Ints PairDot(Ints sum, Ints a, Ints b) {
   return _mm256_dpwssd_avx_epi32(sum, a, b);

@@ -32,8 +32,8 @@ namespace q4s {
 constexpr size_t kPanelsOfOneRow = 4;
 constexpr size_t kPanelsOfFewRows = 2;
 constexpr size_t kTilePanels = 2;
-constexpr size_t kTileRows = 6;   // 6 x 2 outputs, two sums each: 24 registers
-constexpr size_t kManyRows = 10;  // from which bytes are worth making
+constexpr size_t kTileRows = 6;  // 6 x 2 outputs, two sums each: 24 registers
+constexpr size_t kManyRows = 9;  // from which bytes in memory are worth making
 
 inline Ints PairDot(Ints sum, Ints a, Ints b) {
   return _mm512_dpwssd_epi32(sum, a, b);
@@ -52,6 +52,8 @@ inline Ints Pairs(Ints magnitudes, size_t i, uint32_t signs) {
 }
 
 #include "kernels/q4s_vnni-inl.h"
+// Behind what it needs.
+#include "kernels/q4s_batch-inl.h"
 
 }  // namespace q4s
 
@@ -67,6 +69,8 @@ constexpr size_t kTileRows = 4;
 
 void RunVnni512(const PanelProduct& product, size_t first, size_t end) {
   if (IsKQuant(product.weight.dtype)) return kquants::RunKQuants(product, first, end);
+  if (product.rows >= q4s::kLeastBatch && product.rows <= q4s::kMostBatch)
+    return q4s::RunBatch<q4s::kMostBatch>(product, first, end);
   q4s::RunQ4s(product, first, end);
 }
 
