@@ -29,13 +29,6 @@ void RunScalar(const PanelProduct& product, size_t first, size_t end) {
   }
 }
 
-#if defined(__x86_64__)
-void RunAvx2(const PanelProduct& product, size_t first, size_t end) {
-  if (IsKQuant(product.weight.dtype)) return RunKQuantAvx2(product, first, end);
-  RunQ4sAvx2(product, first, end);
-}
-#endif
-
 constexpr PanelKernel kKernels[] = {
 #if defined(__x86_64__)
     {"amx", HasAmx, PrepareIntegersAvx2, RunAmx},

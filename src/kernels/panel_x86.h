@@ -19,8 +19,7 @@ bool HasAmx();      // AMX for bytes, beside HasVnni512; asks the kernel for its
 bool HasSsse3();
 void PrepareIntegersAvx2(std::span<const float> row, IntegerInput* out);
 void PrepareIntegersSsse3(std::span<const float> row, IntegerInput* out);
-void RunQ4sAvx2(const PanelProduct& product, size_t first, size_t end);
-void RunKQuantAvx2(const PanelProduct& product, size_t first, size_t end);
+void RunAvx2(const PanelProduct& product, size_t first, size_t end);
 void RunVnni512(const PanelProduct& product, size_t first, size_t end);
 void RunVnni256(const PanelProduct& product, size_t first, size_t end);
 void RunAmx(const PanelProduct& product, size_t first, size_t end);
