@@ -14,6 +14,7 @@ void ScratchNeeds::Include(const ScratchNeeds& other) {
   buffers = std::max(buffers, other.buffers);
   matmul = std::max(matmul, other.matmul);
   experts = std::max(experts, other.experts);
+  attention = std::max(attention, other.attention);
   given = std::max(given, other.given);
   per_thread = std::max(per_thread, other.per_thread);
 }
@@ -28,8 +29,12 @@ ScratchNeeds NeedsOf(const LoadedLayer& layer, size_t rows, uint32_t end_positio
     if (const auto* matmul = std::get_if<program::MatMul>(&op)) {
       // The sum over all products bounds any way of running several as one region.
       needs.matmul += kernels::MatMulScratchFloats(rows, matmul->in.columns);
-    } else if (std::holds_alternative<program::Attention>(op)) {
-      needs.per_thread = std::max(needs.per_thread, kernels::AttentionThreadFloats(end_position));
+    } else if (const auto* attention = std::get_if<program::Attention>(&op)) {
+      const kernels::KvShape kv = {attention->kv_heads, attention->head_columns, DType::kF16,
+                                   attention->value_columns};
+      needs.per_thread = std::max(needs.per_thread, kernels::AttentionThreadFloats(kv));
+      needs.attention = std::max(needs.attention, kernels::AttentionSharedFloats(
+                                                      kv, attention->heads, rows, end_position));
     } else if (const auto* rope = std::get_if<program::QkNormRope>(&op)) {
       needs.per_thread =
           std::max(needs.per_thread, kernels::QkNormRopeThreadFloats(rope->head_columns));
@@ -37,7 +42,8 @@ ScratchNeeds NeedsOf(const LoadedLayer& layer, size_t rows, uint32_t end_positio
       const size_t columns = experts->in.columns;
       const size_t width = layer.weight(experts->down).matrices()[0].columns;
       needs.experts = kernels::MoeExpertsScratchFloats(rows, experts->top_k, columns, width);
-      needs.matmul += kernels::MatMulScratchFloats(rows * experts->top_k, std::max(columns, width));
+      needs.matmul +=
+          kernels::MatMulScratchFloats(rows * (experts->top_k + 1), std::max(columns, width));
     } else if (const auto* route = std::get_if<program::MoeRoute>(&op)) {
       needs.per_thread = std::max(needs.per_thread, kernels::MoeRouteFloats(route->experts));
     } else if (const auto* exchange = std::get_if<program::SlotExchange>(&op)) {
@@ -66,6 +72,7 @@ uint64_t StepScratch::BytesAfter(const ScratchNeeds& needs) const {
 void LayerRunner::Reserve(const ScratchNeeds& needs) {
   workspace_.Shared(kernels::Workspace::kMatMulInput, needs.matmul);
   workspace_.Shared(kernels::Workspace::kExperts, needs.experts);
+  workspace_.Shared(kernels::Workspace::kAttention, needs.attention);
   workspace_.ReservePrivate(needs.per_thread);
 }
 
@@ -73,6 +80,7 @@ uint64_t LayerRunner::BytesAfter(const ScratchNeeds& needs) const {
   const uint64_t floats =
       std::max(needs.matmul, workspace_.SharedCapacity(kernels::Workspace::kMatMulInput)) +
       std::max(needs.experts, workspace_.SharedCapacity(kernels::Workspace::kExperts)) +
+      std::max(needs.attention, workspace_.SharedCapacity(kernels::Workspace::kAttention)) +
       workspace_.thread_count() * std::max(needs.per_thread, workspace_.PrivateCapacity());
   return floats * sizeof(float);
 }

@@ -28,6 +28,7 @@ struct ScratchNeeds {
   size_t buffers = 0;   // the program's own buffers
   size_t matmul = 0;
   size_t experts = 0;
+  size_t attention = 0;
   size_t given = 0;  // rows and routes that are given away at a SlotExchange, without gaps
   size_t per_thread = 0;
 

@@ -53,14 +53,12 @@ void CheckAttention(const AttentionArgs& args);
 void AttentionReference(const AttentionArgs& args, Workspace& workspace);
 void AttentionSimd(const AttentionArgs& args, Workspace& workspace);
 
-// Query heads that AttentionSimd takes through the KV together.
-inline constexpr size_t kAttentionHeadGroup = 4;
+// AttentionSimd takes so many rows, and pairs of a row and a head, through widened keys and values
+// together. One tile of them has kMostTileOfPairs pairs.
+inline constexpr size_t kMostTileRows = 32, kMostTilePairs = 128, kMostTileOfPairs = 6;
 
-// Private floats of Workspace that AttentionSimd needs for rows at positions below `end_position`:
-// their scores.
-constexpr size_t AttentionThreadFloats(size_t end_position) {
-  return kAttentionHeadGroup * ((end_position + kPagePositions - 1) / kPagePositions + 1) *
-         kPagePositions;
-}
+// Private floats of Workspace that AttentionSimd needs, and floats of kAttention.
+size_t AttentionThreadFloats(const KvShape& kv);
+size_t AttentionSharedFloats(const KvShape& kv, size_t heads, size_t rows, size_t end_position);
 
 }  // namespace weft::kernels

@@ -1,13 +1,13 @@
-// Attention with vectors: for each row and each group of query heads that share a kv head, scores
-// page by page (lanes are positions), softmax over all of them, then the weighted sum of values
-// (lanes are columns). Every row is computed by itself in the order of positions, so its bits
-// depend on nothing but its session.
+// Attention with vectors (the rule: attention_rule-inl.h). Rows and heads that read the same keys
+// share them: from pages as they lie (attention_pages-inl.h), or widened to f32
+// (attention_tiles-inl.h). Every row's sums are its own, so its bits depend on its session alone.
 #include "kernels/attention.h"
 
 #include <algorithm>
 #include <cmath>
 #include <type_traits>
 
+#include "kernels/attention_plan.h"
 #include "kernels/simd_targets.h"
 #include "tensor/half.h"
 
@@ -15,36 +15,11 @@
 #define HWY_TARGET_INCLUDE "kernels/attention_simd.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 #include "hwy/highway.h"
-#include "kernels/math-inl.h"
-
-// What does not depend on the target is compiled once.
-#ifndef WEFT_KERNELS_ATTENTION_SIMD_ONCE
-#define WEFT_KERNELS_ATTENTION_SIMD_ONCE
-namespace weft::kernels {
-namespace {
-
-// One row and the query heads [first_head, first_head + heads in the group) of one kv head.
-struct HeadGroup {
-  size_t row = 0;
-  size_t kv_head = 0;
-  size_t first_head = 0;
-};
-
-}  // namespace
-}  // namespace weft::kernels
-#endif  // WEFT_KERNELS_ATTENTION_SIMD_ONCE
+#include "kernels/attention_tiles-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace weft::kernels {
 namespace HWY_NAMESPACE {
-
-// Heads whose accumulators fit the registers together.
-inline constexpr size_t kMaxHeads = kWidth == 16 ? kAttentionHeadGroup : 2;
-static_assert(kPagePositions == 2 * kLanes);
-
-// What LoadWiden reads pages of `Element` as.
-template <typename Element>
-using Stored = std::conditional_t<std::is_same_v<Element, uint16_t>, Half, Element>;
 
 void AppendHead(const AttentionArgs& args, size_t row, size_t head) {
   const AttentionRow& kv_row = args.kv_rows[row];
@@ -83,223 +58,112 @@ void AppendHead(const AttentionArgs& args, size_t row, size_t head) {
 #endif
 }
 
-// The work of one task, for one row and the query heads of one kv head:
-//
-//   score[h][t] = cap(scale * sum_d q[h][d] * k[t][d])       over the visible positions t
-//   w[h][t]     = exp(score[h][t] - max)                     sinks take part in max and sum alone
-//   out[h][d]   = sum_t w[h][t] * v[t][d] / sum_t w[h][t]
-//
-// A page keeps keys as [column][position] and values as [position][column]: in the first sum lanes
-// are 32 positions and a column of q is one number for all of them, in the second lanes are columns
-// and a weight is one number. Either way memory is read front to back once for all heads of the
-// group, whose queries differ but whose keys are the same; that sharing is what grouped heads save.
-//
-// The scores of all positions are kept (4 bytes each a head) instead of being folded page by page:
-// the maximum is then known before the first exponential, so that nothing is rescaled, and the sums
-// run in the order of positions from the first visible one, whatever the page it lies in.
-
-// The scores of one page's 32 positions for each head, unmasked, to scores + head * stride.
-template <typename Element, size_t kHeads>
-HWY_INLINE void ScorePage(const AttentionArgs& args, const float* q, const Element* keys,
-                          float* scores, size_t stride) {
-  const size_t columns = args.kv.head_columns;
-  Lanes sum[kHeads][2];
-  HWY_UNROLL(16)
-  for (size_t h = 0; h < kHeads; ++h) sum[h][0] = sum[h][1] = Splat(0);
-  for (size_t d = 0; d < columns; ++d) {
-    const auto* key = reinterpret_cast<const Stored<Element>*>(keys + d * kPagePositions);
-    const Lanes low = LoadWiden(key);
-    const Lanes high = LoadWiden(key + kLanes);
-    HWY_UNROLL(16)
-    for (size_t h = 0; h < kHeads; ++h) {
-      const Lanes x = Splat(q[h * columns + d]);
-      sum[h][0] = MulAdd(x, low, sum[h][0]);
-      sum[h][1] = MulAdd(x, high, sum[h][1]);
+// Heads of one row, from pages.
+template <typename Element>
+void AttendRow(const AttentionArgs& args, const AttentionUnit& unit, size_t chunk, float* scores,
+               const StateGrid& states) {
+  for (size_t i = 0; i < unit.heads;) {
+    const HeadGroup group = {unit.row, unit.kv_head, unit.head + i};
+    const size_t left = unit.heads - i;
+    const size_t count = left >= kMaxHeads ? kMaxHeads : left >= 2 ? 2 : 1;
+    AttentionState some[kMaxHeads];
+    for (size_t h = 0; h < count; ++h) some[h] = states.Of(0, i + h);
+    if (count == kMaxHeads) {
+      AttendPages<Element, kMaxHeads>(args, group, chunk, scores, some);
+    } else if (count == 2) {
+      AttendPages<Element, 2>(args, group, chunk, scores, some);
+    } else {
+      AttendPages<Element, 1>(args, group, chunk, scores, some);
     }
-  }
-  const Lanes scale = Splat(args.scale);
-  const Lanes cap = Splat(args.softcap);
-  for (size_t h = 0; h < kHeads; ++h) {
-    for (size_t i = 0; i < 2; ++i) {
-      Lanes score = Mul(sum[h][i], scale);
-      if (args.softcap != 0) score = Mul(cap, Tanh(Div(score, cap)));
-      StoreLanes(score, scores + h * stride + i * kLanes);
-    }
+    i += count;
   }
 }
 
-// The same where keys lie position by position, with their values in them: lanes are columns, and
-// a sum over them ends each score. Slots that hold nothing give whatever; the caller masks them.
-template <typename Element, size_t kHeads>
-HWY_INLINE void ScoreRows(const AttentionArgs& args, const float* q, const Element* keys,
-                          float* scores, size_t stride) {
-  const size_t columns = args.kv.head_columns;
-  for (size_t slot = 0; slot < kPagePositions; ++slot, keys += columns) {
-    Lanes sum[kHeads];
-    HWY_UNROLL(16)
-    for (size_t h = 0; h < kHeads; ++h) sum[h] = Splat(0);
-    ForLanes(columns, [&](size_t d, size_t n) HWY_ATTR {
-      Stored<Element> padded[kLanes] = {};
-      if (n < kLanes) std::memcpy(padded, keys + d, n * sizeof(Element));
-      const Lanes key =
-          LoadWiden(n < kLanes ? padded : reinterpret_cast<const Stored<Element>*>(keys + d));
-      HWY_UNROLL(16)
-      for (size_t h = 0; h < kHeads; ++h) {
-        sum[h] = MulAdd(LoadSome(q + h * columns + d, n), key, sum[h]);
-      }
-    });
-    for (size_t h = 0; h < kHeads; ++h) {
-      float score = SumOf(sum[h]) * args.scale;
-      if (args.softcap != 0) score = args.softcap * std::tanh(score / args.softcap);
-      scores[h * stride + slot] = score;
+// Rows and heads that share a chunk, widened.
+template <typename Element>
+void AttendTiles(const AttentionArgs& args, const AttentionUnit& unit, size_t chunk, float* scratch,
+                 const StateGrid& states) {
+  const size_t columns = args.kv.head_columns, value_columns = args.kv.out_columns();
+  const size_t stride = (value_columns + kLanes - 1) / kLanes * kLanes;
+  float* keys = scratch + kMostTileOfPairs * kChunkPositions;
+  const WideChunk wide = {keys, keys + kChunkPositions * columns, columns, value_columns, stride};
+  Visible seen = {kChunkPositions, 0};
+  for (size_t r = 0; r < unit.rows; ++r) {
+    const Visible one = VisibleOf(args, args.kv_rows[unit.row + r].position, chunk);
+    if (one.first >= one.end) continue;
+    seen = {std::min(seen.first, one.first), std::max(seen.end, one.end)};
+  }
+  const AttentionRow& row = args.kv_rows[unit.row];
+  WidenChunk(ChunkPages<Element>{args, row, unit.kv_head, chunk, 0}, seen, wide);
+  TilePair pairs[kTilePairs];
+  size_t count = 0;
+  for (size_t r = 0; r < unit.rows; ++r) {
+    const Visible visible = VisibleOf(args, args.kv_rows[unit.row + r].position, chunk);
+    if (visible.first >= visible.end) continue;
+    for (size_t h = 0; h < unit.heads; ++h) {
+      const float* q = args.q.Row(unit.row + r).data() + (unit.head + h) * columns;
+      pairs[count] = {q, visible, scratch + count * kChunkPositions, states.Of(r, h)};
+      if (++count < kTilePairs) continue;
+      AttendTile<kTilePairs>(args, wide, pairs);
+      count = 0;
     }
   }
+  if (count > 0) AttendTileOf<kTilePairs>(count, args, wide, pairs);
 }
 
-// A sink is a score without a position: a head can give it weight and so attend to nothing. It
-// counts in the maximum and the sum, and no value is added for it.
-
-// Turns `count` scores (whole pages) into exponentials; returns their sum, the sink's included.
-HWY_INLINE float Exponentiate(float* scores, size_t count, const float* sink) {
-  Lanes largest = Splat(sink == nullptr ? -INFINITY : *sink);
-  for (size_t i = 0; i < count; i += kLanes) largest = Max(largest, LoadLanes(scores + i));
-  const float shift = MaxOf(largest);
-  const Lanes shifts = Splat(shift);
-  Lanes sum = Splat(0);
-  for (size_t i = 0; i < count; i += kLanes) {
-    const Lanes e = Exp(Sub(LoadLanes(scores + i), shifts));
-    StoreLanes(e, scores + i);
-    sum = Add(sum, e);
+// States of a unit and one chunk; those of rows that do not see it stay as they are.
+void AttendChunk(const AttentionArgs& args, const AttentionUnit& unit, size_t chunk, float* scratch,
+                 const StateGrid& states) {
+  const bool is_f32 = args.kv.dtype == DType::kF32;
+  if (unit.is_tile) {
+    if (is_f32) return AttendTiles<float>(args, unit, chunk, scratch, states);
+    return AttendTiles<uint16_t>(args, unit, chunk, scratch, states);
   }
-  return SumOf(sum) + (sink == nullptr ? 0.0f : std::exp(*sink - shift));
+  if (is_f32) return AttendRow<float>(args, unit, chunk, scratch, states);
+  AttendRow<uint16_t>(args, unit, chunk, scratch, states);
 }
 
-// The positions that a row sees, in whole pages.
-struct Visible {
-  uint32_t first = 0;  // first visible position
-  uint32_t end = 0;    // one past the last
-  uint32_t first_page = 0;
-  uint32_t page_count = 0;
-};
+void FinishHead(const AttentionArgs& args, size_t row, size_t head, AttentionState state) {
+  const size_t columns = args.kv.out_columns();
+  FinishState(state, args.sinks.empty() ? nullptr : &args.sinks[head],
+              args.out.Row(row).subspan(head * columns, columns));
+}
 
-// Columns [d, d + 16 kVectors) of the output of each head, or [d, d + tail) when tail > 0 (kVectors
-// is 1 then).
-template <typename Element, size_t kHeads, size_t kVectors>
-HWY_INLINE void SumValues(const AttentionArgs& args, const HeadGroup& group, const Visible& visible,
-                          const float* weights, size_t stride, const float* sums, size_t d,
-                          size_t tail) {
-  const AttentionRow& kv_row = args.kv_rows[group.row];
-  const size_t columns = args.kv.head_columns;
-  Lanes out[kHeads][kVectors];
-  HWY_UNROLL(16)
-  for (size_t h = 0; h < kHeads; ++h) {
-    HWY_UNROLL(16)
-    for (size_t i = 0; i < kVectors; ++i) out[h][i] = Splat(0);
-  }
-  for (uint32_t position = visible.first; position < visible.end;) {
-    const auto* page = kv_row.Page<Element>(position / kPagePositions);
-    const size_t slot = position % kPagePositions;
-    const Element* values = page + args.kv.ValueIndex(group.kv_head, slot, d);
-    const size_t in_page = std::min<size_t>(kPagePositions - slot, visible.end - position);
-    const float* weight = weights + (position - visible.first_page * kPagePositions);
-    for (size_t p = 0; p < in_page; ++p, values += columns) {
-      Lanes v[kVectors];
-      if (tail > 0) {
-        Stored<Element> padded[kLanes] = {};
-        std::memcpy(padded, values, tail * sizeof(Element));
-        v[0] = LoadWiden(padded);
-      } else {
-        HWY_UNROLL(16)
-        for (size_t i = 0; i < kVectors; ++i) {
-          v[i] = LoadWiden(reinterpret_cast<const Stored<Element>*>(values + i * kLanes));
+// All chunks of a unit, one after another.
+void AttendUnit(const AttentionArgs& args, const AttentionUnit& unit, float* scratch) {
+  const size_t columns = args.kv.out_columns();
+  const size_t state_floats = AttentionState::Floats(columns);
+  const StateGrid states = {scratch, unit.heads * state_floats, state_floats};
+  const StateGrid next = {scratch + unit.pairs() * state_floats, states.row_stride, state_floats};
+  float* rest = scratch + 2 * unit.pairs() * state_floats;
+  const ChunkRange chunks = ChunksOf(args, unit.row, unit.rows);
+  for (size_t chunk = chunks.first; chunk < chunks.end; ++chunk) {
+    AttendChunk(args, unit, chunk, rest, next);
+    for (size_t r = 0; r < unit.rows; ++r) {
+      const ChunkRange own = ChunksOf(args, unit.row + r, 1);
+      if (chunk < own.first || chunk >= own.end) continue;
+      for (size_t h = 0; h < unit.heads; ++h) {
+        if (chunk == own.first) {
+          std::copy_n(next.Of(r, h).largest(), state_floats, states.Of(r, h).largest());
+        } else {
+          MergeStates(states.Of(r, h), next.Of(r, h), columns);
         }
       }
-      HWY_UNROLL(16)
-      for (size_t h = 0; h < kHeads; ++h) {
-        const Lanes w = Splat(weight[h * stride + p]);
-        HWY_UNROLL(16)
-        for (size_t i = 0; i < kVectors; ++i) out[h][i] = MulAdd(w, v[i], out[h][i]);
-      }
-    }
-    position += static_cast<uint32_t>(in_page);
-  }
-  for (size_t h = 0; h < kHeads; ++h) {
-    float* to = args.out.Row(group.row).data() + (group.first_head + h) * args.kv.out_columns() + d;
-    const Lanes sum = Splat(sums[h]);
-    for (size_t i = 0; i < kVectors; ++i) {
-      StoreSome(Div(out[h][i], sum), to + i * kLanes, tail > 0 ? tail : kLanes);
     }
   }
+  for (size_t r = 0; r < unit.rows; ++r)
+    for (size_t h = 0; h < unit.heads; ++h)
+      FinishHead(args, unit.row + r, unit.head + h, states.Of(r, h));
 }
 
-// `scores` is room for kHeads times the visible pages' positions.
-template <typename Element, size_t kHeads>
-HWY_NOINLINE void Attend(const AttentionArgs& args, const HeadGroup& group, float* scores) {
-  const AttentionRow& kv_row = args.kv_rows[group.row];
-  const uint32_t position = kv_row.position;
-  const size_t columns = args.kv.head_columns;
-  Visible visible;
-  visible.first = args.FirstVisible(position);
-  visible.end = position + 1;
-  visible.first_page = visible.first / kPagePositions;
-  visible.page_count = position / kPagePositions - visible.first_page + 1;
-  const size_t stride = visible.page_count * kPagePositions;
-
-  const float* q = args.q.Row(group.row).data() + group.first_head * columns;
-  for (size_t i = 0; i < visible.page_count; ++i) {
-    const Element* keys =
-        kv_row.Page<Element>(visible.first_page + i) + args.kv.KeyIndex(group.kv_head, 0, 0);
-    if (args.kv.values_in_keys()) {
-      ScoreRows<Element, kHeads>(args, q, keys, scores + i * kPagePositions, stride);
-    } else {
-      ScorePage<Element, kHeads>(args, q, keys, scores + i * kPagePositions, stride);
-    }
-  }
-  float sums[kHeads];
-  for (size_t h = 0; h < kHeads; ++h) {
-    float* head_scores = scores + h * stride;
-    // Slots before the window and after the row itself hold nothing, or what a truncation left.
-    std::fill_n(head_scores, visible.first % kPagePositions, -INFINITY);
-    std::fill(head_scores + (visible.end - visible.first_page * kPagePositions),
-              head_scores + stride, -INFINITY);
-    const float* sink = args.sinks.empty() ? nullptr : &args.sinks[group.first_head + h];
-    sums[h] = Exponentiate(head_scores, stride, sink);
-  }
-  const size_t values = args.kv.out_columns();
-  size_t d = 0;
-  for (; d + 4 * kLanes <= values; d += 4 * kLanes) {
-    SumValues<Element, kHeads, 4>(args, group, visible, scores, stride, sums, d, 0);
-  }
-  for (; d + kLanes <= values; d += kLanes) {
-    SumValues<Element, kHeads, 1>(args, group, visible, scores, stride, sums, d, 0);
-  }
-  if (d < values)
-    SumValues<Element, kHeads, 1>(args, group, visible, scores, stride, sums, d, values - d);
-}
-
-// All query heads of one kv head for one row.
-template <typename Element>
-void AttendKvHeadOf(const AttentionArgs& args, size_t row, size_t kv_head, float* scores) {
-  const size_t shared = args.heads / args.kv.kv_heads;
-  for (size_t i = 0; i < shared;) {
-    const HeadGroup group = {row, kv_head, kv_head * shared + i};
-    const size_t left = shared - i;
-    if (left >= 4 && kMaxHeads >= 4) {
-      Attend<Element, kMaxHeads>(args, group, scores);
-      i += kMaxHeads;
-    } else if (left >= 2) {
-      Attend<Element, 2>(args, group, scores);
-      i += 2;
-    } else {
-      Attend<Element, 1>(args, group, scores);
-      i += 1;
-    }
-  }
-}
-
-void AttendKvHead(const AttentionArgs& args, size_t row, size_t kv_head, float* scores) {
-  if (args.kv.dtype == DType::kF32) return AttendKvHeadOf<float>(args, row, kv_head, scores);
-  AttendKvHeadOf<uint16_t>(args, row, kv_head, scores);
+// The output of a head of a row, whose states of each chunk lie `chunk_stride` floats apart.
+void JoinChunks(const AttentionArgs& args, size_t row, size_t head, float* first,
+                size_t chunk_stride) {
+  const ChunkRange own = ChunksOf(args, row, 1);
+  for (size_t i = 1; i < own.end - own.first; ++i)
+    MergeStates(AttentionState(first), AttentionState(first + i * chunk_stride),
+                args.kv.out_columns());
+  FinishHead(args, row, head, AttentionState(first));
 }
 
 }  // namespace HWY_NAMESPACE
@@ -308,31 +172,78 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace weft::kernels {
+namespace {
 
 HWY_EXPORT(AppendHead);
-HWY_EXPORT(AttendKvHead);
+HWY_EXPORT(AttendChunk);
+HWY_EXPORT(AttendUnit);
+HWY_EXPORT(JoinChunks);
 
-void AttentionSimd(const AttentionArgs& args, Workspace& workspace) {
-  CheckAttention(args);
-  const size_t rows = args.q.rows;
-  const size_t kv_heads = args.kv.kv_heads;
+void Append(const AttentionArgs& args, Workspace& workspace) {
+  const size_t rows = args.q.rows, kv_heads = args.kv.kv_heads;
   // Threads take whole heads: neighbouring positions of a head share cache lines.
   const auto append = [&](size_t head, size_t) {
     for (size_t row = 0; row < rows; ++row) HWY_DYNAMIC_DISPATCH(AppendHead)(args, row, head);
   };
-  if (args.appends() && rows >= 8) {
-    workspace.threads().Run(kv_heads, append);
-  } else if (args.appends()) {
-    for (size_t head = 0; head < kv_heads; ++head) append(head, 0);
-  }
+  if (rows >= 8) return workspace.threads().Run(kv_heads, append);
+  for (size_t head = 0; head < kv_heads; ++head) append(head, 0);
+}
 
-  uint32_t end_position = 0;
-  for (const AttentionRow& row : args.kv_rows)
-    end_position = std::max(end_position, row.position + 1);
-  workspace.ReservePrivate(AttentionThreadFloats(end_position));
-  workspace.threads().Run(rows * kv_heads, [&](size_t task, size_t thread) {
-    HWY_DYNAMIC_DISPATCH(AttendKvHead)
-    (args, task % rows, task / rows, workspace.Private(thread));
+// Units that are too few for all threads are cut by chunks, which are joined afterwards.
+void AttendByChunks(const AttentionArgs& args, const std::vector<AttentionUnit>& units,
+                    float* shared, Workspace& workspace) {
+  struct Task {
+    const AttentionUnit* unit;
+    size_t chunk;
+  };
+  std::vector<Task> tasks;
+  ChunkRange all = ChunksOf(args, 0, args.q.rows);
+  for (const AttentionUnit& unit : units) {
+    const ChunkRange chunks = ChunksOf(args, unit.row, unit.rows);
+    for (size_t chunk = chunks.first; chunk < chunks.end; ++chunk) tasks.push_back({&unit, chunk});
+    all = {std::min(all.first, chunks.first), std::max(all.end, chunks.end)};
+  }
+  const size_t state_floats = AttentionState::Floats(args.kv.out_columns());
+  const size_t chunk_stride = args.q.rows * args.heads * state_floats;
+  const auto state_at = [&](size_t row, size_t head, size_t chunk) {
+    return shared + (chunk - all.first) * chunk_stride + (row * args.heads + head) * state_floats;
+  };
+  workspace.threads().Run(tasks.size(), [&](size_t task, size_t thread) {
+    const auto& [unit, chunk] = tasks[task];
+    const StateGrid states = {state_at(unit->row, unit->head, chunk), args.heads * state_floats,
+                              state_floats};
+    HWY_DYNAMIC_DISPATCH(AttendChunk)(args, *unit, chunk, workspace.Private(thread), states);
+  });
+  workspace.threads().Run(args.q.rows * args.kv.kv_heads, [&](size_t task, size_t) {
+    const size_t row = task / args.kv.kv_heads, shared_heads = args.heads / args.kv.kv_heads;
+    const size_t first_chunk = ChunksOf(args, row, 1).first;
+    for (size_t i = 0; i < shared_heads; ++i) {
+      const size_t head = task % args.kv.kv_heads * shared_heads + i;
+      HWY_DYNAMIC_DISPATCH(JoinChunks)
+      (args, row, head, state_at(row, head, first_chunk), chunk_stride);
+    }
+  });
+}
+
+}  // namespace
+
+void AttentionSimd(const AttentionArgs& args, Workspace& workspace) {
+  CheckAttention(args);
+  if (args.q.rows == 0) return;
+  if (args.appends()) Append(args, workspace);
+  const size_t thread_count = workspace.threads().thread_count();
+  const std::vector<AttentionUnit> units = AttentionUnits(args, thread_count);
+  workspace.ReservePrivate(AttentionThreadFloats(args.kv));
+  const ChunkRange chunks = ChunksOf(args, 0, args.q.rows);
+  const size_t shared_floats =
+      AttentionSharedFloats(args.kv, args.heads, args.q.rows, chunks.end * kChunkPositions);
+  if (thread_count > 1 && units.size() < 4 * thread_count && chunks.end - chunks.first > 1 &&
+      shared_floats > 0) {
+    float* shared = workspace.Shared(Workspace::kAttention, shared_floats);
+    return AttendByChunks(args, units, shared, workspace);
+  }
+  workspace.threads().Run(units.size(), [&](size_t task, size_t thread) {
+    HWY_DYNAMIC_DISPATCH(AttendUnit)(args, units[task], workspace.Private(thread));
   });
 }
 

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <ostream>
+
 #include "base/random.h"
 #include "kernels/kernel_set.h"
 #include "kernels/test_case.h"
@@ -16,86 +18,94 @@ constexpr size_t kHeads = 6;
 
 // One session's KV.
 struct Pages {
-  Pages(DType dtype, size_t positions) : shape{kShape.kv_heads, kShape.head_columns, dtype} {
+  Pages(const KvShape& shape, size_t positions) {
     memory.resize((positions / 32 + 1) * shape.page_bytes(), 0xff);  // not-a-number in any type
     for (size_t i = 0; i <= positions / 32; ++i) {
       addresses.push_back(&memory[i * shape.page_bytes()]);
     }
   }
-  KvShape shape;
   std::vector<uint8_t> memory;
   std::vector<void*> addresses;
 };
 
 struct Rows3 {
   std::vector<float> q, k, v;
-  explicit Rows3(uint32_t seed, size_t rows)
-      : q(CaseFloats(seed, rows * kHeads * kShape.head_columns, 2)),
-        k(CaseFloats(seed + 1, rows * kShape.row_columns(), 2)),
-        v(CaseFloats(seed + 2, rows * kShape.row_columns())) {}
+  Rows3(const KvShape& shape, uint32_t seed, size_t rows)
+      : q(CaseFloats(seed, rows * kHeads * shape.head_columns, 2)),
+        k(CaseFloats(seed + 1, rows * shape.row_columns(), 2)),
+        v(CaseFloats(seed + 2, rows * shape.row_columns())) {}
 };
 
+struct Case {
+  KvShape shape;
+  uint32_t window = 0;
+  uint32_t rows = 0;
+};
+
+void PrintTo(const Case& of, std::ostream* out) {
+  *out << of.rows << " rows, window " << of.window << ", " << DTypeName(of.shape.dtype);
+}
+
 // Runs rows [first, first + count) of both sessions as one batch.
-void RunBoth(const Rows3& a, Pages& pages_a, const Rows3& b, Pages& pages_b, uint32_t first,
-             uint32_t count, uint32_t window, Workspace& workspace, std::vector<float>& out_a,
+void RunBoth(const Case& of, const Rows3& a, Pages& pages_a, const Rows3& b, Pages& pages_b,
+             uint32_t first, uint32_t count, Workspace& workspace, std::vector<float>& out_a,
              std::vector<float>& out_b) {
   std::vector<float> q, k, v;
   std::vector<AttentionRow> rows;
+  const size_t columns = kHeads * of.shape.head_columns, kv_columns = of.shape.row_columns();
   const auto append = [&](const Rows3& from, const Pages& pages) {
-    const auto copy = [&](std::vector<float>& to, const std::vector<float>& all, size_t columns) {
-      to.insert(to.end(), all.begin() + static_cast<ptrdiff_t>(first * columns),
-                all.begin() + static_cast<ptrdiff_t>((first + count) * columns));
+    const auto copy = [&](std::vector<float>& to, const std::vector<float>& all, size_t width) {
+      to.insert(to.end(), all.begin() + static_cast<ptrdiff_t>(first * width),
+                all.begin() + static_cast<ptrdiff_t>((first + count) * width));
     };
-    copy(q, from.q, kHeads * kShape.head_columns);
-    copy(k, from.k, kShape.row_columns());
-    copy(v, from.v, kShape.row_columns());
+    copy(q, from.q, columns);
+    copy(k, from.k, kv_columns);
+    copy(v, from.v, kv_columns);
     for (uint32_t i = 0; i < count; ++i) rows.push_back({first + i, pages.addresses.data()});
   };
   append(a, pages_a);
   append(b, pages_b);
-  const size_t columns = kHeads * kShape.head_columns;
-  const size_t kv_columns = kShape.row_columns();
-  std::vector<float> out(rows.size() * columns, NAN);
+  const size_t out_columns = kHeads * of.shape.out_columns();
+  std::vector<float> out(rows.size() * out_columns, NAN);
   AttentionArgs args;
   args.q = {q.data(), rows.size(), columns, columns};
   args.k = {k.data(), rows.size(), kv_columns, kv_columns};
   args.v = {v.data(), rows.size(), kv_columns, kv_columns};
   args.heads = kHeads;
-  args.kv = pages_a.shape;
+  args.kv = of.shape;
   args.scale = 0.2f;
-  args.window = window;
+  args.window = of.window;
   args.kv_rows = rows;
-  args.out = {out.data(), rows.size(), columns, columns};
+  args.out = {out.data(), rows.size(), out_columns, out_columns};
   AttentionSimd(args, workspace);
-  const auto half = out.begin() + static_cast<ptrdiff_t>(count * columns);
+  const auto half = out.begin() + static_cast<ptrdiff_t>(count * out_columns);
   out_a.insert(out_a.end(), out.begin(), half);
   out_b.insert(out_b.end(), half, out.end());
 }
 
-class Attention : public testing::TestWithParam<std::tuple<uint32_t, DType>> {};
+class Attention : public testing::TestWithParam<Case> {};
 
 TEST_P(Attention, BitsDependOnTheSessionAlone) {
-  constexpr uint32_t kRows = 101;
-  const auto [window, dtype] = GetParam();
-  const Rows3 a(1, kRows), b(50, kRows), other(99, kRows);
+  const Case& of = GetParam();
+  const Rows3 a(of.shape, 1, of.rows), b(of.shape, 50, of.rows), other(of.shape, 99, of.rows);
   std::vector<float> expected_a, expected_b;
   {
     Workspace workspace(1);
-    Pages pages_a(dtype, kRows), pages_b(dtype, kRows);
-    for (uint32_t i = 0; i < kRows; ++i) {
-      RunBoth(a, pages_a, b, pages_b, i, 1, window, workspace, expected_a, expected_b);
-    }
+    Pages pages_a(of.shape, of.rows), pages_b(of.shape, of.rows);
+    for (uint32_t i = 0; i < of.rows; ++i)
+      RunBoth(of, a, pages_a, b, pages_b, i, 1, workspace, expected_a, expected_b);
   }
   SeededRandom random(4);
   for (size_t threads = 1; threads <= 3; ++threads) {
     Workspace workspace(threads);
     for (int trial = 0; trial < 4; ++trial) {
-      Pages pages_a(dtype, kRows), pages_b(dtype, kRows);
+      Pages pages_a(of.shape, of.rows), pages_b(of.shape, of.rows);
       std::vector<float> got_a, got_b;
       const Rows3& neighbour = trial % 2 == 0 ? b : other;
-      for (uint32_t first = 0; first < kRows;) {
-        const auto count = std::min(kRows - first, static_cast<uint32_t>(1 + random.Below(40)));
-        RunBoth(a, pages_a, neighbour, pages_b, first, count, window, workspace, got_a, got_b);
+      for (uint32_t first = 0; first < of.rows;) {
+        const auto most = trial == 3 ? 3 : 40;
+        const auto count = std::min(of.rows - first, static_cast<uint32_t>(1 + random.Below(most)));
+        RunBoth(of, a, pages_a, neighbour, pages_b, first, count, workspace, got_a, got_b);
         first += count;
       }
       ASSERT_EQ(got_a, expected_a);
@@ -106,9 +116,20 @@ TEST_P(Attention, BitsDependOnTheSessionAlone) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Windows, Attention,
-                         testing::Combine(testing::Values(0u, 1u, 20u, 64u),
-                                          testing::Values(DType::kF16, DType::kF32)));
+// Over one chunk of 256 positions and over several; with values in their keys, too.
+std::vector<Case> Cases() {
+  std::vector<Case> cases;
+  for (const DType dtype : {DType::kF16, DType::kF32}) {
+    for (const uint32_t window : {0u, 1u, 20u, 64u})
+      cases.push_back({{kShape.kv_heads, kShape.head_columns, dtype}, window, 101});
+    for (const uint32_t window : {0u, 20u, 300u})
+      cases.push_back({{kShape.kv_heads, kShape.head_columns, dtype}, window, 530});
+    for (const uint32_t window : {0u, 300u}) cases.push_back({{1, 40, dtype, 33}, window, 530});
+  }
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Attention, testing::ValuesIn(Cases()));
 
 TEST(KvPage, KeysWithTheirValuesGoInAndComeOutOnce) {
   constexpr KvShape kLatent{1, 40, DType::kF16, 32};

@@ -37,7 +37,7 @@ class Workspace {
 
   // Scratch shared by the threads of one call, by purpose: a kernel that calls another (moe_experts
   // calls matmul) must not share a slot with it. Valid until the next Shared of the same slot.
-  enum Slot { kMatMulInput, kExperts, kSlotCount };
+  enum Slot { kMatMulInput, kExperts, kAttention, kSlotCount };
   float* Shared(Slot slot, size_t float_count) { return shared_[slot].Reserve(float_count); }
   size_t SharedCapacity(Slot slot) const { return shared_[slot].capacity(); }
 
