@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/pack_panels.h"
 #include "kernels/panels.h"
 
 namespace weft::engine {
@@ -144,8 +145,8 @@ Status LoadedWeight::Pack() {
       kernels::PanelsBytes(matrices_[0].dtype, matrices_[0].rows, matrices_[0].columns);
   panels_ = PanelMemory(each * matrices_.size());
   uint8_t* at = panels_.data();
+  TRY(PackAllPanels(matrices_, each, at));
   for (kernels::Matrix& matrix : matrices_) {
-    TRY(kernels::PackPanels(matrix, at));
     matrix = {matrix.dtype, matrix.rows, matrix.columns, nullptr, nullptr, nullptr, at, 0};
     at += each;
   }
