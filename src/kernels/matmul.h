@@ -18,6 +18,16 @@ struct MatMulArgs {
   Matrix weight;                // [N, K]
   std::span<const float> bias;  // [N], or empty
   Rows out;                     // [rows, N]; must not overlap `in`
+  // Which rows of `in` are multiplied, one a row of `out`; empty: all, in order. Products that take
+  // rows of the same `in` prepare each row once.
+  std::span<const uint32_t> picked;
+
+  size_t RowOfIn(size_t r) const { return picked.empty() ? r : picked[r]; }
+  bool Fits() const {
+    return in.columns == weight.columns && out.columns == weight.rows &&
+           out.rows == (picked.empty() ? in.rows : picked.size()) &&
+           (bias.empty() || bias.size() == out.columns);
+  }
 };
 
 void MatMulReference(const MatMulArgs& args, Workspace& workspace);
@@ -28,7 +38,7 @@ void MatMulsReference(std::span<const MatMulArgs> calls, Workspace& workspace);
 void MatMulsSimd(std::span<const MatMulArgs> calls, Workspace& workspace);
 
 // Floats of Workspace::kMatMulInput that a product of `rows` rows with K = `columns` needs at most;
-// products of one region add up.
+// products of one region add up, and so do the rows that are picked and those they are picked from.
 constexpr size_t MatMulScratchFloats(size_t rows, size_t columns) {
   return rows * ((columns + 255) / 256 * 256);
 }

@@ -37,7 +37,7 @@ namespace {
 inline constexpr size_t kRowUnit = 16;       // f32, f16 and bf16 rows are read 16 values at a time
 inline constexpr size_t kQ8Unit = 32;        // q8 rows are read in whole blocks
 inline constexpr size_t kGroupValues = 128;  // q4 activations are reordered in groups of 4 blocks
-inline constexpr size_t kMaxCalls = 16;      // products in one parallel region
+inline constexpr size_t kFewCalls = 16;      // products of a region that need no memory
 
 size_t RoundUp(size_t value, size_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
@@ -47,13 +47,18 @@ size_t RoundUp(size_t value, size_t multiple) {
 struct Prepared {
   const float* rows = nullptr;
   size_t stride = 0;
+  std::span<const uint32_t> picked;  // as MatMulArgs has it
+
+  const float* Row(size_t r) const { return rows + (picked.empty() ? r : picked[r]) * stride; }
 };
 
 // One call with its place among the region's tasks.
 struct Call {
   MatMulArgs args;
+  const float* all = nullptr;  // the rows of args.in, prepared
   Prepared in;
-  size_t step = 0;  // output columns of a task; of panels: panels
+  float* copies = nullptr;  // of some of `all`, which `in` are then
+  size_t step = 0;          // output columns of a task; of panels: panels
   size_t first_task = 0;
   size_t task_count = 0;
 
@@ -62,7 +67,7 @@ struct Call {
 
 PanelProduct ProductOf(const Call& call) {
   const MatMulArgs& args = call.args;
-  return {reinterpret_cast<const IntegerInput*>(call.in.rows), args.in.rows,  args.weight,
+  return {reinterpret_cast<const IntegerInput*>(call.in.rows), args.out.rows, args.weight,
           args.bias.empty() ? nullptr : args.bias.data(),      args.out.data, args.out.stride};
 }
 
@@ -82,7 +87,7 @@ void StoredSuperblockColumns(const Call& call, size_t first, size_t end) {
   const auto* in = reinterpret_cast<const IntegerInput*>(call.in.rows);
   for (size_t n = first; n < end; ++n) {
     weights.Read(n);
-    for (size_t r = 0; r < args.in.rows; ++r) {
+    for (size_t r = 0; r < args.out.rows; ++r) {
       const float y = weights.Dot(in + r * weights.count());
       args.out.Row(r)[n] = args.bias.empty() ? y : y + args.bias[n];
     }
@@ -436,7 +441,7 @@ HWY_NOINLINE void RunTiles(const Call& call, size_t first, size_t end, size_t fi
   tile.first_row = first_row;
   tile.row_count = row_count;
   for (size_t r = 0; r < kRows; ++r) {
-    tile.x[r] = call.in.rows + (first_row + std::min(r, row_count - 1)) * call.in.stride;
+    tile.x[r] = call.in.Row(first_row + std::min(r, row_count - 1));
   }
   for (size_t n = first; n < end; n += kColumns) {
     tile.column_count = std::min(kColumns, end - n);
@@ -447,7 +452,7 @@ HWY_NOINLINE void RunTiles(const Call& call, size_t first, size_t end, size_t fi
 
 template <typename Format>
 HWY_INLINE void RunColumns(const Call& call, size_t first, size_t end) {
-  const size_t rows = call.args.in.rows;
+  const size_t rows = call.args.out.rows;
   for (size_t r = 0; r < rows;) {
     const size_t count = std::min(kMaxTileRows, rows - r);
     if (count > 4) {
@@ -542,26 +547,60 @@ void PrepareRows(const MatMulArgs& args, float* out, size_t stride, Workspace& w
   }
 }
 
+// Whether rows are picked that do not lie behind each other. Kernels of panels read them as one
+// block; tiles find each for itself.
+bool Gathers(const MatMulArgs& args) {
+  if (ReadingOf(args) != Reading::kIntegers) return false;
+  for (size_t r = 1; r < args.picked.size(); ++r)
+    if (args.picked[r] != args.picked[0] + r) return true;
+  return false;
+}
+
+void GatherRows(const Call& call) {
+  const size_t stride = call.in.stride;
+  for (size_t r = 0; r < call.args.out.rows; ++r)
+    std::copy_n(call.all + call.args.picked[r] * stride, stride, call.copies + r * stride);
+}
+
 // Fills Call::in of all calls; calls with the same input share one copy.
 void PrepareInputs(std::span<Call> calls, Workspace& workspace) {
+  const auto shares = [&](size_t i) { return i > 0 && SameCopy(calls[i].args, calls[i - 1].args); };
   size_t float_count = 0;
-  for (const Call& call : calls) {
-    float_count += call.args.in.rows * StrideOf(call.args);
+  bool gathers = false;
+  for (size_t i = 0; i < calls.size(); ++i) {
+    const MatMulArgs& args = calls[i].args;
+    const size_t stride = StrideOf(args);
+    if (ReadingOf(args) != Reading::kInPlace && !shares(i)) float_count += args.in.rows * stride;
+    if (!Gathers(args)) continue;
+    gathers = true;
+    float_count += args.out.rows * stride;
   }
   float* free = workspace.Shared(Workspace::kMatMulInput, float_count);
   for (size_t i = 0; i < calls.size(); ++i) {
     const MatMulArgs& args = calls[i].args;
     if (ReadingOf(args) == Reading::kInPlace) {
-      calls[i].in = {args.in.data, args.in.stride};
-    } else if (i > 0 && SameCopy(args, calls[i - 1].args)) {
-      calls[i].in = calls[i - 1].in;
-    } else {
-      const size_t stride = StrideOf(args);
-      PrepareRows(args, free, stride, workspace);
-      calls[i].in = {free, stride};
-      free += args.in.rows * stride;
+      calls[i].in = {args.in.data, args.in.stride, args.picked};
+      continue;
     }
+    if (shares(i)) {
+      calls[i].all = calls[i - 1].all;
+    } else {
+      PrepareRows(args, free, StrideOf(args), workspace);
+      calls[i].all = free;
+      free += args.in.rows * StrideOf(args);
+    }
+    calls[i].in = {calls[i].all, StrideOf(args), args.picked};
+    if (ReadingOf(args) != Reading::kIntegers || args.picked.empty()) continue;
+    calls[i].in = {calls[i].all + args.picked[0] * StrideOf(args), StrideOf(args), {}};
+    if (!Gathers(args)) continue;
+    calls[i].copies = free;
+    calls[i].in.rows = free;
+    free += args.out.rows * StrideOf(args);
   }
+  if (!gathers) return;
+  workspace.threads().Run(calls.size(), [&](size_t i, size_t) {
+    if (calls[i].copies != nullptr) GatherRows(calls[i]);
+  });
 }
 
 // Output columns of one task. Tasks are handed out as threads become free, so about eight a thread
@@ -580,7 +619,7 @@ void PlanTasks(Call& call, size_t columns, size_t first_task) {
     call.step = RoundUp(columns, kPanelOutputs) / kPanelOutputs;
   }
   call.first_task = first_task;
-  call.task_count = call.args.in.rows == 0 ? 0 : RoundUp(all, call.step) / call.step;
+  call.task_count = call.args.out.rows == 0 ? 0 : RoundUp(all, call.step) / call.step;
 }
 
 void RunPanels(const Call& call, size_t task) {
@@ -590,16 +629,14 @@ void RunPanels(const Call& call, size_t task) {
 }
 
 void RunCalls(std::span<const MatMulArgs> calls, Workspace& workspace) {
-  std::array<Call, kMaxCalls> prepared;
-  const std::span<Call> used(prepared.data(), calls.size());
+  std::array<Call, kFewCalls> few;
+  std::vector<Call> many(calls.size() > few.size() ? calls.size() : 0);
+  const std::span<Call> used = many.empty() ? std::span<Call>(few).first(calls.size()) : many;
   size_t all_columns = 0;
   for (size_t i = 0; i < calls.size(); ++i) {
-    const MatMulArgs& args = calls[i];
-    CHECK(args.in.columns == args.weight.columns && args.out.columns == args.weight.rows &&
-          args.in.rows == args.out.rows &&
-          (args.bias.empty() || args.bias.size() == args.out.columns));
-    used[i].args = args;
-    all_columns += args.out.columns;
+    CHECK(calls[i].Fits());
+    used[i].args = calls[i];
+    all_columns += calls[i].out.columns;
   }
   PrepareInputs(used, workspace);
   const size_t step = ColumnsPerTask(all_columns, workspace.threads().thread_count());
@@ -609,9 +646,9 @@ void RunCalls(std::span<const MatMulArgs> calls, Workspace& workspace) {
     task_count += call.task_count;
   }
   workspace.threads().Run(task_count, [&](size_t task, size_t) {
-    size_t i = 0;
-    while (task - used[i].first_task >= used[i].task_count) ++i;
-    const Call& call = used[i];
+    // The last call that begins there: one without tasks begins where the next one does.
+    const auto behind = std::ranges::upper_bound(used, task, {}, &Call::first_task);
+    const Call& call = *std::prev(behind);
     if (call.is_panels()) return RunPanels(call, task - call.first_task);
     const size_t first = (task - call.first_task) * call.step;
     HWY_DYNAMIC_DISPATCH(MatMulColumns)
@@ -622,9 +659,7 @@ void RunCalls(std::span<const MatMulArgs> calls, Workspace& workspace) {
 }  // namespace
 
 void MatMulsSimd(std::span<const MatMulArgs> calls, Workspace& workspace) {
-  for (size_t first = 0; first < calls.size(); first += kMaxCalls) {
-    RunCalls(calls.subspan(first, std::min(kMaxCalls, calls.size() - first)), workspace);
-  }
+  if (!calls.empty()) RunCalls(calls, workspace);
 }
 
 }  // namespace weft::kernels

@@ -43,8 +43,8 @@ void SumSlotsSimd(const SumSlotsArgs& args, Workspace& workspace);
 
 // Floats of Workspace::kExperts that MoeExpertsSimd needs.
 constexpr size_t MoeExpertsScratchFloats(size_t rows, size_t top_k, size_t columns, size_t width) {
-  // For each row and chosen expert: the gathered input, gate and up, the expert's output.
-  return rows * top_k * (2 * columns + 2 * width);
+  // For each row and chosen expert: gate and up, the expert's output.
+  return rows * top_k * (columns + 2 * width);
 }
 
 }  // namespace weft::kernels

@@ -1,5 +1,5 @@
-// The experts of a layer as a few parallel regions: rows are gathered expert by expert, so that
-// each expert's weights are read once however many rows chose it.
+// The experts of a layer as a few parallel regions: an expert takes all rows that chose it, so that
+// its weights are read once. Each row is prepared for products once, however many experts it chose.
 #include "kernels/moe_experts.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace weft::kernels {
 namespace {
 
-// Rows that chose one expert, as a run of gathered rows.
+// Rows that chose one expert, as a run of the rows of all experts.
 struct ExpertRows {
   size_t expert = 0;
   size_t first = 0;  // gathered row
@@ -21,6 +21,7 @@ struct ExpertRows {
 struct Gathered {
   std::vector<ExpertRows> experts;  // those with rows
   std::vector<size_t> place;        // [rows * top_k]: the gathered row of a row's slot
+  std::vector<uint32_t> row;        // [rows * top_k]: the row that a gathered row is
 };
 
 Gathered Gather(const MoeExpertsArgs& args) {
@@ -40,9 +41,11 @@ Gathered Gather(const MoeExpertsArgs& args) {
     first += count;
   }
   gathered.place.reserve(rows * args.top_k);
+  gathered.row.resize(rows * args.top_k);
   for (size_t row = 0; row < rows; ++row) {
     for (const float expert : args.route.Row(row).first(args.top_k)) {
       gathered.place.push_back(counts[static_cast<size_t>(expert)]++);
+      gathered.row[gathered.place.back()] = static_cast<uint32_t>(row);
     }
   }
   return gathered;
@@ -87,17 +90,14 @@ void MoeExpertsSimd(const MoeExpertsArgs& args, Workspace& workspace) {
   const size_t all_rows = args.in.rows * args.top_k;
   const Gathered gathered = Gather(args);
 
-  float* in = workspace.Shared(Workspace::kExperts,
-                               MoeExpertsScratchFloats(args.in.rows, args.top_k, columns, width));
-  float* gate_up = in + all_rows * columns;
+  float* gate_up = workspace.Shared(
+      Workspace::kExperts, MoeExpertsScratchFloats(args.in.rows, args.top_k, columns, width));
   float* out = gate_up + all_rows * both;
-  for (size_t slot = 0; slot < all_rows; ++slot) {
-    std::ranges::copy(args.in.Row(slot / args.top_k), in + gathered.place[slot] * columns);
-  }
   std::vector<MatMulArgs> products;
   for (const ExpertRows& rows : gathered.experts) {
-    products.push_back({RowsAt(in, columns, rows), args.gate_up[rows.expert],
-                        BiasOf(args.gate_up_bias, rows.expert, both), RowsAt(gate_up, both, rows)});
+    products.push_back({args.in, args.gate_up[rows.expert],
+                        BiasOf(args.gate_up_bias, rows.expert, both), RowsAt(gate_up, both, rows),
+                        std::span(gathered.row).subspan(rows.first, rows.count)});
   }
   MatMulsSimd(products, workspace);
 
