@@ -1,5 +1,9 @@
 #include "kernels/thread_pool.h"
 
+#include <algorithm>
+
+#include "base/check.h"
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -19,6 +23,17 @@ void Pause() {
 constexpr Duration kLastTasksTime = Microseconds(60);
 constexpr int kPausesPerClockRead = 32;
 
+// What a thread's share has left (ThreadPool::Share).
+constexpr uint64_t RestOf(size_t begin, size_t end) {
+  return uint64_t{begin} << 32 | end;
+}
+constexpr size_t BeginOf(uint64_t rest) {
+  return rest >> 32;
+}
+constexpr size_t EndOf(uint64_t rest) {
+  return rest & UINT32_MAX;
+}
+
 // Spins until `done` holds or `at_most` is over; true when it holds.
 template <typename Done>
 bool SpinUntil(const Done& done, Duration at_most) {
@@ -34,7 +49,7 @@ bool SpinUntil(const Done& done, Duration at_most) {
 
 }  // namespace
 
-ThreadPool::ThreadPool(size_t thread_count) {
+ThreadPool::ThreadPool(size_t thread_count) : shares_(std::max<size_t>(1, thread_count)) {
   for (size_t thread = 1; thread < thread_count; ++thread) {
     workers_.emplace_back([this, thread] { WorkerLoop(thread); });
   }
@@ -58,8 +73,12 @@ void ThreadPool::RunRegion(size_t task_count, Call call, const void* context) {
   }
   call_ = call;
   context_ = context;
-  task_count_ = task_count;
-  next_task_.store(0, std::memory_order_relaxed);
+  CHECK(task_count <= UINT32_MAX);
+  for (size_t thread = 0; thread < shares_.size(); ++thread) {
+    const size_t begin = task_count * thread / shares_.size();
+    const size_t end = task_count * (thread + 1) / shares_.size();
+    shares_[thread].rest.store(RestOf(begin, end), std::memory_order_relaxed);
+  }
   workers_busy_.store(static_cast<uint32_t>(workers_.size()), std::memory_order_relaxed);
   region_.fetch_add(1, std::memory_order_release);
   region_.notify_all();
@@ -89,12 +108,43 @@ void ThreadPool::WorkerLoop(size_t thread) {
   }
 }
 
-void ThreadPool::TakeTasks(size_t thread) {
-  while (true) {
-    const size_t task = next_task_.fetch_add(1, std::memory_order_relaxed);
-    if (task >= task_count_) return;
-    call_(context_, task, thread);
+std::optional<size_t> ThreadPool::TakeOwn(size_t thread) {
+  std::atomic<uint64_t>& rest = shares_[thread].rest;
+  uint64_t seen = rest.load(std::memory_order_relaxed);
+  while (BeginOf(seen) < EndOf(seen)) {
+    const uint64_t left = RestOf(BeginOf(seen) + 1, EndOf(seen));
+    if (rest.compare_exchange_weak(seen, left, std::memory_order_relaxed)) return BeginOf(seen);
   }
+  return std::nullopt;
+}
+
+bool ThreadPool::Steal(size_t thread) {
+  while (true) {
+    size_t most = 0, victim = 0;
+    uint64_t seen = 0;
+    for (size_t other = 0; other < shares_.size(); ++other) {
+      const uint64_t rest = shares_[other].rest.load(std::memory_order_relaxed);
+      const size_t count = EndOf(rest) - std::min(BeginOf(rest), EndOf(rest));
+      if (count <= most) continue;
+      most = count;
+      victim = other;
+      seen = rest;
+    }
+    if (most == 0) return false;
+    const size_t middle = EndOf(seen) - (most + 1) / 2;
+    if (!shares_[victim].rest.compare_exchange_weak(seen, RestOf(BeginOf(seen), middle),
+                                                    std::memory_order_relaxed))
+      continue;
+    // Nobody takes from an empty share, so it may be written.
+    shares_[thread].rest.store(RestOf(middle, EndOf(seen)), std::memory_order_relaxed);
+    return true;
+  }
+}
+
+void ThreadPool::TakeTasks(size_t thread) {
+  do {
+    while (const std::optional<size_t> task = TakeOwn(thread)) call_(context_, *task, thread);
+  } while (Steal(thread));
 }
 
 }  // namespace weft::kernels

@@ -27,8 +27,8 @@ class ThreadPool {
   size_t thread_count() const { return workers_.size() + 1; }
 
   // Calls body(task, thread) once for each task in [0, task_count), thread in [0, thread_count()),
-  // and returns when all are done. Tasks are handed out in order to whoever is free. The body must
-  // not throw and must not call Run.
+  // and returns when all are done. Each thread has a contiguous share of the tasks, in order, and
+  // then takes half of the largest rest. The body must not throw and must not call Run.
   template <typename Body>
   void Run(size_t task_count, const Body& body) {
     RunRegion(
@@ -48,10 +48,19 @@ class ThreadPool {
   uint32_t AwaitRegion(uint32_t seen) const;
   void TakeTasks(size_t thread);
 
+  // The tasks of a thread that nobody has begun: [begin, end), as begin << 32 | end. One number, so
+  // that its owner takes from the front while others take from the back.
+  struct alignas(64) Share {
+    std::atomic<uint64_t> rest{0};
+  };
+  // The next task of the thread's own share.
+  std::optional<size_t> TakeOwn(size_t thread);
+  // Makes half of the largest rest the thread's own; false when nothing is left anywhere.
+  bool Steal(size_t thread);
+
   // The region being run; written by the caller before `region_` is bumped.
   Call call_ = nullptr;
   const void* context_ = nullptr;
-  size_t task_count_ = 0;
   bool stopping_ = false;
 
   // The caller's alone: when the last region ended, and what the gaps since then say.
@@ -60,7 +69,7 @@ class ThreadPool {
 
   alignas(64) std::atomic<uint32_t> region_{0};             // counts regions
   std::atomic<int64_t> spin_us_{SpinBudget::kShortest.us};  // of a worker that waits for the next
-  alignas(64) std::atomic<size_t> next_task_{0};
+  std::vector<Share> shares_;                               // [thread]
   alignas(64) std::atomic<uint32_t> workers_busy_{0};
   std::vector<std::thread> workers_;
 };
