@@ -15,8 +15,12 @@ constexpr const char* kWorkerFile = "headless/worker.mjs";  // web/packages/head
 
 }  // namespace
 
+std::filesystem::path GpuWorkerFile() {
+  return FindWebRoot(kWorkerFile) / kWorkerFile;
+}
+
 Error BecomeGpuWorker(const std::vector<std::string>& arguments) {
-  const std::string worker = FindWebRoot(kWorkerFile) / kWorkerFile;
+  const std::string worker = GpuWorkerFile();
   if (!std::filesystem::exists(worker)) {
     return Error(ErrorCode::kNotFound,
                  "The GPU worker is not at '" + worker + "': build it with './dev build'.");

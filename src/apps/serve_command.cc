@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "apps/commands.h"
+#include "apps/gpu_beside.h"
 #include "apps/local_worker.h"
 #include "apps/model_info.h"
 #include "apps/onnx_stages.h"
@@ -32,6 +33,10 @@
 
 namespace weft::apps {
 namespace {
+
+// What --gpu takes.
+const std::map<std::string, GpuUse> kGpuUses = {
+    {"auto", GpuUse::kAuto}, {"off", GpuUse::kOff}, {"software", GpuUse::kSoftware}};
 
 // What --expert-copies takes: of swarm::CoreOptions.
 const std::map<std::string, uint32_t> kExpertCopies = {
@@ -173,6 +178,7 @@ class ServeCommand {
     if (isatty(STDIN_FILENO) == 0) server_->ReloadOnSignal();
     PrintAddresses();
     NotifyReady();
+    if (!options_.no_worker && package_.manifest.lowered) StartGpu();
     server::Wipe(secrets_);
     server_->Run();
   }
@@ -191,6 +197,16 @@ class ServeCommand {
                                                          : *ParseByteCount(options_.worker_memory);
     worker_ = std::make_unique<LocalWorker>(server_->loop(), server_->host(), worker, package_,
                                             options_.lossy ? OpenDatagrams() : nullptr);
+  }
+
+  // Another worker than the built-in one: who of both computes what is planned by their speed.
+  void StartGpu() {
+    GpuBesideOptions options;
+    options.use = kGpuUses.at(options_.gpu);
+    options.server = server_->reach().Base("ws");
+    options.join_token = secrets_.join_token;
+    if (server_->reach().tls) options.fingerprint = net::CertificateFingerprint(*server_->tls());
+    gpu_ = GpuBeside::Start(options);
   }
 
   // On the port of the server where that is free: whoever lets one through a wall, knows the other.
@@ -281,6 +297,7 @@ class ServeCommand {
   std::unique_ptr<server::Server> server_;
   server::Secrets secrets_;  // until they are printed
   std::unique_ptr<LocalWorker> worker_;
+  std::unique_ptr<GpuBeside> gpu_;
 };
 
 }  // namespace
@@ -439,7 +456,14 @@ void AddBuiltInWorker(CLI::App& command, ServeOptions& options) {
           "--worker-memory", options.worker_memory,
           "Memory that the built-in worker offers, e.g. 4GiB (default: half of what is free)")
       ->check(ByteCountOption());
-  command.add_flag("--no-worker", options.no_worker, "Start without the built-in worker");
+  command.add_flag("--no-worker", options.no_worker,
+                   "Start without the built-in worker, and without a GPU's");
+  command
+      .add_option("--gpu", options.gpu,
+                  "This machine's GPU: used where there is one, with Node.js and Dawn (auto), not "
+                  "used (off), or a software adapter, too (software: for tests)")
+      ->capture_default_str()
+      ->check(CLI::IsMember(kGpuUses));
   command.add_flag("--verify", options.verify,
                    "Hash all weights when they are loaded, also of files that did not change");
   command.add_option("--threads", options.threads, "Threads of the built-in worker")

@@ -23,7 +23,8 @@ struct ServeOptions {
   std::string tls_key;
   std::string worker_memory;
   bool no_worker = false;
-  bool verify = false;  // every weight, also those of files that did not change
+  std::string gpu = "auto";  // or "off", "software"
+  bool verify = false;       // every weight, also those of files that did not change
   uint32_t threads = std::max(1u, std::thread::hardware_concurrency());
   uint32_t context_length = swarm::kDefaultContextLength;
   uint32_t sessions = swarm::kDefaultSessions;
