@@ -6,7 +6,9 @@
 #include <atomic>
 #include <ctime>
 #include <functional>
+#include <thread>
 
+#include "base/clock.h"
 #include "kernels/kernel_set.h"
 #include "kernels/test_case.h"
 
@@ -191,6 +193,20 @@ TEST(ThreadPool, RunsEveryTaskOnce) {
       }
     }
   }
+}
+
+// The first thread's share is half of the tasks, and it hangs in the first of them.
+TEST(ThreadPool, TakesTasksFromAThreadThatIsSlow) {
+  ThreadPool pool(2);
+  constexpr int kTasks = 64;
+  std::atomic<int> done = 0;
+  const Instant deadline = MonotonicNow() + Seconds(60);
+  pool.Run(kTasks, [&](size_t task, size_t) {
+    while (task == 0 && done < kTasks - 1 && MonotonicNow() < deadline) std::this_thread::yield();
+    ++done;
+  });
+  EXPECT_EQ(done, kTasks);
+  EXPECT_LT(MonotonicNow(), deadline);
 }
 
 TEST(ThreadPool, SleepsBetweenRegions) {

@@ -35,5 +35,15 @@ constexpr uint32_t PanelOrder(uint32_t stored) {
   return spread(stored & 0xffffu) | spread(stored >> 16) << 4;
 }
 static_assert(PanelOrder(0x76543210u) == 0x73625140u);
+// The same of two such words at once.
+constexpr uint64_t PanelOrderOfTwo(uint64_t stored) {
+  const auto spread = [](uint64_t halves) {
+    const uint64_t pairs = (halves | halves << 8) & 0x00ff00ff00ff00ffull;
+    return (pairs | pairs << 4) & 0x0f0f0f0f0f0f0f0full;
+  };
+  constexpr uint64_t kHalves = 0x0000ffff0000ffffull;
+  return spread(stored & kHalves) | spread(stored >> 16 & kHalves) << 4;
+}
+static_assert(PanelOrderOfTwo(0xfedcba9876543210ull) == 0xfbead9c873625140ull);
 
 }  // namespace weft::kernels

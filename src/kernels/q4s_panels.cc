@@ -15,32 +15,55 @@ namespace {
 constexpr uint32_t kNoLevels = 0x88888888u;  // eight times 0
 constexpr uint32_t kOnes = 0x11111111u;      // eight multipliers of 1
 
-// Superblock `b` of the outputs from `first` on; `part` points into what is being written.
+// Bit o of out[i] is bit i of in[o].
+void TransposeBits(const uint16_t (&in)[16], uint16_t* out) {
+  uint16_t rows[16];
+  std::copy_n(in, 16, rows);
+  uint16_t mask = 0x00ff;  // blocks of `size` bits change places with those `size` rows below
+  for (unsigned size = 8; size > 0;
+       size /= 2, mask = static_cast<uint16_t>(mask ^ (mask << size))) {
+    for (unsigned i = 0; i < 16; i = (i + size + 1) & ~size) {
+      const auto swapped = static_cast<uint16_t>((rows[i] >> size ^ rows[i + size]) & mask);
+      rows[i] = static_cast<uint16_t>(rows[i] ^ (swapped << size));
+      rows[i + size] = static_cast<uint16_t>(rows[i + size] ^ swapped);
+    }
+  }
+  std::copy_n(rows, 16, out);
+}
+
+// Superblock `b` of the outputs from `first` on; `at` is what is being written.
 void PackPart(const Matrix& stored, size_t first, size_t b, uint8_t* at, size_t blocks) {
   const size_t groups = blocks * 4;
   const size_t outputs = std::min(kPanelOutputs, stored.rows - first);
   const PanelPart part{at, blocks};
   auto* scales = const_cast<uint16_t*>(part.scales());
-  auto* signs = const_cast<uint16_t*>(part.signs());
   auto* magnitudes = const_cast<uint32_t*>(part.magnitudes());
   std::fill_n(scales, kPanelOutputs, uint16_t{0});
-  std::fill_n(signs, kMultipliers, uint16_t{0});
   std::fill_n(magnitudes, 2 * kPanelOutputs, kOnes);
-  uint32_t words[32];
+  uint64_t words[kPanelOutputs][16] = {};
+  uint16_t signs[kPanelOutputs] = {};
   for (size_t o = 0; o < kPanelOutputs; ++o) {
-    if (o < outputs) {
-      std::memcpy(words, stored.DataRow(first + o) + b * 128, groups * 4);
-      for (size_t t = 0; t < groups; ++t) words[t] = PanelOrder(words[t]);
-      const uint16_t* record = stored.ScaleRow(first + o) + b * kSuperblockWords;
-      scales[o] = record[0];
-      for (size_t i = 0; i < kMultipliers; ++i)
-        signs[i] = static_cast<uint16_t>(signs[i] | ((record[1] >> i) & 1) << o);
-      magnitudes[o] = record[2] | uint32_t{record[3]} << 16;
-      magnitudes[kPanelOutputs + o] = record[4] | uint32_t{record[5]} << 16;
-    } else {
-      std::fill_n(words, groups, kNoLevels);
+    if (o >= outputs) {
+      std::fill_n(words[o], groups / 2, uint64_t{kNoLevels} << 32 | kNoLevels);
+      continue;
     }
-    for (size_t t = 0; t < groups; ++t) std::memcpy(at + (t * kPanelOutputs + o) * 4, &words[t], 4);
+    std::memcpy(words[o], stored.DataRow(first + o) + b * 128, groups * 4);
+    // All of them, whatever the superblock has: compilers use vectors for a number they know.
+    for (uint64_t& two : words[o]) two = PanelOrderOfTwo(two);
+    const uint16_t* record = stored.ScaleRow(first + o) + b * kSuperblockWords;
+    scales[o] = record[0];
+    signs[o] = record[1];
+    magnitudes[o] = record[2] | uint32_t{record[3]} << 16;
+    magnitudes[kPanelOutputs + o] = record[4] | uint32_t{record[5]} << 16;
+  }
+  TransposeBits(signs, const_cast<uint16_t*>(part.signs()));
+  uint32_t column[2][kPanelOutputs];
+  for (size_t t = 0; t < groups / 2; ++t) {
+    for (size_t o = 0; o < kPanelOutputs; ++o) {
+      column[0][o] = static_cast<uint32_t>(words[o][t]);
+      column[1][o] = static_cast<uint32_t>(words[o][t] >> 32);
+    }
+    std::memcpy(at + t * sizeof(column), column, sizeof(column));
   }
 }
 
