@@ -74,7 +74,7 @@ std::string FindProgram(const char* program) {
   std::string_view rest = path == nullptr ? "" : path;
   while (!rest.empty()) {
     const std::string_view folder = rest.substr(0, rest.find(':'));
-    const std::string file = std::string(folder) + "/" + program;
+    std::string file = std::string(folder) + "/" + program;
     if (!folder.empty() && access(file.c_str(), X_OK) == 0) return file;
     rest.remove_prefix(std::min(rest.size(), folder.size() + 1));
   }
