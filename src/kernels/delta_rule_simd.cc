@@ -1,7 +1,8 @@
 // The gated delta rule with vectors (delta_rule.h). Columns of S do not depend on one another:
-// sixteen of a head go through a whole run in the first-level cache.
+// sixteen of a head go through a block of rows in the first-level cache.
 #include "kernels/delta_rule.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "kernels/simd_targets.h"
@@ -39,23 +40,41 @@ struct Sums {
   HWY_INLINE Lanes Total() const { return Add(Add(part[0], part[1]), Add(part[2], part[3])); }
 };
 
-// Columns [first, first + n) of value head `head` through one run, n <= 16.
-void DeltaColumns(const DeltaRuleArgs& args, const StateRun& run, size_t head, size_t first,
-                  size_t n) {
+inline constexpr size_t kBlockRows = 16;
+
+// What all columns of a head need of some rows.
+struct BlockOfRows {
+  alignas(64) float q[kBlockRows][kMostStateColumns];
+  alignas(64) float k[kBlockRows][kMostStateColumns];
+  float beta[kBlockRows], kept[kBlockRows];
+};
+
+void PrepareRows(const DeltaRuleArgs& args, size_t first, size_t count, size_t head,
+                 BlockOfRows* block) {
+  const size_t keys = args.key_columns(), at = args.KeyHead(head) * keys;
+  const double scale = 1 / std::sqrt(static_cast<double>(keys));
+  for (size_t r = 0; r < count; ++r) {
+    const size_t row = first + r;
+    Normed(args.q.Row(row).subspan(at, keys), scale, block->q[r]);
+    Normed(args.k.Row(row).subspan(at, keys), 1, block->k[r]);
+    block->beta[r] = static_cast<float>(SigmoidOf(args.b.Row(row)[head]));
+    const double time_step = Softplus(args.a.Row(row)[head] + args.dt_bias[head]);
+    block->kept[r] = static_cast<float>(std::exp(args.decay[head] * time_step));
+  }
+}
+
+// Columns [first, first + n) of a value head through the rows of a run, n <= 16.
+void DeltaColumns(const DeltaRuleArgs& args, const StateRun& run, const BlockOfRows& block,
+                  size_t head, size_t first, size_t n) {
   const size_t keys = args.key_columns(), values = args.value_columns();
-  const size_t key_head = args.KeyHead(head);
   const StateColumns columns{
       .at = head * keys * values + first, .stride = values, .rows = keys, .n = n};
-  const double scale = 1 / std::sqrt(static_cast<double>(keys));
   alignas(64) float state[kMostStateColumns * kLanes];
-  alignas(64) float q[kMostStateColumns], k[kMostStateColumns];
   LoadState(run, columns, state);
-  for (size_t row = run.first_row; row < run.first_row + run.row_count; ++row) {
-    Normed(args.q.Row(row).subspan(key_head * keys, keys), scale, q);
-    Normed(args.k.Row(row).subspan(key_head * keys, keys), 1, k);
-    const auto beta = static_cast<float>(SigmoidOf(args.b.Row(row)[head]));
-    const double time_step = Softplus(args.a.Row(row)[head] + args.dt_bias[head]);
-    const Lanes kept = Splat(static_cast<float>(std::exp(args.decay[head] * time_step)));
+  for (size_t r = 0; r < run.row_count; ++r) {
+    const size_t row = run.first_row + r;
+    const float *q = block.q[r], *k = block.k[r];
+    const Lanes kept = Splat(block.kept[r]);
     Sums read, out;
     for (size_t i = 0; i < keys; ++i) {
       const Lanes decayed = Mul(LoadLanes(state + i * kLanes), kept);
@@ -63,7 +82,7 @@ void DeltaColumns(const DeltaRuleArgs& args, const StateRun& run, size_t head, s
       read.part[i % 4] = MulAdd(decayed, Splat(k[i]), read.part[i % 4]);
     }
     const Lanes v = LoadSome(args.v.Row(row).data() + head * values + first, n);
-    const Lanes change = Mul(Splat(beta), Sub(v, read.Total()));
+    const Lanes change = Mul(Splat(block.beta[r]), Sub(v, read.Total()));
     for (size_t i = 0; i < keys; ++i) {
       const Lanes next = MulAdd(Splat(k[i]), change, LoadLanes(state + i * kLanes));
       StoreLanes(next, state + i * kLanes);
@@ -74,6 +93,20 @@ void DeltaColumns(const DeltaRuleArgs& args, const StateRun& run, size_t head, s
   KeepState(run, columns, state);
 }
 
+// A value head through one run. What its columns share is computed once for a block of rows; its
+// state waits in `after` between blocks.
+void DeltaHead(const DeltaRuleArgs& args, const StateRun& run, size_t head) {
+  BlockOfRows block;
+  for (size_t done = 0; done < run.row_count; done += kBlockRows) {
+    const size_t count = std::min(kBlockRows, run.row_count - done);
+    const StateRun part = {run.first_row + done, count, done == 0 ? run.before : run.after,
+                           run.after};
+    PrepareRows(args, part.first_row, count, head, &block);
+    for (size_t first = 0; first < args.value_columns(); first += kLanes)
+      DeltaColumns(args, part, block, head, first, std::min(kLanes, args.value_columns() - first));
+  }
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace weft::kernels
 HWY_AFTER_NAMESPACE();
@@ -81,14 +114,14 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace weft::kernels {
 
-HWY_EXPORT(DeltaColumns);
+HWY_EXPORT(DeltaHead);
 
 void DeltaRuleSimd(const DeltaRuleArgs& args, Workspace& workspace) {
   CHECK(args.key_columns() <= kMostStateColumns);
-  RunStateColumns(workspace, args.runs, args.value_heads, args.value_columns(),
-                  [&](const StateRun& run, size_t head, size_t first, size_t n) {
-                    HWY_DYNAMIC_DISPATCH(DeltaColumns)(args, run, head, first, n);
-                  });
+  workspace.threads().Run(args.runs.size() * args.value_heads, [&](size_t task, size_t) {
+    HWY_DYNAMIC_DISPATCH(DeltaHead)
+    (args, args.runs[task / args.value_heads], task % args.value_heads);
+  });
 }
 
 }  // namespace weft::kernels
