@@ -27,17 +27,8 @@ constexpr size_t kManyRows = 8;  // from which bytes are worth making
 inline Ints Pairs(Ints magnitudes, size_t i, uint32_t signs) {
   return Negated(And(ShiftRight(magnitudes, 4 * i), AllWords(15)), signs);
 }
-// -8 times the sums of 16 bytes is where the sums of q * x begin.
-inline Ints AddColumns(const Ints (&q)[4], const IntegerInput& in, size_t i, Ints m, Ints sum) {
-  Ints h = AllWords(in.high_zero[i]);
-  Ints l = AllWords(in.low_zero[i]);
-  WEFT_UNROLL
-  for (size_t j = 0; j < 4; ++j) {
-    h = Dot(h, q[j], in.high + 16 * i + 4 * j);
-    l = Dot(l, q[j], in.low + 16 * i + 4 * j);
-  }
+inline Ints AddTimes(Ints sum, Ints h, Ints l, Ints m) {
   return AddInts(sum, TimesInts(AddInts(ShiftLeft(h, 8), l), m));
 }
 
-#include "kernels/q4s_bytes-inl.h"
-#include "kernels/q4s_few-inl.h"
+#include "kernels/q4s_dots-inl.h"

@@ -23,13 +23,7 @@ inline Ints Dot(Ints sum, Ints w, const int8_t* x) {
 }
 
 #include "kernels/neon-inl.h"
-
-constexpr size_t kTilePanels = 1;
-constexpr size_t kTileRows = 3;  // 3 x 4 groups, two sums each: 24 registers of 32
-
-#include "kernels/q4s_tile-inl.h"
-// Behind what it needs.
-#include "kernels/q4s_many-inl.h"
+#include "kernels/neon_many-inl.h"
 
 }  // namespace
 

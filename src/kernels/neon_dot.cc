@@ -32,18 +32,10 @@ namespace {
 
 #include "kernels/registers_neon-inl.h"
 
-inline Ints Dot(Ints sum, Ints w, const int8_t* x) {
-  return vdotq_s32(sum, SignedBytes(w), SignedBytes(WordOf(x)));
-}
-
-#include "kernels/neon-inl.h"
-
-constexpr size_t kTilePanels = 1;
-constexpr size_t kTileRows = 3;  // 3 x 4 groups, two sums each: 24 registers of 32
-
-#include "kernels/q4s_tile-inl.h"
+#include "kernels/neon_sdot-inl.h"
 // Behind what it needs.
-#include "kernels/q4s_many-inl.h"
+#include "kernels/neon-inl.h"
+#include "kernels/neon_many-inl.h"
 
 }  // namespace
 

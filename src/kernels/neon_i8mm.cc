@@ -34,10 +34,8 @@ namespace {
 
 #include "kernels/registers_neon-inl.h"
 
-inline Ints Dot(Ints sum, Ints w, const int8_t* x) {
-  return vdotq_s32(sum, SignedBytes(w), SignedBytes(WordOf(x)));
-}
-
+#include "kernels/neon_sdot-inl.h"
+// Behind what it needs.
 #include "kernels/neon-inl.h"
 
 constexpr size_t kTileGroups = kParts;

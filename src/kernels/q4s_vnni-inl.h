@@ -16,20 +16,11 @@ constexpr int kByteZero = 128;
 
 #include "kernels/q4s_parts-inl.h"
 
-// 16 columns of a row: -8 times the sums of its bytes is where the sums of q * x begin.
-inline Ints AddColumns(const Ints (&q)[4], const IntegerInput& in, size_t i, Ints m, Ints sum) {
-  Ints h = AllWords(in.high_zero[i]);
-  Ints l = AllWords(in.low_zero[i]);
-  WEFT_UNROLL
-  for (size_t j = 0; j < 4; ++j) {
-    h = Dot(h, q[j], in.high + 16 * i + 4 * j);
-    l = Dot(l, q[j], in.low + 16 * i + 4 * j);
-  }
+inline Ints AddTimes(Ints sum, Ints h, Ints l, Ints m) {
   return PairDot(sum, Halves(l, ShiftLeft(h, 16)), m);
 }
 
-#include "kernels/q4s_bytes-inl.h"
-#include "kernels/q4s_few-inl.h"
+#include "kernels/q4s_dots-inl.h"
 #include "kernels/q4s_tile-inl.h"
 // Behind what it needs.
 #include "kernels/q4s_many-inl.h"
