@@ -47,6 +47,8 @@ struct alignas(64) RowWords {
 
 inline void Widen(const PanelPart& part, PanelWords* out) {
   for (size_t i = 0; i < part.blocks * 2; ++i) {
+    __builtin_prefetch(part.nibbles + i * 128 + 4096);
+    __builtin_prefetch(part.nibbles + i * 128 + 4096 + 64);
     for (size_t first = 0; first < kPanelOutputs; first += kLanes) {
       const Ints m = Pairs(MagnitudesOf(part, i, first), i % 8,
                            static_cast<uint32_t>(part.signs()[i]) >> first);
