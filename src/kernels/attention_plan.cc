@@ -11,12 +11,14 @@ size_t MostTileRows(size_t shared_heads) {
   return std::clamp<size_t>(kMostTilePairs / shared_heads, 1, kMostTileRows);
 }
 
-// Heads of one kv head in one unit. Where values lie in keys there is one kv head for all.
+// Heads of one kv head in one unit. Where values lie in keys there is one kv head for all, and few
+// rows of a short context are little for many threads.
 size_t HeadsOfUnit(const AttentionArgs& args, size_t shared_heads, size_t thread_count) {
   const size_t heads = std::min(shared_heads, kMostTilePairs);
-  const size_t regions = args.q.rows * args.kv.kv_heads;
-  if (!args.kv.values_in_keys() || regions >= 4 * thread_count) return heads;
-  const size_t slices = (2 * thread_count + regions - 1) / regions;
+  if (!args.kv.values_in_keys() || thread_count == 1) return heads;
+  const ChunkRange chunks = ChunksOf(args, 0, args.q.rows);
+  const size_t tasks = args.q.rows * args.kv.kv_heads * (chunks.end - chunks.first);
+  const size_t slices = (2 * thread_count + tasks - 1) / tasks;
   return std::clamp((shared_heads + slices - 1) / slices, std::min(kLeastSlice, heads), heads);
 }
 

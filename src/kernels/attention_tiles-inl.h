@@ -51,6 +51,20 @@ HWY_INLINE void WidenRow(const Element* from, size_t count, float* to) {
   });
 }
 
+// Keys of `count` positions from `t` on, at most sixteen, which lie position by position.
+template <typename Element>
+HWY_INLINE void TurnKeys(const Element* keys, size_t t, size_t count, const WideChunk& wide) {
+  alignas(64) float block[kLanes][kLanes] = {};
+  ForLanes(wide.columns, [&](size_t d, size_t n) HWY_ATTR {
+    for (size_t i = 0; i < count; ++i) WidenRow(keys + i * wide.columns + d, n, block[i]);
+    float* to = wide.Key(t, d);
+    for (size_t j = 0; j < n; ++j, to += kStrip) {
+      HWY_UNROLL(16)
+      for (size_t i = 0; i < kLanes; ++i) to[i] = block[i][j];
+    }
+  });
+}
+
 // Positions of whole pages that hold [first, end) of the chunk. Keys that hold their values lie
 // position by position: their columns are laid apart, and values are widened with them.
 template <typename Element>
@@ -68,14 +82,11 @@ HWY_NOINLINE void WidenChunk(const ChunkPages<Element>& pages, Visible seen,
         WidenRow(pages.Values(page) + i * kv.head_columns, wide.value_columns, wide.Value(t + i));
       continue;
     }
-    alignas(64) float columns[kLanes];
-    for (size_t i = 0; i < count; ++i, keys += wide.columns) {
-      ForLanes(wide.columns, [&](size_t d, size_t n) HWY_ATTR {
-        WidenRow(keys + d, n, columns);
-        for (size_t j = 0; j < n; ++j) *wide.Key(t + i, d + j) = columns[j];
-      });
-      WidenRow(keys + wide.columns - wide.value_columns, wide.value_columns, wide.Value(t + i));
-    }
+    for (size_t i = 0; i < count; i += kLanes)
+      TurnKeys(keys + i * wide.columns, t + i, std::min(kLanes, count - i), wide);
+    for (size_t i = 0; i < count; ++i)
+      WidenRow(keys + (i + 1) * wide.columns - wide.value_columns, wide.value_columns,
+               wide.Value(t + i));
   }
 }
 
