@@ -166,6 +166,50 @@ void PanelCases(benchmark::internal::Benchmark* bench) {
         bench->Args({kernel, static_cast<int64_t>(dtype), rows});
 }
 
+// range: rows, positions. 16 heads of 128 columns share 8 kv heads; the rows are a session's last.
+// Eight layers' pages take turns, so that decoding finds none in the second cache.
+void Attention(benchmark::State& state) {
+  constexpr KvShape kShape = {8, 128};
+  constexpr size_t kHeads = 16, kLayers = 8;
+  const auto rows = static_cast<size_t>(state.range(0));
+  const auto positions = static_cast<size_t>(state.range(1));
+  std::vector<std::vector<uint16_t>> memory;
+  std::vector<std::vector<void*>> pages(kLayers);
+  for (auto& layer : pages) {
+    for (size_t i = 0; i < positions / kPagePositions; ++i) {
+      memory.emplace_back(kShape.page_elements());
+      for (size_t at = 0; at < kShape.page_elements(); ++at)
+        memory.back()[at] = static_cast<uint16_t>(0x2c00 + (at * 7 + i) % 900);
+      layer.push_back(memory.back().data());
+    }
+  }
+  const size_t columns = kHeads * kShape.head_columns;
+  const std::vector<float> q = RandomFloats(rows * columns);
+  std::vector<float> out(rows * columns);
+  Workspace workspace(1);
+  size_t next = 0;
+  for (auto _ : state) {
+    std::vector<AttentionRow> kv_rows;
+    for (size_t r = 0; r < rows; ++r)
+      kv_rows.push_back(
+          {static_cast<uint32_t>(positions - rows + r), pages[next % kLayers].data()});
+    ++next;
+    AttentionArgs args;
+    args.q = {q.data(), rows, columns, columns};
+    args.heads = kHeads;
+    args.kv = kShape;
+    args.scale = 0.1f;
+    args.kv_rows = kv_rows;
+    args.out = {out.data(), rows, columns, columns};
+    FastKernels().attention(args, workspace);
+    benchmark::DoNotOptimize(out.data());
+  }
+}
+
+BENCHMARK(Attention)
+    ->ArgsProduct({{1, 8, 128}, {2048}})
+    ->Args({1, 256})
+    ->Unit(benchmark::kMicrosecond);
 BENCHMARK(Panels)->Apply(PanelCases)->Unit(benchmark::kMicrosecond);
 BENCHMARK(ReadBandwidth)->Arg(1)->Arg(2)->UseRealTime()->Unit(benchmark::kMillisecond);
 BENCHMARK(MatMul)->Apply(MatMulCases)->UseRealTime()->Unit(benchmark::kMicrosecond);
