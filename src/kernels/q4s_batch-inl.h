@@ -1,4 +1,4 @@
-// The kernel of q4s for 4 to 8 rows, where there are 32 registers: the rows share bytes m * (q - 8)
+// The kernel of q4s for 5 to 8 rows, where there are 32 registers: the rows share bytes m * (q - 8)
 // + kByteZero that never leave registers. A file includes it once, behind q4s_bytes-inl.h and
 //   Dot(sum, w, x)   adds four products of weights' bytes with the signed bytes at x, a lane
 //
@@ -6,7 +6,7 @@
 // order than what waits for them, so the processor begins them in time: made in one go before their
 // products, 8 rows take 1.2 times as long.
 
-constexpr size_t kLeastBatch = 4;
+constexpr size_t kLeastBatch = 5;
 constexpr size_t kMostBatch = 8;
 
 // A superblock of a panel and kRows rows, whose sums are `y`.

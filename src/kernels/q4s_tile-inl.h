@@ -1,6 +1,6 @@
 // A tile of q4s for many rows where four bytes times four bytes a 32-bit lane are one instruction.
 // A file includes it once, between q4s_bytes-inl.h and q4s_many-inl.h, behind
-//   Dot(sum, w, x)   adds four products of weights' bytes with the signed bytes at x, a lane
+//   DotInPlace(sum, w, x)   adds four products of weights' bytes with the signed bytes at x, a lane
 //   kTilePanels      how many panels a tile has
 
 constexpr size_t kTileGroups = kTilePanels * kParts;
@@ -28,8 +28,8 @@ __attribute__((noinline)) void AddTile(const PanelBytesOf* bytes, size_t words,
     for (size_t r = 0; r < kRows; ++r) {
       WEFT_UNROLL
       for (size_t g = 0; g < kTileGroups; ++g) {
-        high[g][r] = Dot(high[g][r], w[g], in[r * stride].high + 4 * j);
-        low[g][r] = Dot(low[g][r], w[g], in[r * stride].low + 4 * j);
+        high[g][r] = DotInPlace(high[g][r], w[g], in[r * stride].high + 4 * j);
+        low[g][r] = DotInPlace(low[g][r], w[g], in[r * stride].low + 4 * j);
       }
     }
   }

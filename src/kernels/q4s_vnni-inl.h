@@ -2,6 +2,7 @@
 // instruction (VNNI), whatever the width of registers. A file includes it once, behind
 // registers_*-inl.h and
 //   Dot(sum, q, x)           adds four products of unsigned q with the signed bytes at x, a lane
+//   DotInPlace(sum, w, x)    the same where many sums are in registers
 //   PairDot(sum, a, b)       adds two products of signed 16-bit halves, a lane
 //   Pairs(magnitudes, i, signs)   m in the low halves and 256 m in the high ones
 //   kPanelsOfOneRow, kPanelsOfFewRows, kTilePanels, kTileRows, kManyRows: what was measured

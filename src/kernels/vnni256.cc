@@ -26,9 +26,7 @@ namespace {
 #include "kernels/registers_256-inl.h"
 
 inline Ints Dot(Ints sum, Ints q, const int8_t* x) {
-  // As assembly, so that the compiler adds in place: it keeps copies of sums else, and spills them.
-  __asm__("%{vex%} vpdpbusd %2, %1, %0" : "+x"(sum) : "x"(q), "x"(WordOf(x)));
-  return sum;
+  return _mm256_dpbusd_avx_epi32(sum, q, WordOf(x));
 }
 
 namespace q4s {
@@ -37,8 +35,14 @@ constexpr size_t kPanelsOfOneRow = 2;
 constexpr size_t kPanelsOfFewRows = 1;
 constexpr size_t kTilePanels = 1;
 constexpr size_t kTileRows = 3;  // 3 x 2 outputs, two sums each: 12 registers of 16
-constexpr size_t kManyRows = 8;  // from which bytes are worth making
+constexpr size_t kManyRows = 9;  // from which bytes are worth making
 
+// As assembly, so that the compiler adds in place: of twelve sums it keeps copies else, and spills
+// them.
+inline Ints DotInPlace(Ints sum, Ints w, const int8_t* x) {
+  __asm__("%{vex%} vpdpbusd %2, %1, %0" : "+x"(sum) : "x"(w), "x"(WordOf(x)));
+  return sum;
+}
 inline Ints PairDot(Ints sum, Ints a, Ints b) {
   return _mm256_dpwssd_avx_epi32(sum, a, b);
 }

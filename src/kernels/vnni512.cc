@@ -35,6 +35,9 @@ constexpr size_t kTilePanels = 2;
 constexpr size_t kTileRows = 6;  // 6 x 2 outputs, two sums each: 24 registers
 constexpr size_t kManyRows = 9;  // from which bytes in memory are worth making
 
+inline Ints DotInPlace(Ints sum, Ints w, const int8_t* x) {
+  return Dot(sum, w, x);
+}
 inline Ints PairDot(Ints sum, Ints a, Ints b) {
   return _mm512_dpwssd_epi32(sum, a, b);
 }
