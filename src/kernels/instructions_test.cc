@@ -1,4 +1,4 @@
-// The cases whose instructions tests/conformance/instructions.mjs counts: products and attention of
+// The cases whose instructions tests/instructions/kernels.mjs counts: products and attention of
 // a size. Here their results are compared with the rule's.
 #include <gtest/gtest.h>
 

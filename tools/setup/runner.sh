@@ -18,6 +18,7 @@ oracles|data|what other implementations answer, for unit tests to compare with
 unit|program build data oracles|unit tests of all C++ modules
 model|program|the embedded model as a package
 conformance|program model data|cases of tests/conformance
+instructions|program build|instructions that kernels take, as callgrind counts them
 sim|program|400 simulated swarms with faults
 clone|program build data|a copy of the tracked files alone has every test and its data
 processes|program web-build model data|servers, native and headless workers without a browser
@@ -91,7 +92,7 @@ run_everything() {
   { wait_for "$tests_built" && idle_lane clang-tidy; } &
   run_lane processes e2e
   wait "$tests_built"
-  run_lane unit clone
+  run_lane unit instructions clone
   wait
 }
 

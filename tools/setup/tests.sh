@@ -94,6 +94,8 @@ step_conformance() {
   WEFT="$weft" node_tests "${files[@]}"
 }
 
+step_instructions() { WEFT="$weft" node_tests tests/instructions/*.mjs; }
+
 sim_seeds() {
   "$weft" sim --help > /dev/null 2>&1 || not_there "weft has no sim command yet"
   "$weft" sim --seed 1001 --seeds "$1"
