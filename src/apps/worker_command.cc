@@ -8,11 +8,11 @@
 #include <thread>
 
 #include "apps/commands.h"
+#include "apps/device_id.h"
 #include "apps/gpu_worker.h"
 #include "apps/http_source.h"
 #include "apps/remote_worker.h"
 #include "apps/secret_file.h"
-#include "apps/worker_id.h"
 #include "base/secret.h"
 #include "kernels/panel_matmul.h"
 #include "net/udp_socket.h"
@@ -96,7 +96,7 @@ Status RunWorker(const WorkerCommandOptions& options) {
       options.memory.empty() ? worker::DefaultMemoryOffer() : *ParseByteCount(options.memory);
   worker_options.thread_count = options.threads;
   worker_options.name = options.name;
-  const WorkerId id(cache);
+  const DeviceId id(cache);
   worker_options.worker_id = id.text();
   const net::ClientTls tls{options.fingerprint, options.insecure};
   ASSIGN_OR_RETURN(auto source,

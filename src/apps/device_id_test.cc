@@ -1,5 +1,5 @@
 // Which device a worker is: the same when it starts again, another when both run.
-#include "apps/worker_id.h"
+#include "apps/device_id.h"
 
 #include <gtest/gtest.h>
 
@@ -15,37 +15,37 @@ std::filesystem::path EmptyFolder(const std::string& name) {
   return folder;
 }
 
-TEST(WorkerId, IsKeptAndNeverSharedByTwoThatRun) {
+TEST(DeviceId, IsKeptAndNeverSharedByTwoThatRun) {
   const auto folder = EmptyFolder("worker-id");
-  auto first = std::make_unique<WorkerId>(folder);
-  auto second = std::make_unique<WorkerId>(folder);
+  auto first = std::make_unique<DeviceId>(folder);
+  auto second = std::make_unique<DeviceId>(folder);
   const std::string one = first->text(), two = second->text();
   EXPECT_EQ(one.size(), 32u);
   EXPECT_NE(one, two);
   // The second one starts again while the first still runs, and is the device that it was.
   second.reset();
-  second = std::make_unique<WorkerId>(folder);
+  second = std::make_unique<DeviceId>(folder);
   EXPECT_EQ(second->text(), two);
   first.reset();
-  first = std::make_unique<WorkerId>(folder);
+  first = std::make_unique<DeviceId>(folder);
   EXPECT_EQ(first->text(), one);
 }
 
-TEST(WorkerId, AFileThatHoldsSomethingElseIsWrittenAnew) {
+TEST(DeviceId, AFileThatHoldsSomethingElseIsWrittenAnew) {
   const auto folder = EmptyFolder("worker-id-torn");
   std::filesystem::create_directories(folder);
   std::ofstream(folder / "worker-id") << "short";
   std::string id;
   {
-    const WorkerId made(folder);
+    const DeviceId made(folder);
     id = made.text();
   }
   EXPECT_EQ(id.size(), 32u);
-  EXPECT_EQ(WorkerId(folder).text(), id);
+  EXPECT_EQ(DeviceId(folder).text(), id);
 }
 
-TEST(WorkerId, WithoutAFolderItIsNew) {
-  const WorkerId one("/proc/no-such-folder"), two("/proc/no-such-folder");
+TEST(DeviceId, WithoutAFolderItIsNew) {
+  const DeviceId one("/proc/no-such-folder"), two("/proc/no-such-folder");
   EXPECT_EQ(one.text().size(), 32u);
   EXPECT_NE(one.text(), two.text());
 }

@@ -1,4 +1,4 @@
-// WorkerId: which device a native worker is, for the orchestrator. The id is kept beside the cache,
+// DeviceId: which device a native worker is, for the orchestrator. The id is kept beside the cache,
 // so a restarted worker is the same device. Workers at the same time on one cache are different
 // ones.
 #pragma once
@@ -10,12 +10,12 @@
 
 namespace weft::apps {
 
-class WorkerId {
+class DeviceId {
  public:
   // The first id of `folder` (files "worker-id", "worker-id-2", ...) that no other process holds,
   // held until this is destroyed or the process ends. Where the folder cannot be used, a new id for
   // this time.
-  explicit WorkerId(const std::filesystem::path& folder);
+  explicit DeviceId(const std::filesystem::path& folder);
 
   const std::string& text() const { return text_; }  // 32 hex digits
 

@@ -1,4 +1,4 @@
-#include "apps/worker_id.h"
+#include "apps/device_id.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -19,7 +19,7 @@ constexpr int kMostWorkers = 256;  // on one cache
 
 }  // namespace
 
-WorkerId::WorkerId(const std::filesystem::path& folder) {
+DeviceId::DeviceId(const std::filesystem::path& folder) {
   std::error_code ignored;
   std::filesystem::create_directories(folder, ignored);
   for (int number = 1; number <= kMostWorkers; ++number) {
@@ -31,7 +31,7 @@ WorkerId::WorkerId(const std::filesystem::path& folder) {
   text_ = SecureRandomHex(kIdBytes);
 }
 
-bool WorkerId::Take(const std::filesystem::path& file) {
+bool DeviceId::Take(const std::filesystem::path& file) {
   Descriptor opened(open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   const int fd = opened.get();
   if (!opened.is_open() || flock(fd, LOCK_EX | LOCK_NB) != 0) return false;
