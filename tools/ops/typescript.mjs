@@ -154,12 +154,15 @@ function caseText({ name, message, browser }) {
   return `    case "${camel(message)}":\n      ${then}\n`;
 }
 
+// Of a file that is made, too, and so not beside this one.
+const beside = (names, file) => `import ${names} from "./${file}";`;
+
 export function codec(description) {
   const { ops } = description;
   return `${kHead}import { EngineError } from "../../src/base/error.ts";
 import { ropeOf, viewOf, weightViewOf } from "${kProgram}/pieces.ts";
-import type * as Pb from "./ops_pb.ts";
-import type { Op } from "./ops.ts";
+${beside("type * as Pb", "ops_pb.ts")}
+${beside("type { Op }", "ops.ts")}
 ${known(description).map(takeText).join("")}
 // Throws EngineError: unsupported where only other engines have the operation, invalid_data where
 // it is of no kind that is known.
@@ -211,8 +214,8 @@ export function rules(description) {
   });
   return `${kHead}import type { OpChecker } from "${kProgram}/checker.ts";
 import { kOwnRules } from "${kProgram}/ownRules.ts";
-import { kLastOf } from "./ops.ts";
-import type { Op } from "./ops.ts";
+${beside("{ kLastOf }", "ops.ts")}
+${beside("type { Op }", "ops.ts")}
 
 // Throws EngineError (invalid_data) for the first rule that does not hold.
 export function checkOp(check: OpChecker, op: Op): void {
