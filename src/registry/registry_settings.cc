@@ -53,7 +53,7 @@ fs::path PathOf(const Environment& environment, const char* variable) {
 }
 
 fs::path HuggingFaceHome(const Environment& environment) {
-  const fs::path home = PathOf(environment, "HF_HOME");
+  fs::path home = PathOf(environment, "HF_HOME");
   if (!home.empty()) return home;
   return FolderOrTemporary(environment, "XDG_CACHE_HOME", ".cache") / "huggingface";
 }
