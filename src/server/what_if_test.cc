@@ -69,7 +69,7 @@ TEST(WhatIfTest, AnswersOnTheLoopAndRefusesWhatIsNoMemory) {
   const auto ask = [&](const std::string& query) {
     net::HttpRequest request;
     request.query = query;
-    const auto client = std::make_shared<RecordingResponder>();
+    auto client = std::make_shared<RecordingResponder>();
     what_if.Answer(request, client);
     return client;
   };

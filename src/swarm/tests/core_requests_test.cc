@@ -15,7 +15,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
-using wire::pb::ServerMessage;
 
 Request Greedy(RequestId id, std::vector<int32_t> prompt, uint32_t max_tokens) {
   Request request;
