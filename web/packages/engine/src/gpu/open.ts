@@ -52,7 +52,7 @@ function hasWideSubgroups(adapter: GPUAdapter): boolean {
 const kUnits = "chromium-experimental-subgroup-matrix" as GPUFeatureName;
 
 // Of workgroup memory, that kernels take where it is there.
-const kUsedBytes = 32_768;
+export const kRoomyBytes = 32_768;
 const kUnitsBytes = 43_008; // of workgroup memory by matmul_units.wgsl
 
 interface UnitsInfo extends Partial<GPUAdapterInfo> {
@@ -104,7 +104,7 @@ export async function openGpu(gpu: GPU | undefined): Promise<Gpu> {
   const bindingBytes = Math.min(maxStorageBufferBindingSize, maxBufferSize, 2 ** 32 - 4);
   try {
     const features = usedFeatures(adapter);
-    const usedBytes = features.includes(kUnits) ? kUnitsBytes : kUsedBytes;
+    const usedBytes = features.includes(kUnits) ? kUnitsBytes : kRoomyBytes;
     const workgroupBytes = Math.min(adapter.limits.maxComputeWorkgroupStorageSize, usedBytes);
     const device = await adapter.requestDevice({
       label: "weft",

@@ -3,6 +3,7 @@
 import { Usage } from "../gpu/buffers.ts";
 import type { Buffers } from "../gpu/buffers.ts";
 import type { Arithmetic } from "../kernels/product/arithmetic.ts";
+import { kRoomyBytes } from "../gpu/open.ts";
 import type { Pipelines } from "../gpu/pipelines.ts";
 import type { Pools } from "../kv/pools.ts";
 import type { States } from "../kv/states.ts";
@@ -47,8 +48,6 @@ function isFull(error: unknown): boolean {
 }
 
 const kUsage = Usage.storage | Usage.copyFrom | Usage.copyTo;
-
-const kRoomyBytes = 32_768; // of workgroup memory
 
 export interface MachineOptions {
   readonly kvIsF32: boolean;

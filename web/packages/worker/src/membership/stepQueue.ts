@@ -1,14 +1,6 @@
-// What waits to be computed, in the order of the messages, and what is under way: steps and their
-// refusals, forks, Generates, installing and unloading. The same part in C++:
-// src/worker/step_queue.h.
-//
-// One piece of work is under way at a time, but for steps: those of different sessions, and, where
-// the engine takes them, those that follow in one session. A GPU waits while a step is encoded and
-// while its result is read, so that the next step is begun meanwhile:
-//
-//   one at a time    encode A | A on the GPU | read A | encode B | B on the GPU | read B
-//   two              encode A | A on the GPU          | B on the GPU           | read B
-//                               encode B                read A
+// What waits to be computed, in the order of the messages: steps and their refusals, forks,
+// Generates, installing and unloading. The same part in C++: src/worker/step_queue.h. What may be
+// under way at once: underWay.ts.
 import type { LayerRange } from "@weft/engine";
 import { FrameType } from "@weft/wire";
 import type { ForkFrame, Frame, GenerateFrame } from "@weft/wire";
@@ -22,21 +14,16 @@ import { kLong } from "./rules.ts";
 import { SessionLimits } from "./sessionLimits.ts";
 import type { StageTable } from "./stageTable.ts";
 import { turnOf } from "./turns.ts";
-import type { StepWork, Turn } from "./turns.ts";
+import type { Turn } from "./turns.ts";
+import { WorkUnderWay } from "./underWay.ts";
+import type { StepsAtOnce } from "./underWay.ts";
 
-export interface QueueParts {
+export interface QueueParts extends StepsAtOnce {
   readonly out: Outbox;
   readonly stages: StageTable;
   readonly experts: ExpertWork;
   readonly health: EngineHealth;
   readonly needsOnnx: boolean; // the engine runs graphs: one session a step
-  readonly stepsInFlight: number; // of different sessions
-  readonly stepsFollow: boolean; // or of one, each beginning where the one before it ends
-}
-
-interface Running {
-  readonly work: Work;
-  isUnanswered: boolean; // the connection that asked for it is gone
 }
 
 export class StepQueue {
@@ -47,9 +34,7 @@ export class StepQueue {
   readonly sessions: SessionLimits;
   readonly #turns: Turn[] = [];
   readonly #generates = new GenerateQueue();
-  readonly #stepsInFlight: number;
-  readonly #stepsFollow: boolean;
-  readonly #running: Running[] = []; // under way, in the order in which it ends
+  readonly #underWay: WorkUnderWay;
   #layerCount = 0;
   #isPausing = false; // MakeTokens is under way, and ends behind its next batch
 
@@ -58,8 +43,7 @@ export class StepQueue {
     this.#stages = parts.stages;
     this.#experts = parts.experts;
     this.#health = parts.health;
-    this.#stepsInFlight = parts.stepsInFlight;
-    this.#stepsFollow = parts.stepsFollow;
+    this.#underWay = new WorkUnderWay(parts);
     this.sessions = new SessionLimits(parts.needsOnnx);
   }
 
@@ -71,11 +55,11 @@ export class StepQueue {
 
   // What is under way; the oldest, where these are steps.
   get current(): Work | null {
-    return this.#running[0]?.work ?? null;
+    return this.#underWay.oldest;
   }
 
   get isIdle(): boolean {
-    return this.#running.length === 0 && this.#turns.length === 0;
+    return this.#underWay.isEmpty && this.#turns.length === 0;
   }
 
   push(work: Work): void {
@@ -169,11 +153,11 @@ export class StepQueue {
 
   // Nobody wants the rest of these. Of those under way the engine is told, too.
   stop(sequences: readonly number[]): void {
-    const [current] = this.#running;
+    const isMaking = this.current?.kind === "makeTokens" && this.#underWay.isOldestWanted;
     for (const sequence of sequences) {
       this.#generates.stop(sequence);
-      if (current?.work.kind !== "makeTokens" || current.isUnanswered) continue;
-      if (this.#generates.frameOf(sequence)) this.#out.do({ kind: "stopTokens", sequence });
+      if (!isMaking || !this.#generates.frameOf(sequence)) continue;
+      this.#out.do({ kind: "stopTokens", sequence });
     }
   }
 
@@ -213,7 +197,7 @@ export class StepQueue {
 
   // Begins what can be begun. Hubs' dispatches and all other work take turns.
   computeNext(): void {
-    while (this.#running.length === 0 && !this.#out.isOver) {
+    while (this.#underWay.isEmpty && !this.#out.isOver) {
       const isBatch = this.#generates.isNext(this.#turns.length > 0);
       const isOther = isBatch || this.#turns.length > 0;
       let work = this.#experts.next(isOther);
@@ -228,28 +212,13 @@ export class StepQueue {
   // Whether the next turn is a step that may begin before the steps under way have ended.
   #mayBeginBehind(): boolean {
     const step = this.#turns[0]?.step;
-    if (!step || this.#running.length >= this.#stepsInFlight || this.#out.isOver) return false;
-    if (!this.#experts.isEmpty || this.#generates.isNext(true)) return false;
-    const steps = this.#running.map(({ work }) => (work.kind === "runStep" ? work : null));
-    return steps.every((running) => running && this.#mayFollow(step, running));
-  }
-
-  // A run of the same session must begin where the running one ends. Of three steps each is
-  // compared with the two before it, so that a third one of a session waits.
-  #mayFollow(next: StepWork, running: StepWork): boolean {
-    const isSame = next.layers.first === running.layers.first &&
-      next.layers.end === running.layers.end;
-    return next.frame.runs.every((run) => {
-      const before = running.frame.runs.find(({ session }) => session === run.session);
-      if (!before) return true;
-      return this.#stepsFollow && isSame && run.generation === before.generation &&
-        run.firstPosition === before.firstPosition + before.count;
-    });
+    if (!step || this.#out.isOver || !this.#experts.isEmpty) return false;
+    return !this.#generates.isNext(true) && this.#underWay.mayBeginBehind(step);
   }
 
   #begin(work: Work): void {
     if (kLong.includes(work.kind)) this.#generates.passed();
-    this.#running.push({ work, isUnanswered: false });
+    this.#underWay.begin(work);
     this.#isPausing = false;
     this.#out.do({ kind: "compute", work });
     this.#out.hasChanged = true;
@@ -264,7 +233,7 @@ export class StepQueue {
 
   // Generates whose turn has come join the batches; other work passes between two of them.
   #goOnMaking(): void {
-    if (!this.#generates.isBatching || this.#running[0]!.isUnanswered) return;
+    if (!this.#generates.isBatching || !this.#underWay.isOldestWanted) return;
     while (this.#turns[0]?.joins === true) this.#turns.shift()!.take();
     if ((this.#turns.length === 0 && this.#experts.isEmpty) || this.#isPausing) return;
     this.#isPausing = true;
@@ -273,7 +242,7 @@ export class StepQueue {
 
   // The oldest work under way has ended; null: nobody waits for what came of it.
   ended(): Work | null {
-    const ended = this.#running.shift();
+    const ended = this.#underWay.end();
     if (!ended) return null;
     this.#out.hasChanged = true;
     return ended.isUnanswered ? null : ended.work;
@@ -282,7 +251,7 @@ export class StepQueue {
   // Nothing that waits can be answered; what forgets and unloads is still done.
   onConnectionLost(): void {
     this.#turns.splice(0, this.#turns.length, ...this.#turns.filter(({ forgets }) => forgets));
-    for (const each of this.#running) each.isUnanswered = true;
+    this.#underWay.onConnectionLost();
     if (this.current?.kind === "makeTokens") this.#out.do({ kind: "pauseTokens" });
     this.#generates.clear();
   }
