@@ -45,7 +45,9 @@ export class WorkUnderWay {
   // Whether the step may begin before what is under way has ended.
   mayBeginBehind(step: StepWork): boolean {
     if (this.#running.length >= this.#steps.stepsInFlight) return false;
-    return this.#running.every(({ work }) => work.kind === "runStep" && this.#mayFollow(step, work));
+    return this.#running.every(
+      ({ work }) => work.kind === "runStep" && this.#mayFollow(step, work),
+    );
   }
 
   // A run of the same session must begin where the running one ends. A third step of a session
