@@ -2,7 +2,9 @@
 """Writes a checkpoint folder of a recent family's exact shape whose weights are holes in a file.
 
 For measuring speed and memory: the weights read as zeros, but for two numbers in every matrix that
-make each another blob, and take hardly any disk. --like names the shape, --layers N takes its first
+make each another blob, and take hardly any disk. Vectors are ones. Embeddings and the matrices that
+choose experts are random, so that tokens choose experts as differently as those of a trained model
+or more so. --like names the shape, --layers N takes its first
 N layers. Heads and widths are those of the published configurations, gemma4-12b's those of Gemma 3
 12B with heads of 512 columns in the layers that attend to everything. No packages beyond Python's
 own are needed.
@@ -10,7 +12,10 @@ own are needed.
 import argparse
 import json
 import os
+import random
 import struct
+
+EMBEDDED = 8192  # tokens that have a row of their own
 
 QWEN35 = dict(
     model_type="qwen3_5_text",
@@ -279,6 +284,28 @@ def matrices(header):
             yield first + i * size, size
 
 
+def random_values(count, seed):
+    """bf16 of 0.0078 to 0.0156 with random signs."""
+    raw = int.from_bytes(random.Random(seed).randbytes(2 * count), "little")
+    keep = int.from_bytes(b"\x7f\x80" * count, "little")
+    base = int.from_bytes(b"\x00\x3c" * count, "little")
+    return (raw & keep | base).to_bytes(2 * count, "little")
+
+
+def filled(name, shape):
+    """What stands at the beginning of a tensor, as bytes; nothing: a hole."""
+    count = 1
+    for dimension in shape:
+        count *= dimension
+    if len(shape) == 1:
+        return struct.pack("<H", 0x3F80) * count
+    if name.endswith(("mlp.gate.weight", "router.proj.weight")):
+        return random_values(count, name)
+    if name.endswith("embed_tokens.weight"):
+        return random_values(min(count, EMBEDDED * shape[1]), name)
+    return b""
+
+
 def write(folder, config):
     hidden, vocabulary = config["hidden_size"], config["vocab_size"]
     tensors = {"model.embed_tokens.weight": [vocabulary, hidden], "model.norm.weight": [hidden]}
@@ -307,6 +334,9 @@ def write(folder, config):
             for block in range(min(2, size // 64)):
                 file.seek(8 + len(text) + first + 64 * block)
                 file.write(struct.pack("<H", 0x3C00 + (number >> (8 * block) & 0xFF)))
+        for name, tensor in header.items():
+            file.seek(8 + len(text) + tensor["data_offsets"][0])
+            file.write(filled(name, tensor["shape"]))
     print(f"{folder}: {len(tensors)} tensors, {at / 1e9:.1f} GB, most of it holes")
 
 
