@@ -1,7 +1,9 @@
-// The WebGPU engine beside llama.cpp on one GPU: the same weights, of a GGUF with random Q4_0, in
-// turns. Prompts, and one conversation that decodes.
+// The WebGPU engine beside llama.cpp on one GPU: the same weights, of a GGUF with random Q4_0 (or
+// q8_0, q4_k, q5_k, q6_k, with `keep-k` among the forms), in turns. Prompts, and one conversation
+// that decodes.
 //
-//   ./dev bench gpu-llama [--size 8B] [--layers N] [--vocabulary N] [--forms q4s,q4]
+//   ./dev bench gpu-llama [--size 8B] [--layers N] [--vocabulary N] [--weights q4_0]
+//     [--forms q4s,q4]
 //     [--gpus vulkan,cuda] [--prefills 512,2048] [--contexts 128,4096] [--tokens 32] [--rounds 5]
 //     [--weft FILE] [--engine FILE] [--dawn FILE] [--llama DIR]
 //
@@ -27,6 +29,7 @@ const { values } = parseArgs({
     size: { type: "string", default: "8B" },
     layers: { type: "string" },
     vocabulary: { type: "string" },
+    weights: { type: "string", default: "q4_0" },
     forms: { type: "string", default: "q4s,q4" },
     gpus: { type: "string", default: "vulkan,cuda" },
     prefills: { type: "string", default: "512,2048" },
@@ -43,7 +46,7 @@ const words = (text) => text.split(",").filter(Boolean);
 const numbers = (text) => words(text).map(Number);
 const [prefills, contexts] = [numbers(values.prefills), numbers(values.contexts)];
 const tokens = Number(values.tokens);
-const shape = { ...shapeOf(values.size) };
+const shape = { ...shapeOf(values.size), weights: values.weights };
 if (values.layers) shape.layers = Number(values.layers);
 if (values.vocabulary) shape.vocabulary = Number(values.vocabulary);
 

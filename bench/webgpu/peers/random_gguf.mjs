@@ -1,7 +1,9 @@
-// Writes a GGUF of Qwen3's form with random Q4_0 weights (18 bytes for 32 of them, as our q4) and
-// a vocabulary of single bytes and made-up words, split into files that a browser takes.
+// Writes a GGUF of Qwen3's form with random weights, Q4_0 (18 bytes for 32 of them, as our q4) or
+// others, and a vocabulary of single bytes and made-up words. It is split into files that a browser
+// takes.
 //
-//   node bench/webgpu/peers/random_gguf.mjs DIR --size 1.7B [--chunk 1024]
+//   node bench/webgpu/peers/random_gguf.mjs DIR --size 1.7B [--weights q4_k] [--layers N]
+//     [--vocabulary N] [--chunk 1024]
 //
 // The output head is the embedding's table, as in Qwen3 up to 4B: a token reads as many bytes.
 import { randomFillSync } from "node:crypto";
@@ -13,7 +15,16 @@ import { parseArgs } from "node:util";
 import { shapeOf } from "../shapes.mjs";
 
 const Kind = { u16: 2, u32: 4, i32: 5, f32: 6, text: 8, array: 9 };
-const Type = { f32: 0, q4: 2 };
+const kF32 = 0;
+// Of ggml: a block's bytes, its values, where it has scales in f16, and these (2^-8 or 2^-14, which
+// K-quants multiply by up to 63).
+const kForms = {
+  q4_0: { type: 2, bytes: 18, values: 32, scalesAt: [0], scale: 0x1c00 },
+  q8_0: { type: 8, bytes: 34, values: 32, scalesAt: [0], scale: 0x0c00 },
+  q4_k: { type: 12, bytes: 144, values: 256, scalesAt: [0, 2], scale: 0x0400 },
+  q5_k: { type: 13, bytes: 176, values: 256, scalesAt: [0, 2], scale: 0x0400 },
+  q6_k: { type: 14, bytes: 210, values: 256, scalesAt: [208], scale: 0x0400 },
+};
 const kAlignment = 32;
 const kPattern = 16 << 20;
 
@@ -76,14 +87,21 @@ function metadata(shape) {
   ];
 }
 
+function formOf({ weights = "q4_0" }) {
+  const form = kForms[weights];
+  if (!form) throw new Error(`no weights ${weights}, but ${Object.keys(kForms).join(", ")}`);
+  return form;
+}
+
 function tensors(shape) {
   const { layers, hidden, width, heads, kvHeads, headColumns, vocabulary: count } = shape;
+  const form = formOf(shape);
   const matrix = (name, rows, columns) => {
-    const bytes = (rows * columns * 18) / 32;
-    return { name: `${name}.weight`, dims: [columns, rows], type: Type.q4, bytes };
+    const bytes = (rows * columns * form.bytes) / form.values;
+    return { name: `${name}.weight`, dims: [columns, rows], type: form.type, bytes };
   };
   const vector = (name, columns) => {
-    return { name: `${name}.weight`, dims: [columns], type: Type.f32, bytes: 4 * columns };
+    return { name: `${name}.weight`, dims: [columns], type: kF32, bytes: 4 * columns };
   };
   const list = [matrix("token_embd", count, hidden)];
   for (let layer = 0; layer < layers; ++layer) {
@@ -120,12 +138,14 @@ function split(list, limit) {
   return groups;
 }
 
-// Random blocks whose scales (the first two of 18 bytes) are 2^-8, and ones.
-function patterns() {
-  const q4 = randomFillSync(Buffer.alloc(kPattern - (kPattern % (18 * kAlignment))));
-  for (let at = 0; at < q4.length; at += 18) q4.writeUInt16LE(0x1c00, at);
+// Random blocks with scales, and ones.
+function patterns({ type, bytes, scalesAt, scale }) {
+  const blocks = randomFillSync(Buffer.alloc(kPattern - (kPattern % (bytes * kAlignment))));
+  for (let at = 0; at < blocks.length; at += bytes) {
+    for (const place of scalesAt) blocks.writeUInt16LE(scale, at + place);
+  }
   const ones = Buffer.from(new Float32Array(1 << 16).fill(1).buffer);
-  return { [Type.q4]: q4, [Type.f32]: ones };
+  return { [type]: blocks, [kF32]: ones };
 }
 
 function writeFile(path, entries, list, fill) {
@@ -157,7 +177,7 @@ export function writeGguf(dir, size, chunkMiB = 1024) {
   const shape = typeof size === "string" ? shapeOf(size) : size;
   const all = tensors(shape);
   const groups = split(all, chunkMiB * 2 ** 20);
-  const fill = patterns();
+  const fill = patterns(formOf(shape));
   const padding = (index) => String(index).padStart(5, "0");
   const files = groups.map((list, index) => {
     const name = `model-${padding(index + 1)}-of-${padding(groups.length)}.gguf`;
@@ -182,7 +202,14 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
     options: {
       size: { type: "string", default: "tiny" },
       chunk: { type: "string", default: "1024" },
+      weights: { type: "string" },
+      layers: { type: "string" },
+      vocabulary: { type: "string" },
     },
   });
-  console.log(JSON.stringify(writeGguf(positionals[0], values.size, Number(values.chunk))));
+  const shape = { ...shapeOf(values.size) };
+  if (values.weights) shape.weights = values.weights;
+  if (values.layers) shape.layers = Number(values.layers);
+  if (values.vocabulary) shape.vocabulary = Number(values.vocabulary);
+  console.log(JSON.stringify(writeGguf(positionals[0], shape, Number(values.chunk))));
 }
