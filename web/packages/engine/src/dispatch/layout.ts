@@ -8,15 +8,16 @@ import type { LoadedLayer } from "./loadedLayer.ts";
 import { buffersOf } from "./residual.ts";
 import { kMaxStretches, kSortedList } from "../kernels/select/select.ts";
 import { kMaxCandidates } from "../sampling/tokenLogit.ts";
+import { orderWords } from "../kernels/experts/experts.ts";
 import { kSamplerWords } from "../kernels/sample/sample.ts";
 import {
   endsInLogits,
   findAttention,
-  isSuperblockFormat,
+  isBlockFormat,
   kBlockValues,
   outColumnsOf,
 } from "../program/ir.ts";
-import type { MatMul, Program } from "../program/ir.ts";
+import type { MatMul, MoeExperts, Program } from "../program/ir.ts";
 
 // Rows of one pass through the layers: what there is room for at first, and what longer steps get
 // where memory allows.
@@ -42,6 +43,7 @@ export interface Needs {
   readonly splitValues: number;
   readonly expertValues: number;
   readonly planeVecs: number; // of quantised inputs, all rows
+  readonly orderWords: number; // of rows in the order of experts
   readonly headRows: number; // of one pass through the output head; 0: there is none
 }
 
@@ -71,6 +73,7 @@ export interface AuxLayout {
   readonly samplerStride: number;
   readonly candidatesAt: number;
   readonly candidateStride: number; // of a row, one level
+  readonly orderAt: number; // a multiple of 4
   readonly planesAt: number; // a multiple of 4
   readonly words: number;
 }
@@ -102,6 +105,7 @@ export const kNoNeeds: Needs = {
   splitValues: 0,
   expertValues: 0,
   planeVecs: 0,
+  orderWords: 0,
   headRows: 0,
 };
 
@@ -118,11 +122,12 @@ export function needsOf(
   let privateColumns = 0;
   for (const id of buffersOf(fused)) privateColumns += padded(program.buffers[id]!.columns);
   let expertValues = 0;
+  let words = 0;
   for (const op of program.ops) {
     if (op.kind !== "moeExperts") continue;
-    const width = padded(program.weights[op.down]!.shape[2]!);
-    const routePart = padded(2 * op.topK); // experts.ts
-    expertValues = Math.max(expertValues, rows * (op.topK * width + routePart));
+    const { hidden, totals, route } = expertColumns(op, program);
+    expertValues = Math.max(expertValues, rows * (hidden + totals + route));
+    words = Math.max(words, orderWords(rows * op.topK, program.weights[op.down]!.shape[0]!));
   }
   const attention = findAttention(program);
   const pairs = attention ? (outColumnsOf(attention) + 1) >> 1 : 0;
@@ -133,8 +138,20 @@ export function needsOf(
     splitValues: attention ? kSplitRows * attention.heads * kSplitChunks * (2 + 2 * pairs) : 0,
     expertValues,
     planeVecs: rows * planeVecsOf(program),
+    orderWords: words,
     headRows,
   };
+}
+
+// What experts keep of a row between their dispatches, one behind the other for all rows: what goes
+// into the second half of each of its experts, what comes out (moe_combine.wgsl), and the part of
+// its route that names experts of a binding (moe_part.wgsl).
+export function expertColumns(
+  { down, topK }: Pick<MoeExperts, "down" | "topK">,
+  { weights }: Pick<Program, "weights">,
+): { readonly hidden: number; readonly totals: number; readonly route: number } {
+  const [, rows, columns] = weights[down]!.shape as [number, number, number];
+  return { hidden: topK * padded(columns), totals: topK * padded(rows), route: padded(2 * topK) };
 }
 
 // What the product takes for a row that takes most: the one with the most columns, or that of many
@@ -150,8 +167,8 @@ function planeVecsOf({ ops, weights }: Program): number {
   };
   for (const op of ops) {
     if (op.kind !== "moeExperts") continue;
-    if (isSuperblockFormat(weights[op.gateUp]!.dtype)) take(op.gateUp, 1);
-    if (isSuperblockFormat(weights[op.down]!.dtype)) take(op.down, op.topK);
+    if (isBlockFormat(weights[op.gateUp]!.dtype)) take(op.gateUp, 1);
+    if (isBlockFormat(weights[op.down]!.dtype)) take(op.down, op.topK);
   }
   for (let at = 0; at < ops.length; ++at) {
     const matmuls: MatMul[] = [];
@@ -171,6 +188,7 @@ export function mostOf(a: Needs, b: Needs): Needs {
     splitValues: Math.max(a.splitValues, b.splitValues),
     expertValues: Math.max(a.expertValues, b.expertValues),
     planeVecs: Math.max(a.planeVecs, b.planeVecs),
+    orderWords: Math.max(a.orderWords, b.orderWords),
     headRows: Math.max(a.headRows, b.headRows),
   };
 }
@@ -204,7 +222,7 @@ export function layoutOf(needs: Needs, bodyRows: number, seats = 1): Layout {
 
 // Words 0 and 1 count values that are not finite: computed (check.wgsl), come (unpack.wgsl).
 function auxLayout(
-  { vocabulary, planeVecs: vecs }: Needs,
+  { vocabulary, planeVecs: vecs, orderWords: order }: Needs,
   headRows: number,
   seats: number,
 ): AuxLayout {
@@ -217,10 +235,11 @@ function auxLayout(
   const samplerStride = kSamplerWords + 2 * vocabulary;
   const candidatesAt = samplerAt + seats * samplerStride;
   const candidateStride = 2 * kMaxCandidates * listsOf(vocabulary);
-  const planesAt = 4 * Math.ceil((candidatesAt + 2 * headRows * candidateStride) / 4);
+  const orderAt = 4 * Math.ceil((candidatesAt + 2 * headRows * candidateStride) / 4);
+  const planesAt = orderAt + 4 * Math.ceil(order / 4);
   const words = planesAt + 4 * vecs;
   const places = { chainAt, resultAt, partialAt, historyAt, sumsAt, samplerAt, candidatesAt };
-  return { ...places, samplerStride, candidateStride, planesAt, words };
+  return { ...places, samplerStride, candidateStride, orderAt, planesAt, words };
 }
 
 // The sum over the vocabulary depends on it: nothing but its size decides.

@@ -13,7 +13,7 @@ import {
   productKernels,
   tileRowsOf,
 } from "../kernels/product/variants.ts";
-import type { MatVecVariant, ProductVariant } from "../kernels/product/variants.ts";
+import type { MatMulTile, MatVecVariant, ProductVariant } from "../kernels/product/variants.ts";
 import { groupsOf, kGroupRows } from "../weights/matrix.ts";
 import type { Matrix, Slab } from "../weights/matrix.ts";
 import type { Draft } from "./dispatch.ts";
@@ -114,7 +114,12 @@ export interface BoundSlab {
 
 type SlabVariant = Omit<MatVecVariant, "tileRows">;
 
-export function slabDrafts(of: SlabVariant, slabs: readonly BoundSlab[]): Draft[] {
+// `tiles`: of many rows, in place of those that suit the matrix.
+export function slabDrafts(
+  of: SlabVariant,
+  slabs: readonly BoundSlab[],
+  tiles?: readonly MatMulTile[],
+): Draft[] {
   const isSerial = of.arithmetic.lanes === "serial";
   if (isSerial && !hasSuperblocks(of)) return slabs.map((slab) => serialDraft(of, slab));
   if (!hasIntegerInputs(of)) {
@@ -123,7 +128,11 @@ export function slabDrafts(of: SlabVariant, slabs: readonly BoundSlab[]): Draft[
   const drafts = slabs.flatMap((slab) =>
     isSerial
       ? [serialDraft(of, slab)]
-      : [rowDraft(of, slab), ...tileDrafts(of, slab, kMatMulFrom), ...matMulDrafts(of, slab)]);
+      : [
+          rowDraft(of, slab),
+          ...tileDrafts(of, slab, kMatMulFrom),
+          ...matMulDrafts(of, slab, tiles),
+        ]);
   const { params, bound, heads } = slabs[0]!;
   const inputs = heads && heads.inStep > 0 ? heads.count : 1; // of a row
   const quantise: Draft = {
@@ -169,9 +178,13 @@ function tileDrafts(of: SlabVariant, slab: BoundSlab, end: number): Draft[] {
   });
 }
 
-function matMulDrafts(of: SlabVariant, slab: BoundSlab): Draft[] {
-  const { groupCount, params, bound, heads } = slab;
-  const tiles = matMulTiles(of, kMatMulFrom, kMaxRows, groupCount * (heads?.count ?? 1));
+function matMulDrafts(
+  of: SlabVariant,
+  { groupCount, params, bound, heads }: BoundSlab,
+  chosen?: readonly MatMulTile[],
+): Draft[] {
+  const allGroups = groupCount * (heads?.count ?? 1);
+  const tiles = chosen ?? matMulTiles(of, kMatMulFrom, kMaxRows, allGroups);
   return tiles.map((tile, index) => {
     const end = tiles[index + 1]?.from ?? Infinity;
     const groups = workgroupsOf(groupCount, tile.groups);

@@ -6,7 +6,14 @@ import type { Variant } from "../kernels/common/variant.ts";
 import { expertKernels } from "../kernels/experts/experts.ts";
 import { interleaveKernel, repackKernel } from "../kernels/load/load.ts";
 import type { Arithmetic, LaneKind, ProductKind } from "../kernels/product/arithmetic.ts";
-import { matMulTiles, productKernels, tileRowsOf } from "../kernels/product/variants.ts";
+import {
+  gatheredTiles,
+  kTileRowCounts,
+  matMulTiles,
+  productKernels,
+  tileRowsOf,
+} from "../kernels/product/variants.ts";
+import type { Products } from "../kernels/product/fragments.ts";
 import { recurrentKernels } from "../kernels/recurrent/recurrent.ts";
 import { rowKernels } from "../kernels/rows/rows.ts";
 import { sampleKernel } from "../kernels/sample/sample.ts";
@@ -19,6 +26,11 @@ export const kDTypes = [...kRowDTypes, DType.q4s, DType.q4k, DType.q5k, DType.q6
 const kProducts: ProductKind[] = ["f32", "int16", "f16"];
 const kLanes: LaneKind[] = ["subgroups", "shared", "serial"];
 const kBools = [false, true];
+const kCombined = {
+  dtype: DType.q4,
+  arithmetic: { products: "int16", lanes: "shared", outputs: 16, tileRows: 4 },
+  parts: 4,
+} as const;
 const kSamplers: SampleKernel[] = ["change", "histogram", "minP", "pick", "scan"];
 
 function arithmetics(): Arithmetic[] {
@@ -58,7 +70,8 @@ function productsWith(arithmetic: Arithmetic, dtype: number): Variant[] {
   return [
     ...made,
     productKernels.quantise({ ...base, withNorm: true }),
-    productKernels.matmul({ ...many, withNorm: true, paired: true, biased: true }),
+    ...gatheredKernels(base),
+    productKernels.matmul({ ...many, ...plain, withNorm: true, paired: true, biased: true }),
     productKernels.matmul({ ...many, ...plain }),
     productKernels.quantise({ ...base, ...byHead }),
     productKernels.matmul({ ...many, ...byHead }),
@@ -96,13 +109,25 @@ export function unitsKernels(): Variant[] {
   const tuning = { lanes: "subgroups", outputs: 32, tileRows: 4, units: true } as const;
   const arithmetic = { products: "int16", ...tuning } as const;
   const base = { dtype: DType.q4s, arithmetic, parts: 4 };
-  return matMulTiles(base, 33, 512, 1024).flatMap((tile) =>
+  const dense = matMulTiles(base, 33, 512, 1024).flatMap((tile) =>
     kBools.flatMap((paired) =>
       kBools.map((byHead) => {
-        const kinds = { withNorm: !byHead, paired, biased: paired, byHead };
+        const kinds = { withNorm: !byHead, paired, biased: paired, experts: false, byHead };
         return productKernels.matmul({ ...base, ...kinds, tile });
       }),
     ),
+  );
+  return [...dense, ...gatheredKernels(base)];
+}
+
+// Both halves of experts whose rows lie together, in every tile.
+function gatheredKernels(of: Products & { readonly parts: number }): Variant[] {
+  const halves = [
+    { withNorm: false, paired: true, experts: true, biased: true },
+    { withNorm: false, paired: false, experts: false, biased: false },
+  ];
+  return gatheredTiles(of).flatMap((tile) =>
+    halves.map((half) => productKernels.matmul({ ...of, ...half, tile, gathered: true })),
   );
 }
 
@@ -111,6 +136,8 @@ export function otherKernels(): Variant[] {
   return [
     ...attention(),
     attentionKernels.attentionCombine(),
+    ...kTileRowCounts.map((rows) => expertKernels.moeOrder(rows)),
+    ...kBools.map((biased) => expertKernels.moeCombine({ ...kCombined, biased })),
     expertKernels.moePart(),
     ...kLanes.map((lanes) => expertKernels.moeRoute(lanes)),
     repackKernel(),

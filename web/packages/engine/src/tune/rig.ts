@@ -8,7 +8,8 @@ import type { Arithmetic } from "../kernels/product/arithmetic.ts";
 import { kNone } from "../kernels/common/op.ts";
 import { RowsAt } from "../kernels/common/numbers.ts";
 import { productParams } from "../kernels/product/ops.ts";
-import { matMulTiles } from "../kernels/product/variants.ts";
+import { everyUnitsTile } from "../kernels/product/variants.ts";
+import type { MatMulTile } from "../kernels/product/variants.ts";
 import { makeDispatches } from "../dispatch/dispatch.ts";
 import type { Dispatch, Shared } from "../dispatch/dispatch.ts";
 import { padded } from "../dispatch/layout.ts";
@@ -161,19 +162,14 @@ export class ProductRig implements Rig {
   // Matrix units are believed on a device that has shown their bits to be those of its products
   // without them, in each of their tiles.
   async #givesSameBits(arithmetic: Arithmetic, form: RigForm): Promise<boolean> {
-    for (const rows of this.#tileRows(arithmetic, form)) {
+    const tiles = everyUnitsTile(kMatMulFrom);
+    for (const { from } of tiles) {
+      const rows = from + 17;
       const plain = await this.#outputsOf({ ...arithmetic, units: false }, rows, form);
-      const own = await this.#outputsOf(arithmetic, rows, form);
+      const own = await this.#outputsOf(arithmetic, rows, form, tiles);
       if (!plain || !own || !plain.every((word, i) => word === own[i])) return false;
     }
     return true;
-  }
-
-  // Of a step for each tile.
-  #tileRows(arithmetic: Arithmetic, form: RigForm): number[] {
-    const { dtype, groups } = this.#matrixOf(form);
-    return matMulTiles({ dtype, arithmetic }, kMatMulFrom, kMaxRows, groups)
-      .map(({ from }) => from + 17);
   }
 
   // The bits of the products of the first slab.
@@ -181,8 +177,9 @@ export class ProductRig implements Rig {
     arithmetic: Arithmetic,
     rows: number,
     form: RigForm,
+    tiles?: readonly MatMulTile[],
   ): Promise<Uint32Array<ArrayBuffer> | null> {
-    const dispatches = await this.#dispatchesOf(arithmetic, form);
+    const dispatches = await this.#dispatchesOf(arithmetic, form, tiles);
     if (!dispatches) return null;
     const { device } = this.#gpu;
     const begin = 4 * kMaxRows * kColumns;
@@ -205,10 +202,14 @@ export class ProductRig implements Rig {
     return words;
   }
 
-  #dispatchesOf(arithmetic: Arithmetic, form: RigForm): Promise<readonly Dispatch[] | null> {
-    const key = `${form} ${JSON.stringify(arithmetic)}`;
+  #dispatchesOf(
+    arithmetic: Arithmetic,
+    form: RigForm,
+    tiles?: readonly MatMulTile[],
+  ): Promise<readonly Dispatch[] | null> {
+    const key = `${form} ${JSON.stringify(arithmetic)}${tiles ? " every tile" : ""}`;
     const compiled = (): Promise<readonly Dispatch[] | null> =>
-      this.#compile(key, arithmetic, form).catch(() => null);
+      this.#compile(key, arithmetic, form, tiles).catch(() => null);
     const made = this.#dispatches.get(key) ?? compiled();
     this.#dispatches.set(key, made);
     return made;
@@ -218,6 +219,7 @@ export class ProductRig implements Rig {
     label: string,
     arithmetic: Arithmetic,
     form: RigForm,
+    tiles?: readonly MatMulTile[],
   ): Promise<readonly Dispatch[]> {
     const { dtype, groups, zeroBase } = this.#matrixOf(form);
     const parts = partsOf({ dtype, arithmetic }, kColumns, groups);
@@ -249,7 +251,7 @@ export class ProductRig implements Rig {
       }),
     );
     const flags = { withNorm: true, paired: false, experts: false, biased: false };
-    const drafts = slabDrafts({ dtype, arithmetic, parts, ...flags }, slabs);
+    const drafts = slabDrafts({ dtype, arithmetic, parts, ...flags }, slabs, tiles);
     const made = await makeDispatches(this.#buffers, this.#pipelines, this.#shared, label, drafts);
     return made.dispatches;
   }

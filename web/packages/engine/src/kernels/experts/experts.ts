@@ -15,13 +15,16 @@ import {
   superblockRule,
   superblockWalk,
 } from "../product/fragments.ts";
+import { kTileRowCounts } from "../product/variants.ts";
 import type { ProductVariant } from "../product/variants.ts";
 import common from "../common/fragments/common.wgsl?raw";
 import actF32 from "../common/fragments/act_f32.wgsl?raw";
+import moeCombine from "./moe_combine.wgsl?raw";
 import moeDown from "./moe_down.wgsl?raw";
 import moeDownBlocks from "./moe_down_blocks.wgsl?raw";
 import moeDownSerial from "./moe_down_serial.wgsl?raw";
 import moeDownSuperblocks from "./moe_down_superblocks.wgsl?raw";
+import moeOrder from "./moe_order.wgsl?raw";
 import moePart from "./moe_part.wgsl?raw";
 import moeChoice from "./fragments/moe_choice.wgsl?raw";
 import moeRoute from "./moe_route.wgsl?raw";
@@ -41,6 +44,26 @@ export const moeRouteOp = declareOp({
   groupBest: "u32",
   scale: "f32",
 });
+
+export const moeOrderOp = declareOp({
+  rowsAt: "u32",
+  route: "place",
+  topK: "u32",
+  orderBase: "u32", // in `aux`, a multiple of 4
+});
+
+export const kMostOrderedExperts = 1024; // of moe_order.wgsl
+
+// Tiles that so many pairs of a row and an expert make at most.
+export function mostTiles(pairs: number, experts: number, tileRows: number): number {
+  return Math.floor((pairs + Math.min(pairs, experts) * (tileRows - 1)) / tileRows);
+}
+
+// Words of `aux` for tiles of any size.
+export function orderWords(pairs: number, experts: number): number {
+  const wordsOf = (rows: number): number => 4 + mostTiles(pairs, experts, rows) * (rows + 4);
+  return Math.max(...kTileRowCounts.map(wordsOf));
+}
 
 export const moePartOp = declareOp({
   rowsAt: "u32",
@@ -76,6 +99,23 @@ export const expertKernels = {
       kernel: [isSerial ? moeDownSerial : kernel],
     });
   },
+  // What is left to do behind a product of the second half with rows in the order of experts.
+  moeCombine: (of: ProductVariant): Variant =>
+    productVariant(of, {
+      name: "moe_combine",
+      constants: { kBiased: of.biased, kByHead: false },
+      hasVectors: of.biased,
+      hasLanes: false,
+      unused: [Binding.step, Binding.data, Binding.scale],
+      kernel: [moeCombine],
+    }),
+  moeOrder: (tileRows: number): Variant =>
+    variant({
+      name: "moe_order",
+      op: moeOrderOp,
+      constants: { kTileRows: tileRows, kMostExperts: kMostOrderedExperts },
+      parts: [common, actF32, moeOrder],
+    }),
   moePart: (): Variant =>
     variant({ name: "moe_part", op: moePartOp, parts: [common, actF32, moePart] }),
   moeRoute: (lanes: Arithmetic["lanes"]): Variant =>

@@ -7,6 +7,8 @@ import type { Constants, Variant } from "../common/variant.ts";
 import type { Arithmetic, LaneKind, ProductKind } from "./arithmetic.ts";
 import { productOp } from "./ops.ts";
 import activation from "../common/fragments/activation.wgsl?raw";
+import foundMinima from "./fragments/found_minima.wgsl?raw";
+import foundSums from "./fragments/found_sums.wgsl?raw";
 import gate from "../common/fragments/gate.wgsl?raw";
 import common from "../common/fragments/common.wgsl?raw";
 import dotEight from "../common/fragments/dot_eight.wgsl?raw";
@@ -52,6 +54,8 @@ import scalesNone from "./fragments/scales_none.wgsl?raw";
 import serial from "./fragments/serial.wgsl?raw";
 import serialSuperblocks from "./fragments/serial_superblocks.wgsl?raw";
 import superblockPlanes from "./fragments/superblock_planes.wgsl?raw";
+import tileGathered from "./fragments/tile_gathered.wgsl?raw";
+import tileRows from "./fragments/tile_rows.wgsl?raw";
 import superblockScale from "./fragments/superblock_scale.wgsl?raw";
 import serialBlocks from "./fragments/serial_blocks.wgsl?raw";
 import walkSuperblocks from "./fragments/walk_superblocks.wgsl?raw";
@@ -79,6 +83,8 @@ export {
   serialSuperblocks,
   superblockPlanes,
   superblockScale,
+  tileGathered,
+  tileRows,
 };
 
 // What decides how a product is computed, beside its shape.
@@ -107,7 +113,9 @@ export function hasSuperblocks({ dtype }: Pick<Products, "dtype">): boolean {
 export function superblockRule(dtype: number): { parts: string[]; constants: Constants } {
   const parts = [planesSuperblocks, readSuperblocks];
   if (dtype === DType.q4s) return { parts: [...parts, ruleQ4s], constants: {} };
-  return { parts: [...parts, ruleKQuants], constants: { kUpperBits: upperBitsOf(dtype) } };
+  const kUpperBits = upperBitsOf(dtype);
+  const found = kUpperBits === 2 ? foundSums : foundMinima;
+  return { parts: [...parts, found, ruleKQuants], constants: { kUpperBits } };
 }
 
 // Where products of superblocks get their inputs, and how a workgroup walks them. `own`: the one
@@ -218,10 +226,12 @@ export function fragmentTexts(): string[] {
   const inputs = [prepareInt16, prepareF16, inputsBlocks, inputsDirect, inputsPlanes, inputsRows];
   const dots = [dotQ4F16, dotQ4F32, dotQ4Int16, dotF16F32, weightsQ4, weightsF32];
   const lanes = [sumOfParts, lanesShared, lanesSubgroups, blocksShared, blocksSubgroups];
-  const rules = [planesSuperblocks, readSuperblocks, ruleQ4s, ruleKQuants];
+  const kQuants = [foundMinima, foundSums, ruleKQuants];
+  const rules = [planesSuperblocks, readSuperblocks, ruleQ4s, ...kQuants];
   const own = [superblockScale, ownSuperblocks, ownShared, ownSubgroups];
   const walks = [superblockPlanes, walkSuperblocks, walkSubgroups, serialSuperblocks];
   const superblocks = [...rules, ...own, ...walks];
-  const planes = [laneRows, matmulOutputs, planesPlace, blocksPlanes, ...superblocks];
+  const tiles = [tileRows, tileGathered, matmulOutputs];
+  const planes = [laneRows, planesPlace, blocksPlanes, ...tiles, ...superblocks];
   return [...inputs, ...dots, ...lanes, product, serial, serialBlocks, ...planes];
 }

@@ -1,14 +1,15 @@
-// Product of many rows with a matrix in integers: a workgroup makes a tile of 32 rows and 64
-// outputs, a thread 4 rows and 4 outputs, block after block of the inputs (blocks_planes.wgsl) and
-// of the weights from workgroup memory. Blocks come in the order in which matvec_blocks.wgsl adds
-// them: class after class. With 96 blocks and 32 classes that is 0, 32, 64 | 1, 33, 65 | ..., where
-// at every bar the thread adds the class's sums to its totals and begins the next class at 0.
+// Product of many rows with a matrix in integers: a workgroup makes a tile of 32 rows (or 16) and
+// 64 outputs, a thread 4 rows (or 2) and 4 outputs, block after block of the inputs
+// (blocks_planes.wgsl) and of the weights from workgroup memory. Which rows, the fragment in front
+// says (tile_rows.wgsl, tile_gathered.wgsl). Blocks come in the order in which matvec_blocks.wgsl
+// adds them: class after class. With 96 blocks and 32 classes that is 0, 32, 64 | 1, 33, 65 | ...,
+// where at every bar the thread adds the class's sums to its totals and begins the next class at 0.
 //
 // Every block is brought to workgroup memory once by all threads together (load_part, store_part)
 // while the block before it is multiplied: one barrier a block. A thread then reads 4 rows of
 // inputs and 4 outputs' weights for 16 products of 32 columns. Its outputs are the same row n of
 // four groups, so that a gate and its up output of a paired matrix are in one thread.
-const kRows = 32u;
+const kRows = 8u * kThreadRows;
 const kOutputs = 64u;
 
 // Two blocks each: one is computed with while the other one is filled.
@@ -25,14 +26,14 @@ struct Part {
   weight_scale: vec2<f32>,
 }
 
-fn load_part(first_row: u32, first_group: u32, b: u32, t: u32) -> Part {
+fn load_part(first_group: u32, b: u32, t: u32) -> Part {
   let block = min(b, op.blocks - 1u);
-  let row = min(first_row + (t >> 2u), last_row());
   var part: Part;
-  part.input = planes[planes_of_row(row) + 4u * block + (t & 3u)];
+  if (kRows == 32u || t < 4u * kRows) {
+    part.input = planes[input_of_tile(t >> 2u) + 4u * block + (t & 3u)];
+  }
   if (t < kRows) {
-    let scale_row = planes_of_row(min(first_row + t, last_row()));
-    part.input_scale = sum_and_scale(scale_row, block);
+    part.input_scale = sum_and_scale(input_of_tile(t), block);
   }
   if (t < kOutputs) {
     let n = t & 7u;
@@ -48,7 +49,9 @@ fn load_part(first_row: u32, first_group: u32, b: u32, t: u32) -> Part {
 }
 
 fn store_part(part: Part, half: u32, t: u32) {
-  inputs[128u * half + t] = part.input;
+  if (kRows == 32u || t < 4u * kRows) {
+    inputs[4u * kRows * half + t] = part.input;
+  }
   if (t < kRows) {
     input_scales[kRows * half + t] = part.input_scale;
   }
@@ -59,17 +62,18 @@ fn store_part(part: Part, half: u32, t: u32) {
 }
 
 fn input_of(half: u32, row: u32) -> Input {
-  let at = 128u * half + 4u * row;
+  let at = 4u * (kRows * half + row);
   let own = input_scales[kRows * half + row];
   return Input(inputs[at], inputs[at + 1u], inputs[at + 2u], inputs[at + 3u], own.x, own.y);
 }
 
 @compute @workgroup_size(128)
 fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_index) t: u32) {
-  own_head = workgroup.z;
-  let first_row = kRows * workgroup.x;
+  if (!open_tile(workgroup, t)) {
+    return;
+  }
   let first_group = 8u * workgroup.y;
-  let own_row = 4u * (t >> 4u);
+  let own_row = kThreadRows * (t >> 4u);
   let n = t & 7u;  // row of each of the thread's four groups, which begin at:
   let own_group = 4u * ((t >> 3u) & 1u);
 //* each m of kThreadRows
@@ -80,14 +84,14 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
 //* end
   var b = 0u;
   var class_index = 0u;
-  var part = load_part(first_row, first_group, b, t);
+  var part = load_part(first_group, b, t);
   for (var i = 0u; i < op.blocks; i++) {
     let half = i & 1u;
     store_part(part, half, t);
     let is_last = b + kClasses >= op.blocks;  // of its class
     class_index += select(0u, 1u, is_last);
     b = select(b + kClasses, class_index, is_last);
-    part = load_part(first_row, first_group, b, t);
+    part = load_part(first_group, b, t);
     workgroupBarrier();
     let at = kOutputs * half + 8u * own_group + n;
 //* each j of kThreadOutputs
@@ -113,7 +117,7 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
     }
   }
 //* each m of kThreadRows
-  write_row(first_row + own_row + $mu, first_group + own_group, n,
+  write_row(own_row + $mu, first_group + own_group, n,
             vec4(total_$m_0, total_$m_1, total_$m_2, total_$m_3));
 //* end
 }

@@ -35,9 +35,16 @@ fn store_four(at: u32, words: vec4<u32>) {
   mem[at + 3u] = signed.w;
 }
 
-// The bytes of a block of row n of a group, of which half has one multiplier, half the other.
-// Those past the last block are 0.
-fn store_weights(words: Words, group: u32, block: u32, n: u32, at: u32) {
+// Group g of the tile, in the matrix.
+fn group_of_tile(first_group: u32, g: u32) -> u32 {
+  return own_head * op.expert_groups + min(first_group + g, op.group_count - 1u);
+}
+
+// The bytes of a block of a row of the matrix, which is row `own` of the tile: half of it has one
+// multiplier, half the other. Those past the last block are 0.
+fn store_weights(words: Words, group: u32, block: u32, own: u32) {
+  let n = own & 7u;
+  let at = kStride * own + 8u * (block & 1u);
   let pair = pairs_of(group, min(block, op.blocks - 1u))[n >> 1u] >> (16u * (n & 1u));
   let levels = levels_of(words, group, block, n);
   let bytes = tile_weight(levels, select(0u, pair, block < op.blocks));
@@ -46,13 +53,18 @@ fn store_weights(words: Words, group: u32, block: u32, n: u32, at: u32) {
 }
 
 // Scale `i` of a superblock: those of the rows, then those of the outputs.
-fn scale_at(first_row: u32, first_group: u32, head_group: u32, superblock: u32, i: u32) -> f32 {
+fn scale_at(first_group: u32, superblock: u32, i: u32) -> f32 {
   if (i < kRows) {
-    return input_scale(planes_of_row(min(first_row + i, last_row())), superblock);
+    return input_scale(input_of_tile(i), superblock);
   }
   let column = i - kRows;
-  let group = head_group + min(first_group + (column >> 3u), op.group_count - 1u);
-  return weight_scale(group, superblock, column & 7u);
+  return weight_scale(group_of_tile(first_group, column >> 3u), superblock, column & 7u);
+}
+
+fn store_scales(first_group: u32, superblock: u32, t: u32) {
+  for (var i = t; i < kRows + kColumns; i += kThreads) {
+    scales[i] = scale_at(first_group, superblock, i);
+  }
 }
 
 // The row of a fragment that a lane has as its e-th: lanes 16 apart hit different banks.
@@ -67,31 +79,33 @@ fn sum_at(at: u32) -> i32 {
 
 // Finishes the outputs of half i of the rows, which lie in `mem`: of every 32 rows the first or the
 // last 16. A thread has the same row of four neighbouring groups.
-fn write_half(i: u32, first_row: u32, first_group: u32, t: u32) {
+fn write_half(i: u32, first_group: u32, t: u32) {
   let own_group = 4u * ((t >> 3u) % (kColumns / 32u));
   for (var half_row = t / (kColumns / 4u); half_row < kRows / 2u;
        half_row += kThreads / (kColumns / 4u)) {
     let at = kColumns * half_row + 8u * own_group + (t & 7u);
     let row = 32u * (half_row >> 4u) + 16u * i + (half_row & 15u);
-    write_row(first_row + row, first_group + own_group, t & 7u,
+    write_row(row, first_group + own_group, t & 7u,
               bitcast<vec4<f32>>(vec4(mem[at], mem[at + 8u], mem[at + 16u], mem[at + 24u])));
   }
 }
 
 @compute @workgroup_size(kThreads)
 fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_index) t: u32) {
-  own_head = select(0u, workgroup.z, kByHead);
-  let first_row = kRows * workgroup.x;
+  if (!open_tile(workgroup, t)) {
+    return;
+  }
   let first_group = kColumns / 8u * workgroup.y;
-  let head_group = own_head * op.expert_groups;
   let lane = t & 31u;
   let tile_row = 32u * ((t >> 5u) % kRowParts);
   let tile_column = kPartColumns * ((t >> 5u) / kRowParts);
   let own_sums = 4u * kFragment * (t >> 5u);
-  // The bytes that a thread makes are of one row of the matrix, in one of two blocks.
+  // The bytes that a thread makes are of rows of the matrix, in one of two blocks.
   let n = (t >> 1u) & 7u;
-  let group = head_group + min(first_group + (t >> 4u), op.group_count - 1u);
-  var words = load_block(8u * group + n, min(t & 1u, op.blocks - 1u));
+//* each b of kBlocksEach
+  let group_$b = group_of_tile(first_group, (t >> 4u) + kThreads / 16u * $bu);
+  var words_$b = load_block(8u * group_$b + n, min(t & 1u, op.blocks - 1u));
+//* end
 //* each i of kTwo
 //* each g of kPairs
 //* each h of kTwo
@@ -109,23 +123,24 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
   let own_bytes = select(kLow, kHigh, part > 1u) + 8u * own_block + (t & 7u) +
     kStride * (t >> 5u);
 //* each r of kInputsEach
-  let place_$r = part +
-    planes_of_row(min(first_row + (t >> 5u) + kThreads / 32u * $ru, last_row()));
+  let place_$r = part + input_of_tile((t >> 5u) + kThreads / 32u * $ru);
   var input_$r = planes[place_$r + 4u * min(own_block, op.blocks - 1u)][t & 3u];
 //* end
   for (var b = 0u; b < op.blocks; b += 2u) {
     workgroupBarrier();
     let block = b + (t & 1u);
-    store_weights(words, group, block, n, kStride * (t >> 1u) + 8u * (t & 1u));
+//* each b of kBlocksEach
+    store_weights(words_$b, group_$b, block, (t >> 1u) + kThreads / 2u * $bu);
+//* end
 //* each r of kInputsEach
     mem[own_bytes + kStride * (kThreads / 32u * $ru)] = bitcast<i32>(input_$r);
 //* end
     if ((b & 7u) == 0u) {
-      for (var i = t; i < kRows + kColumns; i += kThreads) {
-        scales[i] = scale_at(first_row, first_group, head_group, b >> 3u, i);
-      }
+      store_scales(first_group, b >> 3u, t);
     }
-    words = load_block(8u * group + n, min(block + 2u, op.blocks - 1u));
+//* each b of kBlocksEach
+    words_$b = load_block(8u * group_$b + n, min(block + 2u, op.blocks - 1u));
+//* end
 //* each r of kInputsEach
     input_$r = planes[place_$r + 4u * min(b + 2u + own_block, op.blocks - 1u)][t & 3u];
 //* end
@@ -191,6 +206,6 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
 //* end
 //* end
   workgroupBarrier();
-  write_half($iu, first_row, first_group, t);
+  write_half($iu, first_group, t);
 //* end
 }

@@ -49,6 +49,7 @@ export const productOp = declareOp({
   headIn: "u32", // kByHead: columns from the input of a head to that of the next; 0: all share it
   headOut: "u32", // of outputs
   planeHeads: "u32", // inputs of a row that are prepared each by itself
+  orderBase: "u32", // in `planes`: rows of experts in tiles (moe_order.wgsl)
   segments,
 });
 
@@ -74,7 +75,8 @@ type Made =
   | ("gate" | "gateKind" | "isOneGate")
   | ("segments" | "segmentCount" | "residual" | "factor" | "residual2");
 
-export interface ProductParams extends Omit<Values, Made> {
+export interface ProductParams extends Omit<Values, Made | "orderBase"> {
+  readonly orderBase?: number;
   readonly residual: Place | null;
   readonly factor?: number;
   readonly residual2: Place | null;
@@ -88,7 +90,7 @@ const kNoPlace: Place = { base: kNone, stride: 0 };
 const kNoExperts: ExpertParams = { topK: 1, route: { base: 0, stride: 0 }, groups: 0, bias: 0 };
 
 export function productParams(params: ProductParams): Params {
-  const { residual, factor = 1, residual2, gate, experts, heads, ...rest } = params;
+  const { residual, factor = 1, residual2, gate, experts, heads, orderBase = 0, ...rest } = params;
   const { topK, route, groups, bias } = experts ?? kNoExperts;
   const { inStep = 0, outStep = 0, count = 1 } = heads ?? {};
   return productOp.bytes({
@@ -108,5 +110,6 @@ export function productParams(params: ProductParams): Params {
     headIn: inStep,
     headOut: outStep,
     planeHeads: inStep === 0 ? 1 : count,
+    orderBase,
   });
 }

@@ -2,7 +2,6 @@
 // (`matmul`), and what makes integers of several rows' inputs before them (`quantise`).
 import { DType } from "../../program/ir.ts";
 import { Binding } from "../common/bindings.ts";
-import type { Variant } from "../common/variant.ts";
 import {
   blocksPlanes,
   fragmentTexts,
@@ -25,8 +24,11 @@ import {
   superblockRule,
   superblockScale,
   superblockWalk,
+  tileGathered,
+  tileRows,
 } from "./fragments.ts";
 import type { Products } from "./fragments.ts";
+import type { Constants, Variant } from "../common/variant.ts";
 import matmul from "./matmul.wgsl?raw";
 import matmulSuperblocks from "./matmul_superblocks.wgsl?raw";
 import matmulUnits from "./matmul_units.wgsl?raw";
@@ -50,8 +52,10 @@ export interface MatVecVariant extends ProductVariant {
   readonly byHead?: boolean; // each head has rows, and perhaps an input, of its own
 }
 
-export interface MatMulVariant extends Omit<MatVecVariant, "tileRows" | "experts"> {
-  readonly tile: Pick<MatMulTile, "parts">;
+export interface MatMulVariant extends Omit<MatVecVariant, "tileRows"> {
+  readonly tile: Pick<MatMulTile, "rows" | "parts">;
+  // Tiles have rows of one expert (moe_order.wgsl).
+  readonly gathered?: boolean;
 }
 
 export interface QuantiseVariant extends Omit<ProductVariant, "biased"> {
@@ -65,7 +69,7 @@ const kTileGroups = 2;
 // registers for twice as many. Sums of k-quants have two parts.
 const kMostSuperblockRows = 4;
 const kMostKQuantRows = 2;
-const kMatMulTile = { kThreadRows: 4, kThreadOutputs: 4 }; // what a thread makes
+const kThreadOutputs = 4; // of what a thread makes of a tile of `matmul`
 
 // What a workgroup of `matmul` makes of how many rows of a step.
 export interface MatMulTile {
@@ -75,8 +79,8 @@ export interface MatMulTile {
   readonly from: number; // rows of a step, from here on
 }
 
-// Subgroups of a workgroup along rows and outputs, and pairs of fragments of each along outputs:
-// half as many pairs as there are subgroups along rows.
+// Subgroups of a workgroup along rows and outputs, and pairs of fragments of each along outputs: at
+// least half as many pairs as there are subgroups along rows.
 interface UnitsParts {
   readonly kRowParts: number;
   readonly kColumnParts: number;
@@ -91,23 +95,38 @@ const kUnitsTiles: readonly UnitsParts[] = [
 ];
 const kEnoughWorkgroups = 256; // for a GPU of 132 processors; fewer leave some without work
 
+const kGatheredDots: MatMulTile[] = [
+  { rows: 16, groups: 8, parts: null, from: 2 },
+  { rows: 32, groups: 8, parts: null, from: 16 },
+];
+const kGatheredUnits: MatMulTile[] = [
+  { ...tileOf({ kRowParts: 1, kColumnParts: 4, kPairs: 1 }), from: 2 },
+  { ...tileOf(kUnitsTiles[0]!), from: 96 },
+];
+
 // A larger tile reads less for an output. It is used where all workgroups are enough, and not for
 // half a tile of rows.
 function unitsTile(parts: UnitsParts, matrixGroups: number): MatMulTile {
-  const { kRowParts, kColumnParts, kPairs } = parts;
-  const [rows, groups] = [32 * kRowParts, 4 * kColumnParts * kPairs];
-  const rowTiles = Math.ceil(kEnoughWorkgroups / Math.ceil(matrixGroups / groups));
-  return { rows, groups, parts, from: Math.max(rows / 2, (rowTiles - 1) * rows) + 1 };
+  const tile = tileOf(parts);
+  const rowTiles = Math.ceil(kEnoughWorkgroups / Math.ceil(matrixGroups / tile.groups));
+  return { ...tile, from: Math.max(tile.rows / 2, (rowTiles - 1) * tile.rows) + 1 };
 }
 
-// What matmul_units.wgsl is told of its tile. A lane gets eight rows of a fragment.
-function unitsConstants(parts: UnitsParts): Record<string, number> {
-  const { kColumnParts } = parts;
+function tileOf(parts: UnitsParts): Omit<MatMulTile, "from"> {
+  const { kRowParts, kColumnParts, kPairs } = parts;
+  return { rows: 32 * kRowParts, groups: 4 * kColumnParts * kPairs, parts };
+}
+
+// What a kernel is told of its tile. A lane of matmul_units.wgsl gets eight rows of a fragment.
+function tileConstants({ rows, parts }: Pick<MatMulTile, "rows" | "parts">): Constants {
+  if (!parts) return { kThreadRows: rows / 8, kThreadOutputs };
+  const { kRowParts, kColumnParts, kPairs } = parts;
   return {
     ...parts,
     kTwo: 2,
     kLaneRows: 8,
     kInputsEach: 32 / kColumnParts, // words of rows' bytes that a thread brings
+    kBlocksEach: (2 * kPairs) / kRowParts, // of weights, that a thread makes bytes of
   };
 }
 
@@ -132,6 +151,22 @@ export function matMulTiles(
   const [first, ...others] = kUnitsTiles.map((parts) => unitsTile(parts, groups));
   const tiles = [{ ...first!, from }, ...others.filter((tile) => tile.from <= most)];
   return tiles.filter((tile, i) => tile.from < (tiles[i + 1]?.from ?? Infinity));
+}
+
+// Every tile that matrix units may have, each for 32 more rows than the one before it: for a device
+// to show that it computes them as the rule has it.
+export function everyUnitsTile(from: number): MatMulTile[] {
+  const all = [...kUnitsTiles, ...kGatheredUnits.map(({ parts }) => parts!)];
+  return [...new Set(all)].map((parts, i) => ({ ...tileOf(parts), from: from + 32 * i }));
+}
+
+// The tiles of products of experts whose rows lie together (moe_order.wgsl), by the rows that an
+// expert has on average: `from` counts these. Fewer have a kernel for each pair of row and expert.
+export function gatheredTiles(of: Products): MatMulTile[] {
+  const isDense = hasIntegerInputs(of) && of.arithmetic.lanes !== "serial";
+  if (!isDense) return [];
+  if (hasUnits(of)) return kGatheredUnits;
+  return kGatheredDots;
 }
 
 // Rows of tiles of a few, the smaller ones first: weights of superblocks that are made bytes for
@@ -179,6 +214,15 @@ enable chromium_experimental_subgroup_matrix;
 diagnostic(off, chromium.subgroup_matrix_uniformity);
 `;
 
+// Rows of every tile of products of experts.
+export const kTileRowCounts: readonly number[] = [...kGatheredDots, ...kGatheredUnits].map(
+  ({ rows }) => rows,
+);
+
+function tileFragments(gathered: boolean): string[] {
+  return gathered ? [tileGathered, matmulOutputs] : [rowsMany, tileRows, matmulOutputs];
+}
+
 // Those of matrices of superblocks.
 const superblockKernels = {
   matvec(of: MatVecVariant): Variant {
@@ -211,18 +255,19 @@ const superblockKernels = {
     });
   },
 
-  matmul({ byHead = false, tile: { parts: units }, ...of }: MatMulVariant): Variant {
-    const { withNorm, paired, biased } = of;
-    const kinds = { kPaired: paired, kExperts: false, kByHead: byHead };
+  matmul({ byHead = false, gathered = false, tile, ...of }: MatMulVariant): Variant {
+    const { withNorm, paired, experts, biased } = of;
+    const kinds = { kPaired: paired, kExperts: experts, kByHead: byHead };
     const { parts, constants } = superblockRule(of.dtype);
-    const tile = units ? unitsConstants(units) : kMatMulTile;
-    const many = [...parts, superblockPlanes, rowsMany, matmulOutputs];
+    const flags = { ...tileConstants(tile), kWithNorm: withNorm, ...kinds, kBiased: biased };
+    const units = tile.parts !== null;
+    const many = [...parts, superblockPlanes, ...tileFragments(gathered)];
     const made = productVariant(of, {
-      name: units ? "matmul units" : "matmul superblocks",
-      constants: { ...constants, ...tile, kWithNorm: withNorm, ...kinds, kBiased: biased },
+      name: `matmul ${units ? "units" : "superblocks"}${gathered ? " gathered" : ""}`,
+      constants: { ...constants, ...flags },
       hasVectors: biased,
       hasLanes: false,
-      unused: [],
+      unused: gathered ? [Binding.step] : [],
       kernel: [...many, units ? matmulUnits : matmulSuperblocks],
     });
     return units ? { ...made, code: `${kUnitsHead}${made.code}` } : made;
@@ -286,16 +331,16 @@ export const productKernels = {
   // Many rows, of which `quantise` has made integers.
   matmul(of: MatMulVariant): Variant {
     if (hasSuperblocks(of)) return superblockKernels.matmul(of);
-    const { withNorm, paired, biased, byHead = false } = of;
-    const kinds = { kPaired: paired, kExperts: false, kByHead: byHead };
+    const { withNorm, paired, experts, biased, byHead = false, gathered = false, tile } = of;
+    const kinds = { kPaired: paired, kExperts: experts, kByHead: byHead };
     const flags = { kWithNorm: withNorm, ...kinds, kBiased: biased };
     return productVariant(of, {
-      name: "matmul",
-      constants: { ...orderOf(of), ...kMatMulTile, ...flags },
+      name: gathered ? "matmul gathered" : "matmul",
+      constants: { ...orderOf(of), ...tileConstants(tile), ...flags },
       hasVectors: biased,
       hasLanes: false,
-      unused: [],
-      kernel: [planesPlace, blocksPlanes, rowsMany, matmulOutputs, matmul],
+      unused: gathered ? [Binding.step] : [],
+      kernel: [planesPlace, blocksPlanes, ...tileFragments(gathered), matmul],
     });
   },
 

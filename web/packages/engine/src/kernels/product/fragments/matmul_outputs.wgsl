@@ -1,17 +1,25 @@
-// Outputs of row n of four neighbouring groups.
-fn write_row(row: u32, group: u32, n: u32, sums: vec4<f32>) {
-  if (row > last_row()) {
+// Outputs of row r of the tile and row n of four neighbouring groups.
+fn write_row(r: u32, group: u32, n: u32, sums: vec4<f32>) {
+  if (!has_row(r)) {
     return;
   }
-  let totals = sums * planes_inverse_rms(planes_of_row(row));
+  let row = row_of_tile(r);
+  let totals = sums * planes_inverse_rms(input_of_tile(r));
+  let bias_shift = own_head * op.expert_bias;
   for (var j = 0u; j < 4u; j++) {
     if (group + j >= op.group_count) {
       return;
     }
-    if (!kPaired) {
-      finish(row, op.row_first + 8u * (group + j) + n, totals[j]);
-    } else if ((j & 1u) == 0u) {
-      finish_pair(row, (op.row_first >> 1u) + 4u * (group + j) + n, totals[j], totals[j + 1u], 0u);
+    let column = op.row_first + 8u * (group + j) + n;
+    if (kPaired) {
+      if ((j & 1u) == 0u) {
+        finish_pair(row, (op.row_first >> 1u) + 4u * (group + j) + n, totals[j], totals[j + 1u],
+                    bias_shift);
+      }
+    } else if (kExperts) {
+      finish_pair(row, column, totals[j], totals[j], bias_shift);
+    } else {
+      finish(row, column, totals[j]);
     }
   }
 }

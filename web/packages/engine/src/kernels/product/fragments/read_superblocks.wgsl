@@ -1,6 +1,7 @@
 // What products of superblocks read of weights, whatever their form. The rule of a form is
 // rule_q4s.wgsl or rule_kquants.wgsl: what a block of 32 columns adds to the sum of a superblock
-// (`Sum`), a whole number of one or two parts, and what a superblock adds to an output (`Term`).
+// (`Sum`), a whole number of one or two parts, what a superblock has in the end (`Found`), and what
+// that adds to an output (`Term`).
 
 // A block of 32 columns of an input: two planes of bytes, columns 0 to 15 apart from 16 to 31, and
 // the sums of these halves.
@@ -27,7 +28,9 @@ fn rounded(total: i32) -> f32 {
   return f32(total >> 8u) * 256.0 + f32(total & 255);
 }
 
-// y behind a superblock of row n of a group of the matrix.
-fn add_superblock(y: f32, sum: Sum, group: u32, superblock: u32, n: u32, first: u32) -> f32 {
-  return add_term(y, term_of(sum, group, superblock, n, first));
+// y behind a superblock of row n of a group of the matrix. `least`: minima_of it.
+fn add_superblock(y: f32, sum: Sum, least: i32, group: u32, superblock: u32, n: u32,
+                  first: u32) -> f32 {
+  let begun = begun_term(found_of(sum, least));
+  return add_term(y, scaled_term(begun, group, superblock, n, first));
 }

@@ -10,6 +10,7 @@
 // and then the upper bits of levels: kUpperBits a level, 32 bits a word. Byte k of a word has, from
 // its lowest bits on, those of byte k of the levels' words.
 alias Sum = vec2<i32>;  // of H, and of L
+const kHasMinima = kUpperBits != 2u;
 const kUpperWords = 2u * kUpperBits;  // vec4 of a block's eight rows
 const kBlockWords = 1u + kUpperWords;
 const kHighBits = 0x80808080u;
@@ -69,13 +70,24 @@ fn weight_factors(group: u32, superblock: u32, n: u32) -> vec2<f32> {
   return unpack2x16float(wscale[at][n & 3u]);
 }
 
+// A block's part of B. `total`: the sum of its inputs.
+fn least_of(pair: u32, total: i32) -> i32 {
+  if (!kHasMinima) {
+    return 0;
+  }
+  return multipliers_of(pair).y * total;
+}
+
 // B of a superblock.
 fn minima_of(group: u32, superblock: u32, n: u32, first: u32) -> i32 {
+  if (!kHasMinima) {
+    return 0;
+  }
   var total = 0;
   for (var b = 8u * superblock; b < 8u * superblock + 8u; b++) {
     let pair = pairs_of(group, b)[n >> 1u] >> (16u * (n & 1u));
     let sums = half_sums(first, b);
-    total += multipliers_of(pair).y * (sums.x + sums.y);
+    total += least_of(pair, sums.x + sums.y);
   }
   return total;
 }
@@ -92,18 +104,18 @@ struct Term {
 const kMostTerms = 512u;  // in workgroup memory
 const kMostSlots = 16u;  // superblocks of an input there
 
-fn term_of(sum: Sum, group: u32, superblock: u32, n: u32, first: u32) -> Term {
+fn begun_term(found: Found) -> Term {
+  return Term(rounded(found.x), rounded(found.y), -rounded(least_found(found)), 0.0, 0.0);
+}
+
+fn scaled_term(begun: Term, group: u32, superblock: u32, n: u32, first: u32) -> Term {
   let factors = weight_factors(group, superblock, n) * input_scale(first, superblock);
-  var least = 0.0;
-  if (kUpperBits != 2u) {
-    least = -rounded(minima_of(group, superblock, n, first));
-  }
-  return Term(rounded(sum.x), rounded(sum.y), least, factors.x, factors.y);
+  return Term(begun.high, begun.low, begun.least, factors.x, factors.y);
 }
 
 fn add_term(y: f32, term: Term) -> f32 {
   let whole = fma(term.low, term.scale, fma(term.high, 256.0 * term.scale, y));
-  if (kUpperBits == 2u) {
+  if (!kHasMinima) {
     return whole;
   }
   return fma(term.least, term.least_scale, whole);

@@ -4,6 +4,8 @@
 //   y = fma over superblocks rising, from +0: y = fma(f32(T), S * s, y)
 // |T| is below 2^30, so 32 columns, or all of them, may be added up in any order.
 alias Sum = i32;
+alias Found = i32;  // what lanes add up of a superblock
+const kHasMinima = false;  // nothing of the sums of inputs is left to take off
 const kBlockWords = 1u;  // vec4 of a group's block in `wscale`: multipliers
 const kHighBits = 0x80808080u;
 
@@ -56,8 +58,24 @@ alias Term = vec2<f32>;
 const kMostTerms = 1024u;  // in workgroup memory
 const kMostSlots = 32u;  // superblocks of an input there
 
-fn term_of(sum: Sum, group: u32, superblock: u32, n: u32, first: u32) -> Term {
-  return vec2(rounded(sum), weight_scale(group, superblock, n) * input_scale(first, superblock));
+fn found_of(sum: Sum, least: i32) -> Found {
+  return sum;
+}
+
+fn least_of(pair: u32, total: i32) -> i32 {
+  return 0;
+}
+
+fn minima_of(group: u32, superblock: u32, n: u32, first: u32) -> i32 {
+  return 0;
+}
+
+fn begun_term(found: Found) -> Term {
+  return vec2(rounded(found), 0.0);
+}
+
+fn scaled_term(begun: Term, group: u32, superblock: u32, n: u32, first: u32) -> Term {
+  return vec2(begun.x, weight_scale(group, superblock, n) * input_scale(first, superblock));
 }
 
 fn add_term(y: f32, term: Term) -> f32 {

@@ -15,7 +15,8 @@ fn group_sum(group: u32, input_row: u32) -> Eight {
       }
     }
     for (var r = 0u; r < 8u; r++) {
-      totals[r] = add_superblock(totals[r], sums[r], group, superblock, r, row);
+      let least = minima_of(group, superblock, r, row);
+      totals[r] = add_superblock(totals[r], sums[r], least, group, superblock, r, row);
     }
   }
   return Eight(vec4(totals[0], totals[1], totals[2], totals[3]),

@@ -57,7 +57,8 @@ fn output_total(base: u32, first_group: u32, last_group: u32, t: u32,
         for (var i = 0u; i < 8u; i++) {
           sum += block_sums[first + i];
         }
-        total = add_superblock(total, sum, local_group, superblock, local & 7u, row);
+        let least = minima_of(local_group, superblock, local & 7u, row);
+        total = add_superblock(total, sum, least, local_group, superblock, local & 7u, row);
         add_superblock_squares(superblock);
       }
     }

@@ -1,8 +1,8 @@
 // The sums of walk_superblocks.wgsl by shuffles, without barriers in between: 32 lanes are the
 // eight blocks of a superblock, four lanes each. Each lane multiplies its block with a quarter of
 // the outputs, and three exchanges leave each lane with one output's sum over the superblock. When
-// kSlots superblocks are walked, all threads make terms of these sums, and then the thread that an
-// output belongs to adds its terms up, in rising order.
+// kSlots superblocks are walked, all threads scale the terms of these sums. Then the
+// thread that an output belongs to adds its terms up, in rising order.
 //
 // For instance with 32 outputs lane 22 (lane 2 of block 5) multiplies block 5 of outputs 16 to 23.
 // Lane 6 gets its sums of 16 to 19, lane 30 those of 22 and 23, and lane 18 that of 20. What they
@@ -11,16 +11,15 @@ const kTotals = kOutputs * kTileRows;
 const kSlots = min(kMostTerms / kTotals, kMostSlots);  // superblocks at once
 const kSharingRows = 4u;
 
-var<workgroup> superblock_sums: array<Sum, kMostTerms>;
 var<workgroup> terms: array<Term, kMostTerms>;
 
 // One of two sums with the partner's part of it: `a` for lower lanes, `b` for upper ones.
-fn crossed(a: Sum, b: Sum, is_upper: bool, distance: u32) -> Sum {
+fn crossed(a: Found, b: Found, is_upper: bool, distance: u32) -> Found {
   return select(a, b, is_upper) + subgroupShuffleXor(select(b, a, is_upper), distance);
 }
 
 // The sum over the superblock of the lane's own output, which is `own_local` of its kLaneRows.
-fn superblock_sum(v: array<Sum, kLaneRows>, t: u32) -> Sum {
+fn superblock_sum(v: array<Found, kLaneRows>, t: u32) -> Found {
   let a = (t & 16u) != 0u;
   let b = (t & 8u) != 0u;
   let c = (t & 4u) != 0u;
@@ -73,26 +72,31 @@ fn multiply_superblock(group: u32, superblock: u32, end: u32, t: u32,
   var tile = rows;
   for (var m = 0u; m < kTileRows; m++) {
     let x = block_inputs(tile[m], b, t);
-    var sums: array<Sum, kLaneRows>;
+    var found: array<Found, kLaneRows>;
+//* each r of kEachRow
+    let least_$r = least_of(pair_$r, x.halves.x + x.halves.y);
+//* end
     if (kTileRows >= kSharingRows) {
 //* each r of kEachRow
-      sums[$r] = tile_sum(shared_$r, pair_$r, x.low_a, x.low_b, x.high_a, x.high_b);
+      found[$r] = found_of(
+        tile_sum(shared_$r, pair_$r, x.low_a, x.low_b, x.high_a, x.high_b), least_$r);
 //* end
     } else {
 //* each r of kEachRow
-      sums[$r] = block_sum(levels_$r, pair_$r, x);
+      found[$r] = found_of(block_sum(levels_$r, pair_$r, x), least_$r);
 //* end
     }
-    let total = superblock_sum(sums, t);
+    let total = superblock_sum(found, t);
     if (superblock < end && !is_double(t)) {
-      superblock_sums[kTotals * (superblock % kSlots) + kOutputs * m + first_local +
-                      own_local(t)] = total;
+      terms[kTotals * (superblock % kSlots) + kOutputs * m + first_local + own_local(t)] =
+        begun_term(total);
     }
   }
 }
 
-// The terms of superblocks `begin` to `end`. A tile's totals are outputs of one row after another.
-fn make_terms(base: u32, first_group: u32, last_group: u32, begin: u32, end: u32, t: u32,
+// Scales of the terms of superblocks `begin` to `end`. A tile's totals are outputs of one row after
+// another.
+fn scale_terms(base: u32, first_group: u32, last_group: u32, begin: u32, end: u32, t: u32,
               rows: array<u32, kTileRows>) {
   var tile = rows;
   for (var i = t; i < (end - begin) * kTotals; i += kThreads) {
@@ -101,8 +105,7 @@ fn make_terms(base: u32, first_group: u32, last_group: u32, begin: u32, end: u32
     let local = total % kOutputs;
     let group = base + min(first_group + (local >> 3u), last_group);
     let at = kTotals * (superblock % kSlots) + total;
-    terms[at] = term_of(superblock_sums[at], group, superblock, local & 7u,
-                        tile[total / kOutputs]);
+    terms[at] = scaled_term(terms[at], group, superblock, local & 7u, tile[total / kOutputs]);
   }
 }
 
@@ -117,13 +120,16 @@ fn output_total(base: u32, first_group: u32, last_group: u32, t: u32,
       multiply_superblock(group, at + (t >> 5u), end, t, rows);
     }
     workgroupBarrier();
-    make_terms(base, first_group, last_group, begin, end, t, rows);
+    scale_terms(base, first_group, last_group, begin, end, t, rows);
     workgroupBarrier();
     if (t < kTotals) {
       for (var superblock = begin; superblock < end; superblock++) {
         total = add_term(total, terms[kTotals * (superblock % kSlots) + t]);
         add_superblock_squares(superblock);
       }
+    }
+    if (end < superblocks()) {
+      workgroupBarrier();
     }
   }
   return total;
