@@ -7,12 +7,15 @@ import {
   ssmScanOp,
 } from "../kernels/recurrent/recurrent.ts";
 import { kNone } from "../kernels/common/op.ts";
-import { stateFloats, stateFloatsOf } from "../program/ir.ts";
+import { overlap, stateFloats, stateFloatsOf } from "../program/ir.ts";
 import type { CausalConv, DeltaRule, SsmScan } from "../program/ir.ts";
 import type { Bound, Draft } from "./dispatch.ts";
+import { kMaxRows } from "./layout.ts";
 import type { LayerContext } from "./layerContext.ts";
 
 type Recurrent = CausalConv | DeltaRule | SsmScan;
+
+const kConvStretch = 16; // rows of a column that a thread of a causal convolution takes
 
 const always = (): boolean => true;
 
@@ -50,6 +53,8 @@ export function recurrentDraft(context: LayerContext, op: Recurrent): Draft {
 
 function convDraft(context: LayerContext, op: CausalConv): Draft {
   const taps = context.layer.program.weights[op.weight]!.shape[1]!;
+  // Written over what it reads, every row is needed by the rows behind it.
+  const stretch = overlap(op.in, op.out) ? kMaxRows : kConvStretch;
   const params = causalConvOp.bytes({
     ...stateOf(context, op),
     in: context.place(op.in),
@@ -58,12 +63,17 @@ function convDraft(context: LayerContext, op: CausalConv): Draft {
     weight: context.vector(op.weight),
     bias: op.bias === null ? kNone : context.vector(op.bias),
     silu: op.silu,
+    stretch,
   });
   return {
     variant: recurrentKernels.causalConv(taps),
     params,
     bound: boundOf(context),
-    grid: ({ runs }) => [Math.ceil(op.in.columns / 64), runs, 1],
+    grid: ({ runs, rows }) => [
+      Math.ceil(op.in.columns / 64),
+      runs,
+      Math.ceil((rows - runs + 1) / stretch), // of the longest run that there may be
+    ],
     when: always,
   };
 }

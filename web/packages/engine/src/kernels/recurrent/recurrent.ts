@@ -29,6 +29,7 @@ export const causalConvOp = declareOp({
   weight: "u32",
   bias: "u32", // kNone: none
   silu: "bool",
+  stretch: "u32", // rows that a thread takes
 });
 
 export const deltaRuleOp = declareOp({
@@ -81,7 +82,12 @@ export const recurrentKernels = {
     variant({
       name: "delta rule",
       op: deltaRuleOp,
-      constants: { kKeyColumns: keyColumns },
+      constants: {
+        kKeyColumns: keyColumns,
+        kRegisters: Math.ceil(keyColumns / 4), // of four values, a thread's state
+        kSquareQuarters: Math.ceil(keyColumns / 16),
+        kEach: Math.ceil(Math.ceil(keyColumns / 4) / 32), // pieces of a row that a thread brings
+      },
       numbers: kActivations,
       parts: [...kParts, deltaRule],
     }),
