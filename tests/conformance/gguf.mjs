@@ -141,8 +141,7 @@ const recent = [
 ];
 
 /** Row of a GGUF matrix of q or k where row `row` of the checkpoint's lies. */
-function permutedRow(name, row) {
-  if (!/attn_[qk]\./.test(name)) return row;
+function permutedRow(row) {
   const within = row % 64;
   return row - within + (within < 32 ? 2 * within : 2 * (within - 32) + 1);
 }
@@ -158,8 +157,10 @@ function compareWeights(folder, tensors, names) {
     const actual = toFloats(weight);
     const columns = shape.at(-1);
     assert.equal(actual.length, expected.length);
+    const isPermuted = /attn_[qk]\./.test(name);
     for (let i = 0; i < actual.length; ++i) {
-      const from = permutedRow(name, Math.floor(i / columns)) * columns + (i % columns);
+      const row = Math.floor(i / columns);
+      const from = (isPermuted ? permutedRow(row) : row) * columns + (i % columns);
       worst = Math.max(worst, Math.abs(actual[i] - expected[from]));
     }
   }

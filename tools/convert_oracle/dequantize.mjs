@@ -2,7 +2,7 @@
 // turns the weights of a package back into an f32 checkpoint.
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { halfToFloat, readSafetensors } from '../onnx_check/reference.mjs';
+import { bfloatToFloat, halfToFloat, readSafetensors } from '../onnx_check/reference.mjs';
 
 const q8 = 16;
 const q4 = 17;
@@ -57,10 +57,6 @@ function varints(bytes) {
   return values;
 }
 
-function bfloatToFloat(bits) {
-  return new Float32Array(new Uint32Array([bits << 16]).buffer)[0];
-}
-
 /** The weights that the programs of a package name: { name: { dtype, shape, data, scale } }. */
 export function readWeights(model) {
   const blob = (hex) => readFileSync(join(model.folder, 'blobs', hex));
@@ -106,14 +102,13 @@ function kQuantValue(dtype, nibbles, record, column) {
   }
   const d = halfToFloat(record.readUInt16LE(0));
   if (dtype === 'q6k') return Math.fround(d * record.readInt8(2 + (column >> 4)) * (q - 32));
-  const packed = record.subarray(4, 16);
-  const j = column >> 5;
+  const j = 4 + (column >> 5);
   const [s, m] =
-    j < 4
-      ? [packed[j] & 63, packed[j + 4] & 63]
+    j < 8
+      ? [record[j] & 63, record[j + 4] & 63]
       : [
-          (packed[j + 4] & 15) | ((packed[j - 4] >> 6) << 4),
-          (packed[j + 4] >> 4) | ((packed[j] >> 6) << 4),
+          (record[j + 4] & 15) | ((record[j - 4] >> 6) << 4),
+          (record[j + 4] >> 4) | ((record[j] >> 6) << 4),
         ];
   return Math.fround(d * s * q - halfToFloat(record.readUInt16LE(2)) * m);
 }
@@ -123,6 +118,8 @@ export function toFloats({ dtype, shape, data, scale }) {
   const rows = shape.slice(0, -1).reduce((a, b) => a * b, 1);
   const values = new Float32Array(rows * columns);
   const blocks = Math.ceil(columns / 32);
+  let record;
+  let nibbles;
   for (let row = 0; row < rows; ++row) {
     for (let column = 0; column < columns; ++column) {
       const i = row * columns + column;
@@ -130,10 +127,12 @@ export function toFloats({ dtype, shape, data, scale }) {
       else if (dtype === 'bf16') values[i] = bfloatToFloat(data.readUInt16LE(2 * i));
       else if (dtype === 'f16') values[i] = halfToFloat(data.readUInt16LE(2 * i));
       else if (records[dtype]) {
-        const superblock = Math.floor(i / 256);
-        const { bytes } = records[dtype];
-        const record = scale.subarray(superblock * bytes, (superblock + 1) * bytes);
-        const nibbles = data.subarray(superblock * 128, (superblock + 1) * 128);
+        if (i % 256 === 0) {
+          const superblock = i / 256;
+          const { bytes } = records[dtype];
+          record = scale.subarray(superblock * bytes, (superblock + 1) * bytes);
+          nibbles = data.subarray(superblock * 128, (superblock + 1) * 128);
+        }
         values[i] = kQuantValue(dtype, nibbles, record, i % 256);
       } else {
         const block = row * blocks + Math.floor(column / 32);

@@ -1,7 +1,7 @@
 // The block types of GGUF files, written from their definitions and used by no part of weft:
 // `encode` makes a plain, not a clever, block of the values; `decode` says exactly (in f32) what a
 // block stands for. Layouts: ggml's block_q4_0, block_q4_1, ..., block_q6_K, block_mxfp4.
-import { halfToFloat } from '../onnx_check/reference.mjs';
+import { bfloatToFloat, halfToFloat } from '../onnx_check/reference.mjs';
 
 const f32 = Math.fround;
 
@@ -30,9 +30,9 @@ function getNibbles(bytes, at) {
   );
 }
 function putFifthBits(bytes, at, q) {
-  let bits = 0n;
-  for (let i = 0; i < 32; ++i) bits |= BigInt((q[i] >> 4) & 1) << BigInt(i);
-  bytes.writeUInt32LE(Number(bits), at);
+  let bits = 0;
+  for (let i = 0; i < 32; ++i) bits |= ((q[i] >> 4) & 1) << i;
+  bytes.writeUInt32LE(bits >>> 0, at);
 }
 function getFifthBits(bytes, at) {
   const bits = bytes.readUInt32LE(at);
@@ -64,7 +64,10 @@ function symmetric(bits) {
       let q;
       if (bits === 8) q = Array.from({ length: 32 }, (_, i) => bytes.readInt8(2 + i));
       else q = getNibbles(bytes, byteCount - 16);
-      if (bits === 5) q = q.map((value, i) => value | getFifthBits(bytes, 2)[i]);
+      if (bits === 5) {
+        const high = getFifthBits(bytes, 2);
+        q = q.map((value, i) => value | high[i]);
+      }
       return q.map((value) => f32(d * (value - zero)));
     },
   };
@@ -232,35 +235,30 @@ const mxfp4 = {
   },
 };
 
+/** A type of single values, that `write` puts to a place and `read` takes from there. */
 function plain(bytes, write, read) {
-  return {
-    values: 1,
-    bytes,
-    encode([x]) {
-      const out = Buffer.alloc(bytes);
-      write(out, x);
-      return out;
-    },
-    decode: (from) => [read(from)],
-  };
+  return { values: 1, bytes, write, read };
 }
 
-const bits32 = (x) => Buffer.from(new Float32Array([x]).buffer).readUInt32LE(0);
-const roundBf16 = (bits) => ((bits + 0x7fff + ((bits >>> 16) & 1)) >>> 16) & 0xffff;
+const oneFloat = new Float32Array(1);
+const oneBits = new Uint32Array(oneFloat.buffer);
+function floatToBfloat(x) {
+  oneFloat[0] = x;
+  const bits = oneBits[0];
+  return ((bits + 0x7fff + ((bits >>> 16) & 1)) >>> 16) & 0xffff;
+}
 
 /** { name: { number, values, bytes, encode(values) -> Buffer, decode(Buffer) -> values } } */
 export const blockTypes = {
-  F32: { number: 0, ...plain(4, (b, x) => b.writeFloatLE(x), (b) => b.readFloatLE(0)) },
+  F32: { number: 0, ...plain(4, (b, i, x) => b.writeFloatLE(x, i), (b, i) => b.readFloatLE(i)) },
   F16: {
     number: 1,
-    ...plain(2, (b, x) => b.writeUInt16LE(floatToHalf(x)), (b) => halfToFloat(b.readUInt16LE(0))),
+    ...plain(2, (b, i, x) => b.writeUInt16LE(floatToHalf(x), i), halfAt),
   },
   BF16: {
     number: 30,
-    ...plain(2, (b, x) => b.writeUInt16LE(roundBf16(bits32(x))), (b) => {
-      const wide = Buffer.from([0, 0, b[0], b[1]]);
-      return wide.readFloatLE(0);
-    }),
+    ...plain(2, (b, i, x) => b.writeUInt16LE(floatToBfloat(x), i),
+      (b, i) => bfloatToFloat(b.readUInt16LE(i))),
   },
   Q4_0: { number: 2, ...symmetric(4) },
   Q4_1: { number: 3, ...withMinimum(4) },
@@ -275,18 +273,27 @@ export const blockTypes = {
 
 /** All values of a tensor as blocks. */
 export function encodeTensor(type, values) {
-  const { values: count, encode } = blockTypes[type];
-  const blocks = [];
-  for (let i = 0; i < values.length; i += count) {
-    blocks.push(encode.call(blockTypes[type], Array.from(values.slice(i, i + count))));
+  const { values: count, bytes: size, encode, write } = blockTypes[type];
+  const bytes = Buffer.alloc(Math.ceil(values.length / count) * size);
+  if (write) {
+    for (let i = 0; i < values.length; ++i) write(bytes, i * size, values[i]);
+    return bytes;
   }
-  return Buffer.concat(blocks);
+  for (let i = 0; i * count < values.length; ++i) {
+    const own = Array.from(values.slice(i * count, (i + 1) * count));
+    bytes.set(encode.call(blockTypes[type], own), i * size);
+  }
+  return bytes;
 }
 
 /** The values that blocks stand for. */
 export function decodeTensor(type, bytes) {
-  const { values: count, bytes: size, decode } = blockTypes[type];
+  const { values: count, bytes: size, decode, read } = blockTypes[type];
   const values = new Float32Array((bytes.length / size) * count);
+  if (read) {
+    for (let i = 0; i < values.length; ++i) values[i] = read(bytes, i * size);
+    return values;
+  }
   for (let i = 0; i * size < bytes.length; ++i) {
     values.set(decode.call(blockTypes[type], bytes.subarray(i * size, (i + 1) * size)), i * count);
   }

@@ -6,12 +6,16 @@ const arrays = {
   ...{ I64: BigInt64Array, I32: Int32Array },
 };
 
-/** The upper half of a float's bits. */
-function widen(bits) {
-  return new Float32Array(Uint32Array.of(bits << 16).buffer)[0];
+const oneBits = new Uint32Array(1);
+const oneFloat = new Float32Array(oneBits.buffer);
+
+/** The value of a bf16, the upper half of a float's bits. */
+export function bfloatToFloat(bits) {
+  oneBits[0] = bits << 16;
+  return oneFloat[0];
 }
 
-export function halfToFloat(half) {
+function valueOfHalf(half) {
   const sign = half & 0x8000 ? -1 : 1;
   const exponent = (half >> 10) & 0x1f;
   const fraction = half & 0x3ff;
@@ -19,7 +23,13 @@ export function halfToFloat(half) {
   return sign * (1 + fraction / 1024) * 2 ** (exponent - 15);
 }
 
-const numbers = { BF16: widen, F16: halfToFloat };
+const halves = Float32Array.from({ length: 65536 }, (_, half) => valueOfHalf(half));
+
+export function halfToFloat(half) {
+  return halves[half];
+}
+
+const numbers = { BF16: bfloatToFloat, F16: halfToFloat };
 
 /** Returns { name: { dims, values } } with numbers for every tensor of `path`. */
 export function readSafetensors(path) {
