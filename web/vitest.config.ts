@@ -16,11 +16,19 @@ export default defineConfig({
     hookTimeout: 60_000,
     passWithNoTests: true,
     projects: [
-      // Most of the time of these would be spent on compiling the same kernels for each file: the
-      // files of a worker share a device and what was compiled on it (test/nodeGpu.ts).
+      // Most of the time of these would be spent on compiling the same kernels for each file: one
+      // worker runs all files, which share its device and what was compiled on it
+      // (test/nodeGpu.ts). They come behind the others; the adapter itself has several threads.
       {
         extends: true,
-        test: { name: "engine", include: [kEngine], exclude: kNever, isolate: false },
+        test: {
+          name: "engine",
+          include: [kEngine],
+          exclude: kNever,
+          isolate: false,
+          maxWorkers: 1,
+          sequence: { groupOrder: 1 },
+        },
       },
       // A heap of onnxruntime is its process's: a process for each file.
       {

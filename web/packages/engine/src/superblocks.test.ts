@@ -81,34 +81,40 @@ function fma(a: number, b: number, y: number): number {
   return fround(fround(a) * fround(b) + y);
 }
 
+type ProductOf = (row: readonly Superblock[]) => number;
+
 // y = fma over superblocks rising: (f32(T), S * s, y).
-function q4sProduct(arrays: WeightArrays, n: number, row: readonly Superblock[]): number {
+function q4sProduct(arrays: WeightArrays, n: number): ProductOf {
   const { values, scales } = superblockRow(arrays, n);
-  let y = 0;
-  for (const [b, { integers, scale }] of row.entries()) {
-    const total = integers.reduce((sum, x, k) => sum + x * values[256 * b + k]!, 0);
-    y = fma(total, scales[b]! * scale, y);
-  }
-  return y;
+  return (row) => {
+    let y = 0;
+    for (const [b, { integers, scale }] of row.entries()) {
+      const total = integers.reduce((sum, x, k) => sum + x * values[256 * b + k]!, 0);
+      y = fma(total, scales[b]! * scale, y);
+    }
+    return y;
+  };
 }
 
 // The rule of rule_kquants.wgsl.
-function kQuantProduct(arrays: WeightArrays, n: number, row: readonly Superblock[]): number {
+function kQuantProduct(arrays: WeightArrays, n: number): ProductOf {
   const { weights, minima, factors } = kQuantRow(arrays, n);
-  let y = 0;
-  for (const [b, { integers, scale }] of row.entries()) {
-    let [high, low, least] = [0, 0, 0];
-    for (const [k, x] of integers.entries()) {
-      const top = (x + 128) >> 8;
-      high += top * weights[256 * b + k]!;
-      low += (x - 256 * top) * weights[256 * b + k]!;
-      least += x * minima[256 * b + k]!;
+  return (row) => {
+    let y = 0;
+    for (const [b, { integers, scale }] of row.entries()) {
+      let [high, low, least] = [0, 0, 0];
+      for (const [k, x] of integers.entries()) {
+        const top = (x + 128) >> 8;
+        high += top * weights[256 * b + k]!;
+        low += (x - 256 * top) * weights[256 * b + k]!;
+        least += x * minima[256 * b + k]!;
+      }
+      const both = fround(factors[2 * b]! * scale);
+      y = fma(low, both, fma(high, 256 * both, y));
+      if (arrays.dtype !== DType.q6k) y = fma(-least, factors[2 * b + 1]! * scale, y);
     }
-    const both = fround(factors[2 * b]! * scale);
-    y = fma(low, both, fma(high, 256 * both, y));
-    if (arrays.dtype !== DType.q6k) y = fma(-least, factors[2 * b + 1]! * scale, y);
-  }
-  return y;
+    return y;
+  };
 }
 
 async function check(c: ConformanceCase): Promise<void> {
@@ -121,12 +127,13 @@ async function check(c: ConformanceCase): Promise<void> {
   const together = await runCase(gpu!, c, 1000, kSideBySide);
   expect(together.length).toBe(rows * outputs);
   const productOf = isKQuant(arrays.dtype) ? kQuantProduct : q4sProduct;
+  const products = Array.from({ length: outputs }, (_, n) => productOf(arrays, n));
   const offBy = (isFused: boolean): number => {
     let most = 0;
     for (let row = 0; row < rows; ++row) {
       const own = superblocksOfRow(floats.subarray(row * columns, (row + 1) * columns), isFused);
-      for (let n = 0; n < outputs; ++n) {
-        const wanted = productOf(arrays, n, own);
+      for (const [n, product] of products.entries()) {
+        const wanted = product(own);
         const error = Math.abs(together[row * outputs + n]! - wanted);
         most = Math.max(most, error / Math.max(Math.abs(wanted), amplitude));
       }

@@ -104,10 +104,15 @@ export function kQuantRow(arrays: WeightArrays, row: number): KQuantRow {
   const weights = new Int16Array(columns);
   const minima = new Uint8Array(columns);
   const halves = new Uint16Array(columns / 128);
+  let own = new Uint8Array(0);
+  let view = new DataView(own.buffer);
   for (let k = 0; k < columns; ++k) {
-    const own = arrays.scale.subarray(row * bytes.scale + record * (k >> 8));
-    const view = new DataView(own.buffer, own.byteOffset, record);
     const c = k & 255;
+    if (c === 0) {
+      const first = row * bytes.scale + record * (k >> 8);
+      own = arrays.scale.subarray(first, first + record);
+      view = new DataView(own.buffer, own.byteOffset, record);
+    }
     let q = (arrays.data[row * bytes.data + (k >> 1)]! >> (4 * (k & 1))) & 15;
     if (bits > 0) {
       const perWord = 32 / bits;
@@ -121,11 +126,9 @@ export function kQuantRow(arrays: WeightArrays, row: number): KQuantRow {
       continue;
     }
     if (c === 128) halves[k >> 7] = view.getUint16(2, true);
-    const packed = own.subarray(4, 16);
-    const j = c >> 5;
-    const s =
-      j < 4 ? packed[j]! & 63 : (packed[j + 4]! & 15) | ((packed[j - 4]! >> 6) << 4);
-    const m = j < 4 ? packed[j + 4]! & 63 : (packed[j + 4]! >> 4) | ((packed[j]! >> 6) << 4);
+    const j = 4 + (c >> 5); // six bits of s and of m each, of groups 4 to 7 in three places
+    const s = j < 8 ? own[j]! & 63 : (own[j + 4]! & 15) | ((own[j - 4]! >> 6) << 4);
+    const m = j < 8 ? own[j + 4]! & 63 : (own[j + 4]! >> 4) | ((own[j]! >> 6) << 4);
     weights[k] = s * q;
     minima[k] = m;
   }
@@ -179,9 +182,10 @@ function plainOf(arrays: WeightArrays): WeightArrays {
   for (let row = 0; row < rows; ++row) {
     if (isKQuant(arrays.dtype)) {
       const { weights, minima, factors } = kQuantRow(arrays, row);
-      for (const [k, weight] of weights.entries()) {
-        const [d, e] = factors.subarray(2 * (k >> 8));
-        floats[row * columns + k] = d! * weight - e! * minima[k]!;
+      for (let k = 0; k < columns; ++k) {
+        const at = 2 * (k >> 8);
+        const least = factors[at + 1]! * minima[k]!;
+        floats[row * columns + k] = factors[at]! * weights[k]! - least;
       }
       continue;
     }
