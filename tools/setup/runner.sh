@@ -68,10 +68,11 @@ run_lane() {
   for name in "$@"; do run_step "$name"; done
 }
 
-# The order is for two cores. Tests with browsers wait for much, so they begin as soon as there is a
-# program and a page; what compiles, converts or has no browser takes only what they leave
-# (SCHED_IDLE): tabs, and GPUs made of software, that lack a processor for seconds test patience,
-# not weft. Unit tests come last: they need what is compiled meanwhile.
+# The order is for two cores, of which one shall wait for nothing while the other works. Tests with
+# browsers take longest and compute least, so they begin as soon as there is a program and a page.
+# Tests without browsers, and unit tests once they are compiled, run beside them. The rest takes
+# only what those leave (SCHED_IDLE): tabs, and GPUs made of software, that lack a processor for
+# seconds test patience, not weft.
 run_everything() {
   local steps
   mapfile -t steps < <(step_names)
@@ -79,20 +80,23 @@ run_everything() {
   # A failed installation ends this lane and the run; a failed step ends neither.
   {
     prepare_for "${steps[@]}"
-    run_lane tidy format tools types eslint web-build data oracles
+    run_lane web-build data
   } &
   local prepared=$!
   run_lane program
   wait "$prepared"
   run_lane model
-  idle_lane build &
+  idle_lane build oracles &
   local tests_built=$!
-  idle_lane sim conformance &
+  idle_lane tidy format tools types eslint sim conformance &
   idle_lane web-unit & # runs weft, too
+  {
+    run_lane processes
+    wait_for "$tests_built"
+    run_lane unit instructions clone
+  } &
   { wait_for "$tests_built" && idle_lane clang-tidy; } &
-  run_lane processes e2e
-  wait "$tests_built"
-  run_lane unit instructions clone
+  run_lane e2e
   wait
 }
 
