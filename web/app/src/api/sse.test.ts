@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { SseParser, readEvents } from "./sse.ts";
 
 const kStream = [
-  "\uFEFFdata: first\n\n",
+  "data: first\n\n",
   ": a comment\n",
   "event: swarm\r\ndata: {\"a\":1}\r\ndata:{\"b\":2}\r\n\r\n",
   "retry: 1000\nid: 7\n\n",
@@ -43,17 +43,27 @@ describe("SseParser", () => {
     expect(events).toEqual([{ event: "message", data: "a" }]);
   });
 
-  it("refuses a line without end", () => {
+  it.each([
+    ["line", "x".repeat(1 << 20)],
+    ["event", `data: ${"x".repeat(1 << 20)}\n`],
+  ])("refuses an event whose %s does not end", (_, piece) => {
     const parser = new SseParser();
+    parser.push("data: ");
     expect(() => {
-      for (let i = 0; i < 20; i += 1) parser.push("x".repeat(1 << 20));
-    }).toThrow(/line of more than/);
+      for (let i = 0; i < 20; i += 1) parser.push(piece);
+    }).toThrow(/event of more than/);
+  });
+
+  it("takes many events that are longer together", () => {
+    const parser = new SseParser();
+    const event = `data: ${"x".repeat(1 << 20)}\n\n`;
+    for (let i = 0; i < 20; i += 1) expect(parser.push(event)).toHaveLength(1);
   });
 });
 
 describe("readEvents", () => {
-  it("decodes characters that packets cut", async () => {
-    const bytes = new TextEncoder().encode("data: grüße 🦊\n\n");
+  it("decodes characters that packets cut, behind a byte order mark", async () => {
+    const bytes = new TextEncoder().encode("\uFEFFdata: grüße 🦊\n\n");
     const body = new ReadableStream<Uint8Array>({
       start(controller) {
         for (const byte of bytes) controller.enqueue(new Uint8Array([byte]));
