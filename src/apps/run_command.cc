@@ -1,7 +1,5 @@
 // `weft run`: a chat in the terminal over the OpenAI-compatible API of a running server, or of one
 // that it starts itself for a model.
-#include <unistd.h>
-
 #include <atomic>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
@@ -13,6 +11,7 @@
 #include <iostream>
 
 #include "apps/commands.h"
+#include "apps/line_input.h"
 #include "apps/pull_model.h"
 #include "apps/serve_command.h"
 #include "apps/server_reply.h"
@@ -96,9 +95,12 @@ class TerminalChat {
 
  private:
   bool Prompt(std::string* line) {
-    if (isatty(STDIN_FILENO) != 0) std::cerr << "\n> " << std::flush;
-    interrupted = false;
-    return static_cast<bool>(std::getline(std::cin, *line));
+    if (input_.is_terminal()) std::cerr << std::endl;
+    const auto typed = input_.Read("> ");
+    interrupted = false;  // by Ctrl-C while nothing was answered
+    if (!typed && input_.is_terminal()) std::cerr << std::endl;  // behind the ^D
+    *line = typed.value_or("");
+    return typed.has_value();
   }
 
   void Say(const char* role, const std::string& text) {
@@ -198,6 +200,7 @@ class TerminalChat {
   }
 
   const RunOptions options_;
+  LineInput input_{stdin, stderr};
   net::HttpClient client_;
   const std::string authority_;
   std::string model_;
