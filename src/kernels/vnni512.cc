@@ -35,16 +35,22 @@ constexpr size_t kTilePanels = 2;
 constexpr size_t kTileRows = 6;  // 6 x 2 outputs, two sums each: 24 registers
 constexpr size_t kManyRows = 9;  // from which bytes in memory are worth making
 
+// GCC 12 broadcasts by an instruction of its own.
 inline Ints DotInPlace(Ints sum, Ints w, const int8_t* x) {
-  return Dot(sum, w, x);
+  asm("vpdpbusd %2%{1to16%}, %1, %0"
+      : "+v"(sum)
+      : "v"(w), "m"(*reinterpret_cast<const int8_t(*)[4]>(x)));
+  return sum;
 }
 inline Ints PairDot(Ints sum, Ints a, Ints b) {
   return _mm512_dpwssd_epi32(sum, a, b);
 }
+inline Ints ZeroToFifteen() {
+  return _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+}
 // The pairs of |m| = 0 to 15.
 inline Ints PairTable(int sign) {
-  const Ints m = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-  const Ints pairs = Or(m, ShiftLeft(m, 24));
+  const Ints pairs = Or(ZeroToFifteen(), ShiftLeft(ZeroToFifteen(), 24));
   return sign > 0 ? pairs : SubtractHalves(ZeroInts(), pairs);
 }
 // The permutation looks at the low four bits alone.
@@ -55,6 +61,43 @@ inline Ints Pairs(Ints magnitudes, size_t i, uint32_t signs) {
 }
 
 #include "kernels/q4s_vnni-inl.h"
+
+inline Ints NibblesOfWordsDown(Ints words) {
+  return _mm512_srli_epi32(words, 4);
+}
+// What |m| = 0 to 15 decides. A permutation looks at the low four bits of a lane alone.
+inline Ints ByteTable(int first, int step) {
+  const Ints times = TimesInts(ZeroToFifteen(), AllWords(step * 0x01010101));
+  return SubtractBytes(AllBytes(first), times);
+}
+inline Ints HalvesTable() {
+  return Or(ZeroToFifteen(), ShiftLeft(ZeroToFifteen(), 16));
+}
+// SignedLevels for nibbles of both kinds in fewer instructions. High nibbles stay where they are,
+// and are 16 times too large there. Their products with 4,096 |m| are 65,536 times what is wanted,
+// and the upper halves are taken.
+struct BatchLevels {
+  Ints flip;           // all bits of a lane whose m is negative
+  Ints times, scaled;  // |m| and 4,096 |m| in both halves of a lane
+  Ints zero;           // as SignedLevels'
+
+  BatchLevels(Ints magnitudes, uint16_t signs)
+      : flip(LanesOf(signs)),
+        times(_mm512_permutexvar_epi32(magnitudes, HalvesTable())),
+        scaled(HalvesUp(times, 12)),
+        zero(_mm512_mask_permutexvar_epi32(
+            _mm512_permutexvar_epi32(magnitudes, ByteTable(kByteZero, 8)), signs, magnitudes,
+            ByteTable(kByteZero, 7))) {}
+  Ints Low(Ints nibbles) const { return AddBytes(TimesHalves(Levels(nibbles, 15), times), zero); }
+  Ints High(Ints nibbles) const {
+    return AddBytes(_mm512_mulhi_epu16(Levels(nibbles, 0xf0), scaled), zero);
+  }
+  // (nibbles ^ flip) & mask. Compilers would share the first half and need three instructions.
+  Ints Levels(Ints nibbles, int mask) const {
+    return _mm512_ternarylogic_epi32(nibbles, flip, AllBytes(mask), 0x28);
+  }
+};
+
 // Behind what it needs.
 #include "kernels/q4s_batch-inl.h"
 
