@@ -38,24 +38,26 @@ class KvCache::Page {
 class KvCache::StatePage {
  public:
   // Undefined contents. Throws std::bad_alloc.
-  StatePage(uint64_t float_count, std::shared_ptr<uint64_t> total)
+  StatePage(uint64_t float_count, std::shared_ptr<StatePool> pool, std::shared_ptr<uint64_t> total)
       : byte_count_(float_count * sizeof(float)),
-        address_(::operator new (byte_count_, std::align_val_t{64})),
+        memory_(pool->Take(byte_count_)),
+        pool_(std::move(pool)),
         total_(std::move(total)) {
     *total_ += byte_count_;
   }
   ~StatePage() {
-    ::operator delete (address_, std::align_val_t{64});
+    pool_->GiveBack(std::move(memory_), byte_count_);
     *total_ -= byte_count_;
   }
   StatePage(const StatePage&) = delete;
   StatePage& operator=(const StatePage&) = delete;
 
-  float* values() const { return static_cast<float*>(address_); }
+  float* values() const { return reinterpret_cast<float*>(memory_.data()); }
 
  private:
   uint64_t byte_count_;
-  void* address_;
+  LargeMemory memory_;
+  std::shared_ptr<StatePool> pool_;
   std::shared_ptr<uint64_t> total_;
 };
 
@@ -121,6 +123,7 @@ void KvCache::RemoveLayer(uint32_t layer) {
   layers_.erase(layer);
   for (auto& [id, session] : sessions_) session.erase(layer);
   std::erase_if(sessions_, [](const auto& entry) { return entry.second.empty(); });
+  states_->Keep({});
 }
 
 const KvCache::LayerState* KvCache::Find(uint32_t session, uint32_t layer) const {
@@ -220,7 +223,7 @@ KvCache::PageRef KvCache::NewPage(const KvShape& shape) {
 
 KvCache::StateRef KvCache::NewState(uint64_t float_count) {
   try {
-    return std::make_shared<StatePage>(float_count, bytes_);
+    return std::make_shared<StatePage>(float_count, states_, bytes_);
   } catch (const std::bad_alloc&) {
     return nullptr;
   }
@@ -271,6 +274,7 @@ bool KvCache::Extend(LayerState& state, const Run& run) {
 // Undoing takes out the layers that the step added to a session, and with its last layer the
 // session. It allocates nothing and cannot fail.
 Result<KvCache::Append> KvCache::BeginAppend(LayerRange layers, std::span<const Run> runs) {
+  states_->Keep(StatesFor(layers, runs.size()));
   Append append(this);
   append.first_layer_ = layers.first;
   append.layers_in_range_ = layers.end - layers.first;
@@ -305,6 +309,25 @@ Result<KvCache::Append> KvCache::BeginAppend(LayerRange layers, std::span<const 
     }
   }
   return append;
+}
+
+StatePool::Counts KvCache::StatesFor(LayerRange layers, size_t run_count) const {
+  StatePool::Counts counts;
+  for (uint32_t layer = layers.first; layer < layers.end; ++layer) {
+    const uint64_t byte_count = ShapeOf(layer).state_bytes();
+    if (byte_count > 0) counts[byte_count] += run_count;
+  }
+  return counts;
+}
+
+void KvCache::Release(uint32_t session) {
+  sessions_.erase(session);
+  if (sessions_.empty()) states_->Keep({});
+}
+
+void KvCache::ReleaseAll() {
+  sessions_.clear();
+  states_->Keep({});
 }
 
 void KvCache::Append::Commit() {

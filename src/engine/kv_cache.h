@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "engine/engine.h"
+#include "engine/state_pool.h"
 #include "kernels/kv_page.h"
 
 namespace weft::engine {
@@ -113,8 +114,10 @@ class KvCache {
   // Drops the layer's KV in all sessions.
   void RemoveLayer(uint32_t layer);
 
-  // What the pages cost.
+  // What the pages cost. Memory that waits for the next step's states (state_pool.h) is not in it,
+  // but in BytesFor of that step.
   uint64_t bytes() const { return *bytes_; }
+  uint64_t waiting_bytes() const { return states_->waiting_bytes(); }
   // Bytes that BeginAppend would allocate.
   uint64_t BytesFor(LayerRange layers, std::span<const Run> runs) const;
 
@@ -126,8 +129,8 @@ class KvCache {
   Status Truncate(uint32_t session, uint32_t generation, uint32_t position);
   // REQUIRES: the layers are all added.
   Status Fork(LayerRange layers, const SessionFork& fork);
-  void Release(uint32_t session) { sessions_.erase(session); }
-  void ReleaseAll() { sessions_.clear(); }
+  void Release(uint32_t session);
+  void ReleaseAll();
   uint32_t Length(uint32_t session, LayerRange layers) const;
 
   Result<std::vector<uint8_t>> Export(uint32_t session, uint32_t layer, uint32_t first,
@@ -150,11 +153,14 @@ class KvCache {
   bool Extend(LayerState& state, const Run& run);
   PageRef NewPage(const kernels::KvShape& shape);
   StateRef NewState(uint64_t float_count);
+  // The states that so many runs write.
+  StatePool::Counts StatesFor(LayerRange layers, size_t run_count) const;
   void Undo(Append& append);
 
   std::map<uint32_t, LayerShape> layers_;
   std::unordered_map<uint32_t, Session> sessions_;
   std::shared_ptr<uint64_t> bytes_ = std::make_shared<uint64_t>(0);  // pages count themselves
+  std::shared_ptr<StatePool> states_ = std::make_shared<StatePool>();
 };
 
 }  // namespace weft::engine

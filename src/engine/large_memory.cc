@@ -1,4 +1,4 @@
-#include "engine/panel_memory.h"
+#include "engine/large_memory.h"
 
 #include <new>
 
@@ -13,8 +13,8 @@ constexpr size_t kLargePage = size_t{2} << 20;
 
 }  // namespace
 
-PanelMemory::PanelMemory(size_t byte_count) {
-  const size_t alignment = byte_count >= 2 * kLargePage ? kLargePage : 64;
+LargeMemory::LargeMemory(size_t byte_count) {
+  const size_t alignment = byte_count >= kLargePage ? kLargePage : 64;
   auto* at = static_cast<uint8_t*>(::operator new (byte_count, std::align_val_t{alignment}));
   data_ = std::unique_ptr<uint8_t, Free>(at, Free{alignment});
 #if defined(__linux__)

@@ -1,5 +1,5 @@
-// Panels of weights get memory in large pages where the system has them. A stream of weights is
-// read from those a tenth to a quarter faster.
+// Panels of weights and recurrent states get memory in large pages where the system has them. A
+// stream of weights is read from those a tenth to a quarter faster.
 #pragma once
 
 #include <cstddef>
@@ -9,11 +9,11 @@
 
 namespace weft::engine {
 
-class PanelMemory {
+class LargeMemory {
  public:
-  PanelMemory() = default;
+  LargeMemory() = default;
   // Undefined contents, at a multiple of 64. Throws std::bad_alloc.
-  explicit PanelMemory(size_t byte_count);
+  explicit LargeMemory(size_t byte_count);
 
   uint8_t* data() const { return data_.get(); }
 

@@ -143,7 +143,7 @@ Status LoadMatrices(const program::Weight& weight, WeightSource& source,
 Status LoadedWeight::Pack() {
   const size_t each =
       kernels::PanelsBytes(matrices_[0].dtype, matrices_[0].rows, matrices_[0].columns);
-  panels_ = PanelMemory(each * matrices_.size());
+  panels_ = LargeMemory(each * matrices_.size());
   uint8_t* at = panels_.data();
   TRY(PackAllPanels(matrices_, each, at));
   for (kernels::Matrix& matrix : matrices_) {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/panel_memory.h"
+#include "engine/large_memory.h"
 #include "engine/weight_source.h"
 #include "kernels/view.h"
 #include "program/ir.h"
@@ -49,7 +49,7 @@ class LoadedWeight {
   std::span<const float> values_;
   std::vector<float> converted_values_;
   std::vector<Slice> slices_;  // own the memory above
-  PanelMemory panels_;         // or this does
+  LargeMemory panels_;         // or this does
   std::vector<HeldBytes> held_;
 };
 
