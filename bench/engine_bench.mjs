@@ -2,13 +2,15 @@
 //
 //   ./dev bench engine [--against llama.cpp] [--size 0.6B] [--layers N] [--threads 1,2]
 //     [--forms q4s,q4] [--table q8] [--prefills 512] [--contexts 128,2048] [--tokens 32]
-//     [--rounds 5] [--json FILE] [--program FILE] [--llama DIR]
+//     [--batches 8] [--rounds 5] [--clock wall|processor] [--json FILE] [--program FILE]
+//     [--llama DIR]
 //
 // llama.cpp is npm's node-llama-cpp, which picks the processor's kernels and repacks Q4_0: what a
 // user gets. It is installed under bench/engine when it is asked for. Its file is Q4_0 throughout;
 // ours have embedding and head in --table. A row says the bytes of each. A machine without a
 // compiler gets --program, our native_engine_bench, and --llama, a folder with llama_subject.mjs
-// and its node_modules.
+// and its node_modules. Where others use the machine, --clock processor counts a single thread's
+// processor time alone.
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -36,7 +38,9 @@ const { values } = parseArgs({
     prefills: { type: "string", default: "512" },
     contexts: { type: "string", default: "128,2048" },
     tokens: { type: "string", default: "32" },
+    batches: { type: "string", default: "" }, // rows of one step, each of a session: ours alone
     rounds: { type: "string", default: "5" },
+    clock: { type: "string", default: "wall" },
     json: { type: "string" },
   },
 });
@@ -44,10 +48,24 @@ if (values.against !== undefined && values.against !== "llama.cpp") {
   console.error(`--against: there is no '${values.against}', only llama.cpp`);
   process.exit(2);
 }
-const shape = { ...shapeOf(values.size), ...(values.layers && { layers: Number(values.layers) }) };
+// Shapes with experts, which only this bench runs. Of 30B-A3B's 48 layers 12 are 4 GB.
+const kExperts = {
+  "30B-A3B": {
+    ...{ layers: 48, hidden: 2048, width: 768, heads: 32, kvHeads: 4, headColumns: 128 },
+    ...{ experts: 128, used: 8, vocabulary: 151936 },
+  },
+};
+const known = kExperts[values.size] ?? shapeOf(values.size);
+if (!["wall", "processor"].includes(values.clock)) {
+  console.error(`--clock: there is no '${values.clock}', only wall and processor`);
+  process.exit(2);
+}
+const shape = { ...known, ...(values.layers && { layers: Number(values.layers) }) };
 const prefills = numbers(values.prefills);
 const contexts = numbers(values.contexts);
 const tokens = Number(values.tokens);
+const batches = numbers(values.batches);
+const kReadBytes = 256 * 2 ** 20; // that native_engine_bench reads
 
 function installLlama() {
   if (existsSync(join(values.llama, "node_modules/node-llama-cpp"))) return;
@@ -62,6 +80,8 @@ const ours = (form, threads) =>
     ...["--follow", "yes", "--dtype", form, "--table", values.table, "--threads", `${threads}`],
     ...["--layers", `${shape.layers}`, "--hidden", `${shape.hidden}`],
     ...["--width", `${shape.width}`, "--heads", `${shape.heads}`],
+    ...["--kv-heads", `${shape.kvHeads}`],
+    ...["--experts", `${shape.experts ?? 0}`, "--used", `${shape.used ?? 0}`],
   ]);
 
 const theirs = (gguf, threads) =>
@@ -70,26 +90,41 @@ const theirs = (gguf, threads) =>
     "--context", `${Math.max(...contexts, ...prefills) + tokens + 64}`,
   ]);
 
-// Of every cell the median of all rounds, in which the subjects take turns.
-async function measure(subjects) {
+async function msOf(subject, line) {
+  const { ms, cpu_ms: processorMs } = await subject.ask(line);
+  return values.clock === "wall" ? ms : processorMs;
+}
+
+// Of every cell the median of all rounds, in which the subjects take turns. `shares` are those of
+// what the machine reads in the same turn; llama.cpp's is of our reading.
+async function measure(subjects, gguf) {
   const cells = [
     ...prefills.map((count) => ({
       what: `prefill ${count}`, line: `prefill ${count}`, rows: count,
     })),
     ...contexts.map((at) => ({
-      what: `decode at ${at}`, line: `decode ${at} ${tokens}`, rows: tokens,
+      what: `decode at ${at}`, line: `decode ${at} ${tokens}`, rows: tokens, reads: true,
+    })),
+    ...batches.map((count) => ({
+      ...{ what: `${count} rows a step`, line: `decode 128 ${tokens} ${count}` },
+      ...{ rows: tokens * count, only: gguf ? subjects.length - 1 : subjects.length },
     })),
   ];
   for (const subject of subjects) await subject.ms(cells[0].line); // pages and threads warm up
   const rows = [];
-  for (const { what, line, rows: count } of cells) {
-    const rates = subjects.map(() => []);
+  for (const { what, line, rows: count, reads, only } of cells) {
+    const those = subjects.slice(0, only);
+    const rates = those.map(() => []);
+    const shares = those.map(() => []);
     for (let round = 0; round < Number(values.rounds); ++round) {
-      for (const [i, subject] of subjects.entries()) {
-        rates[i].push((1e3 * count) / (await subject.ms(line)));
+      for (const [i, subject] of those.entries()) {
+        const bandwidth = reads ? kReadBytes / (await msOf(subjects[0], "read")) : null;
+        const ms = await msOf(subject, line);
+        rates[i].push((1e3 * count) / ms);
+        if (reads) shares[i].push((subject.about.bytes * count) / ms / bandwidth);
       }
     }
-    rows.push({ what, rates: rates.map(median), all: rates });
+    rows.push({ what, rates: rates.map(median), shares: reads && shares.map(median), all: rates });
   }
   return rows;
 }
@@ -116,14 +151,15 @@ try {
       `${name}: ${rounded(bytes / 1e6, 0)} MB, ${kernels}`);
     console.log(`${values.size}, ${shape.layers} layers, threads: ${threads}`);
     console.log(`  ${about.join("\n  ")}`);
-    for (const { what, rates, all } of await measure(subjects)) {
-      const last = rates.at(-1);
-      const text = subjects.map(({ name }, i) => {
-        const ratio = gguf && i + 1 < rates.length ? ` (${rounded(rates[i] / last, 2)})` : "";
-        return `${name} ${rounded(rates[i], 1)}${ratio}`;
+    for (const { what, rates, shares, all } of await measure(subjects, gguf)) {
+      const theirRate = gguf && rates.length === subjects.length ? rates.at(-1) : null;
+      const text = rates.map((rate, i) => {
+        const ratio = theirRate && i + 1 < rates.length ? ` (${rounded(rate / theirRate, 2)})` : "";
+        const share = shares && !shape.experts ? ` ${rounded(100 * shares[i], 0)}%` : "";
+        return `${subjects[i].name} ${rounded(rate, 1)}${ratio}${share}`;
       });
       console.log(`  ${what.padEnd(16)} tokens/s: ${text.join(", ")}`);
-      results.push({ threads, what, names: subjects.map(({ name }) => name), rates, all });
+      results.push({ threads, what, names: subjects.map(({ name }) => name), rates, shares, all });
     }
     for (const subject of subjects) await subject.end();
   }

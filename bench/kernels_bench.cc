@@ -206,6 +206,22 @@ void Attention(benchmark::State& state) {
   }
 }
 
+// range: DType. Checks and packs 2,560 x 4,096, as loading does.
+void Packing(benchmark::State& state) {
+  const StoredWeight weight(static_cast<DType>(state.range(0)), 4096, 2560);
+  Matrix stored = weight.matrix;
+  stored.data = weight.data.data();
+  stored.scale = weight.scale.data();
+  stored.panels = nullptr;
+  auto* panels = const_cast<uint8_t*>(weight.matrix.panels);
+  for (auto _ : state) CHECK(PackPanels(stored, panels).ok());
+  state.SetBytesProcessed(static_cast<int64_t>(state.iterations() * weight.bytes()));
+}
+
+BENCHMARK(Packing)
+    ->ArgName("form")
+    ->DenseRange(static_cast<int64_t>(DType::kQ4S), static_cast<int64_t>(DType::kQ6K))
+    ->Unit(benchmark::kMicrosecond);
 BENCHMARK(Attention)
     ->ArgsProduct({{1, 8, 128}, {2048}})
     ->Args({1, 256})

@@ -1,17 +1,21 @@
 // Decode and prefill of a model with Qwen3-0.6B's shapes and random weights, against the read
 // bandwidth of the same machine in the same run.
 //   ./dev bench native-engine [--dtype q4] [--table q8] [--threads 2] [--layers 28]
-//   [--hidden 1024] [--width 3072] [--heads 16] [--rounds 9] [--prompt 128]
+//   [--hidden 1024] [--width 3072] [--heads 16] [--kv-heads 8] [--rounds 9] [--prompt 128]
+//   [--experts 128 --used 8]   --width is that of one expert
 // Reading memory, decoding and reading again alternate; medians are reported, so that other work on
 // the machine hits both.
 // With --follow yes it does what lines of its input say, and answers each with a line of JSON:
-//   prefill 512     a prompt of 512 rows in a session of its own    {"ms":...}
-//   decode 128 32   32 steps of one row behind 128 positions        {"ms":...} of each, together
+//   prefill 512     a prompt of 512 rows in a session of its own    {"ms":...,"cpu_ms":...}
+//   decode 128 32   32 steps of one row behind 128 positions        the same of all, together
+//   decode 128 32 8   the same for 8 sessions, whose rows are one step
+//   read            256 MiB read by all threads
 #include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <iostream>
 #include <map>
 #include <numeric>
@@ -31,7 +35,8 @@ struct Options {
   DType dtype = DType::kQ4;
   DType table = DType::kQ8;  // of a quantised model; as `weft convert` makes it
   uint32_t threads = 2;
-  uint32_t layers = 28, hidden = 1024, width = 3072, heads = 16;
+  uint32_t layers = 28, hidden = 1024, width = 3072, heads = 16, kv_heads = 8;
+  uint32_t experts = 0, used_experts = 0;
   uint32_t prompt = 128;
   int rounds = 9;
   bool follow = false;
@@ -39,6 +44,21 @@ struct Options {
 
 double Now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// Of the whole process.
+double ProcessorNow() {
+  return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
+}
+
+struct Seconds {
+  double wall = 0, processor = 0;
+};
+template <typename F>
+Seconds Measured(const F& f) {
+  const double wall = Now(), processor = ProcessorNow();
+  f();
+  return {Now() - wall, ProcessorNow() - processor};
 }
 
 double Median(std::vector<double> values) {
@@ -51,9 +71,11 @@ ModelSpec Qwen3Shapes(const Options& options) {
   spec.layers = options.layers;
   spec.hidden = options.hidden;
   spec.heads = options.heads;
-  spec.kv_heads = 8;
+  spec.kv_heads = options.kv_heads;
   spec.head_columns = 128;
   spec.width = options.width;
+  spec.experts = options.experts;
+  spec.top_k = options.used_experts;
   spec.vocabulary = 151936;
   spec.qk_norm = true;
   spec.rope_theta = 1e6f;
@@ -91,28 +113,70 @@ double Step(StageEngine& engine, LayerRange all, uint32_t position,
   return Now() - start;
 }
 
-// Milliseconds of what a line asks for.
-double Answer(StageEngine& engine, LayerRange all, const std::string& line) {
-  constexpr uint32_t kChat = 2;  // the session that decodes; Step's is for prompts
-  std::istringstream words(line);
-  std::string what;
-  uint32_t first = 0, count = 0;
-  words >> what >> first >> count;
-  if (what == "prefill") {
-    engine.Release(1);
-    return 1e3 * Step(engine, all, 0, std::vector<int32_t>(first, 11));
-  }
-  CHECK(what == "decode", line);
-  engine.Release(kChat);
-  const auto step = [&](uint32_t position, const std::vector<int32_t>& ids) {
-    const Run run = {kChat, 0, position, static_cast<uint32_t>(ids.size()), {OutputKind::kArgmax}};
-    CHECK(engine.Step({all, {&run, 1}, ids, {}}).ok());
-  };
-  step(0, std::vector<int32_t>(first, 11));
-  const double start = Now();
-  for (uint32_t i = 0; i < count; ++i) step(first + i, {static_cast<int32_t>(i)});
-  return 1e3 * (Now() - start);
+// Different tokens, so that rows have different experts. llama.cpp is given the same.
+std::vector<int32_t> PromptOf(uint32_t count) {
+  std::vector<int32_t> ids(count);
+  for (uint32_t i = 0; i < count; ++i) ids[i] = static_cast<int32_t>(100 + 7 * i % 150);
+  return ids;
 }
+
+// `count` steps that have a row of each session, behind `first` positions.
+Seconds Decode(StageEngine& engine, LayerRange all, uint32_t first, uint32_t count,
+               uint32_t sessions) {
+  constexpr uint32_t kFirstSession = 2;  // Step's is for prompts
+  std::vector<Run> runs(sessions);
+  const std::vector<int32_t> prompt = PromptOf(first);
+  for (uint32_t i = 0; i < sessions; ++i) {
+    runs[i] = {kFirstSession + i, 0, 0, first, {OutputKind::kArgmax}};
+    engine.Release(runs[i].session);
+    CHECK(engine.Step({all, {&runs[i], 1}, prompt, {}}).ok());
+    runs[i].count = 1;
+  }
+  const Seconds seconds = Measured([&] {
+    for (uint32_t step = 0; step < count; ++step) {
+      std::vector<int32_t> ids(sessions);
+      for (uint32_t i = 0; i < sessions; ++i) {
+        ids[i] = static_cast<int32_t>(step + 17 * i);
+        runs[i].first_position = first + step;
+      }
+      CHECK(engine.Step({all, runs, ids, {}}).ok());
+    }
+  });
+  for (const Run& run : runs) engine.Release(run.session);
+  return seconds;
+}
+
+// What lines ask for.
+class Answers {
+ public:
+  Answers(StageEngine& engine, LayerRange all, uint32_t threads)
+      : engine_(engine), all_(all), threads_(threads) {}
+
+  Seconds Of(const std::string& line) {
+    std::istringstream words(line);
+    std::string what;
+    uint32_t first = 0, count = 0, sessions = 1;
+    words >> what >> first >> count;
+    words >> sessions;
+    if (what == "prefill") {
+      engine_.Release(1);
+      return Measured([&] { Step(engine_, all_, 0, PromptOf(first)); });
+    }
+    if (what == "read") {
+      if (memory_.empty()) memory_.assign(kReadBytes / sizeof(uint64_t), 1);
+      return Measured([&] { ReadBandwidth(memory_, threads_); });
+    }
+    CHECK(what == "decode", line);
+    return Decode(engine_, all_, first, count, std::max(sessions, 1u));
+  }
+
+ private:
+  static constexpr size_t kReadBytes = 256 << 20;
+  StageEngine& engine_;
+  LayerRange all_;
+  kernels::ThreadPool threads_;
+  std::vector<uint64_t> memory_;
+};
 
 void Follow(StageEngine& engine, LayerRange all, const Options& options) {
   std::printf("{\"bytes\": %llu, \"kernels\": \"%s\"}\n",
@@ -121,8 +185,10 @@ void Follow(StageEngine& engine, LayerRange all, const Options& options) {
                   ? std::string(kernels::UsedPanelKernel().name).c_str()
                   : kernels::FastKernelsTarget());
   std::fflush(stdout);
+  Answers answers(engine, all, options.threads);
   for (std::string line; std::getline(std::cin, line);) {
-    std::printf("{\"ms\": %.3f}\n", Answer(engine, all, line));
+    const Seconds seconds = answers.Of(line);
+    std::printf("{\"ms\": %.3f, \"cpu_ms\": %.3f}\n", 1e3 * seconds.wall, 1e3 * seconds.processor);
     std::fflush(stdout);
   }
 }
@@ -186,8 +252,11 @@ int NumberOf(std::string_view text) {
 int main(int argc, char** argv) {
   weft::engine::Options options;
   const std::map<std::string, uint32_t*> numbers = {
-      {"--threads", &options.threads}, {"--layers", &options.layers}, {"--hidden", &options.hidden},
-      {"--width", &options.width},     {"--heads", &options.heads},   {"--prompt", &options.prompt},
+      {"--threads", &options.threads},   {"--layers", &options.layers},
+      {"--hidden", &options.hidden},     {"--width", &options.width},
+      {"--heads", &options.heads},       {"--prompt", &options.prompt},
+      {"--kv-heads", &options.kv_heads}, {"--experts", &options.experts},
+      {"--used", &options.used_experts},
   };
   for (int i = 1; i + 1 < argc; i += 2) {
     const std::string name = argv[i];

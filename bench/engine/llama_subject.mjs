@@ -2,8 +2,8 @@
 // and `gpu-llama`: it does what lines of its input say, and answers each with a line of JSON.
 //
 //   node bench/engine/llama_subject.mjs model.gguf --threads 2 --context 3000
-//   prefill 512     a prompt of 512 rows                            {"ms":...}
-//   decode 128 32   32 tokens behind 128 positions                  {"ms":...} of each, together
+//   prefill 512     a prompt of 512 rows                            {"ms":...,"cpu_ms":...}
+//   decode 128 32   32 tokens behind 128 positions                  the same of all, together
 import { statSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { parseArgs } from "node:util";
@@ -34,23 +34,34 @@ const sequence = context.getSequence();
 let round = 0;
 const prompt = (count) => Array.from({ length: count }, (_, i) => 100 + ((++round + 7 * i) % 150));
 
+// The clock's and the processor's milliseconds.
+function begin() {
+  const cpu = process.cpuUsage();
+  const start = performance.now();
+  return () => {
+    const ms = performance.now() - start;
+    const { user, system } = process.cpuUsage(cpu);
+    return { ms, cpu_ms: (user + system) / 1e3 };
+  };
+}
+
 async function prefill(count) {
   await sequence.clearHistory();
   const tokens = prompt(count);
-  const begin = performance.now();
+  const time = begin();
   await sequence.evaluateWithoutGeneratingNewTokens(tokens);
-  return performance.now() - begin;
+  return time();
 }
 
 async function decode(position, count) {
   await sequence.clearHistory();
   const made = sequence.evaluate(prompt(position), { temperature: 0, yieldEogToken: true });
   await made.next(); // the prompt, whose last row gives the first token
-  const begin = performance.now();
+  const time = begin();
   for (let i = 0; i < count; ++i) await made.next();
-  const ms = performance.now() - begin;
+  const times = time();
   await made.return();
-  return ms;
+  return times;
 }
 
 const say = (answer) => process.stdout.write(`${JSON.stringify(answer)}\n`);
@@ -60,6 +71,6 @@ say({ bytes, kernels: `npm's ${values.gpu ? llama.gpu : cores}` });
 for await (const line of createInterface({ input: process.stdin })) {
   const [what, ...numbers] = line.split(" ");
   const [first, second] = numbers.map(Number);
-  say({ ms: what === "prefill" ? await prefill(first) : await decode(first, second) });
+  say(what === "prefill" ? await prefill(first) : await decode(first, second));
 }
 await llama.dispose();

@@ -22,9 +22,13 @@ export class Subject {
     return JSON.parse(value);
   }
 
-  async ms(line) {
+  async ask(line) {
     this.#child.stdin.write(`${line}\n`);
-    return (await this.#answer()).ms;
+    return this.#answer();
+  }
+
+  async ms(line) {
+    return (await this.ask(line)).ms;
   }
 
   async end() {

@@ -1,6 +1,6 @@
-// Writes a GGUF of Qwen3's form with random weights, Q4_0 (18 bytes for 32 of them, as our q4) or
-// others, and a vocabulary of single bytes and made-up words. It is split into files that a browser
-// takes.
+// Writes a GGUF of Qwen3's form, or of its form with experts. It has random weights, Q4_0 (18 bytes
+// for 32 of them, as our q4) or others, and a vocabulary of single bytes and made-up words. It is
+// split into files that a browser takes.
 //
 //   node bench/webgpu/peers/random_gguf.mjs DIR --size 1.7B [--weights q4_k] [--layers N]
 //     [--vocabulary N] [--chunk 1024]
@@ -27,6 +27,7 @@ const kForms = {
 };
 const kAlignment = 32;
 const kPattern = 16 << 20;
+const kStep = 942480; // whole blocks of each form, and whole floats
 
 const padded = (size) => Math.ceil(size / kAlignment) * kAlignment;
 
@@ -62,22 +63,29 @@ function vocabulary(count) {
 
 function metadata(shape) {
   const { layers, hidden, width, heads, kvHeads, headColumns, vocabulary: count } = shape;
-  const qwen3 = (key, value) => entry(`qwen3.${key}`, Kind.u32, u32(value));
+  const family = shape.experts ? "qwen3moe" : "qwen3";
+  const own = (key, value) => entry(`${family}.${key}`, Kind.u32, u32(value));
+  const experts = [
+    ["expert_count", shape.experts],
+    ["expert_used_count", shape.used],
+    ["expert_feed_forward_length", width],
+  ];
   const words = vocabulary(count);
   return [
-    entry("general.architecture", Kind.text, text("qwen3")),
+    entry("general.architecture", Kind.text, text(family)),
     entry("general.name", Kind.text, text("random")),
     entry("general.file_type", Kind.u32, u32(2)),
-    qwen3("block_count", layers),
-    qwen3("context_length", 8192),
-    qwen3("embedding_length", hidden),
-    qwen3("feed_forward_length", width),
-    qwen3("attention.head_count", heads),
-    qwen3("attention.head_count_kv", kvHeads),
-    qwen3("attention.key_length", headColumns),
-    qwen3("attention.value_length", headColumns),
-    entry("qwen3.attention.layer_norm_rms_epsilon", Kind.f32, f32(1e-6)),
-    entry("qwen3.rope.freq_base", Kind.f32, f32(1e6)),
+    own("block_count", layers),
+    own("context_length", 8192),
+    own("embedding_length", hidden),
+    own("feed_forward_length", width),
+    own("attention.head_count", heads),
+    own("attention.head_count_kv", kvHeads),
+    own("attention.key_length", headColumns),
+    own("attention.value_length", headColumns),
+    entry(`${family}.attention.layer_norm_rms_epsilon`, Kind.f32, f32(1e-6)),
+    entry(`${family}.rope.freq_base`, Kind.f32, f32(1e6)),
+    ...(shape.experts ? experts.map(([key, value]) => own(key, value)) : []),
     entry("tokenizer.ggml.model", Kind.text, text("gpt2")),
     entry("tokenizer.ggml.pre", Kind.text, text("gpt-2")),
     entry("tokenizer.ggml.tokens", Kind.array, array(Kind.text, words.map(text))),
@@ -96,12 +104,30 @@ function formOf({ weights = "q4_0" }) {
 function tensors(shape) {
   const { layers, hidden, width, heads, kvHeads, headColumns, vocabulary: count } = shape;
   const form = formOf(shape);
-  const matrix = (name, rows, columns) => {
-    const bytes = (rows * columns * form.bytes) / form.values;
-    return { name: `${name}.weight`, dims: [columns, rows], type: form.type, bytes };
+  // With `count` matrices in one tensor: those of experts.
+  const matrix = (name, rows, columns, count = []) => {
+    const dims = [columns, rows, ...count];
+    const bytes = (dims.reduce((product, dim) => product * dim) * form.bytes) / form.values;
+    return { name: `${name}.weight`, dims, type: form.type, bytes };
   };
   const vector = (name, columns) => {
     return { name: `${name}.weight`, dims: [columns], type: kF32, bytes: 4 * columns };
+  };
+  const feedForward = (name) => {
+    if (!shape.experts) {
+      return [
+        matrix(name("ffn_gate"), width, hidden),
+        matrix(name("ffn_up"), width, hidden),
+        matrix(name("ffn_down"), hidden, width),
+      ];
+    }
+    const router = vector(name("ffn_gate_inp"), hidden * shape.experts);
+    return [
+      { ...router, dims: [hidden, shape.experts] },
+      matrix(name("ffn_gate_exps"), width, hidden, [shape.experts]),
+      matrix(name("ffn_up_exps"), width, hidden, [shape.experts]),
+      matrix(name("ffn_down_exps"), hidden, width, [shape.experts]),
+    ];
   };
   const list = [matrix("token_embd", count, hidden)];
   for (let layer = 0; layer < layers; ++layer) {
@@ -115,9 +141,7 @@ function tensors(shape) {
       vector(name("attn_q_norm"), headColumns),
       vector(name("attn_k_norm"), headColumns),
       vector(name("ffn_norm"), hidden),
-      matrix(name("ffn_gate"), width, hidden),
-      matrix(name("ffn_up"), width, hidden),
-      matrix(name("ffn_down"), hidden, width),
+      ...feedForward(name),
     );
   }
   return [...list, vector("output_norm", hidden)];
@@ -160,10 +184,14 @@ function writeFile(path, entries, list, fill) {
   const file = openSync(path, "w");
   writeSync(file, header, 0, header.length, 0);
   let at = padded(header.length);
-  for (const { type, bytes } of list) {
+  for (const [index, { type, bytes }] of list.entries()) {
     const source = fill[type];
-    for (let done = 0; done < bytes; done += source.length) {
-      writeSync(file, source, 0, Math.min(source.length, bytes - done), at + done);
+    // Each begins elsewhere: who keeps equal bytes once would keep one layer.
+    let from = (index * kStep) % source.length;
+    for (let done = 0; done < bytes; from = 0) {
+      const count = Math.min(source.length - from, bytes - done);
+      writeSync(file, source, from, count, at + done);
+      done += count;
     }
     at += padded(bytes);
   }
