@@ -109,11 +109,13 @@ std::string AnthropicCountJson(size_t prompt_tokens) {
   return json::serialize(json::object{{"input_tokens", prompt_tokens}});
 }
 
-std::string AnthropicModelsJson(const ServedModel& model) {
-  return json::serialize(json::object{{"data", json::array{ModelInfo(model)}},
-                                      {"has_more", false},
-                                      {"first_id", model.name},
-                                      {"last_id", model.name}});
+std::string AnthropicModelsJson(std::span<const ServedModel> models) {
+  json::array data;
+  for (const ServedModel& model : models) data.push_back(ModelInfo(model));
+  json::object list = {{"data", std::move(data)}, {"has_more", false}};
+  list["first_id"] = models.empty() ? json::value(nullptr) : json::value(models.front().name);
+  list["last_id"] = models.empty() ? json::value(nullptr) : json::value(models.back().name);
+  return json::serialize(list);
 }
 
 std::string AnthropicModelJson(const ServedModel& model) {

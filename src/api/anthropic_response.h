@@ -25,7 +25,7 @@ std::string AnthropicPing();
 std::string AnthropicCountJson(size_t prompt_tokens);
 
 // GET /v1/models and /v1/models/NAME in Anthropic's form.
-std::string AnthropicModelsJson(const ServedModel& model);
+std::string AnthropicModelsJson(std::span<const ServedModel> models);
 std::string AnthropicModelJson(const ServedModel& model);
 
 // Of one answer. A stream's events are message_start, then blocks of content one after another,

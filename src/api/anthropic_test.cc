@@ -350,7 +350,7 @@ TEST(AnthropicResponse, AStreamComesToTheWholeMessage) {
 
 TEST(AnthropicResponse, ListsTheModelThatIsServed) {
   const ServedModel model{"m", 1'795'707'860, 4096, {"completion"}};
-  const json::value list = json::parse(AnthropicModelsJson(model));
+  const json::value list = json::parse(AnthropicModelsJson({&model, 1}));
   EXPECT_EQ(list.at("data").at(0), json::parse(AnthropicModelJson(model)));
   EXPECT_EQ(list.at("has_more"), false);
   EXPECT_EQ(json::parse(AnthropicModelJson(model)), json::parse(R"({"type": "model", "id": "m",

@@ -12,7 +12,7 @@ namespace json = boost::json;
 
 namespace {
 
-// A model stays until the server ends: so Ollama writes "for ever".
+// A model that stays until the server ends: so Ollama writes "for ever".
 constexpr const char* kForever = "2318-01-01T00:00:00Z";
 
 json::object DetailsJson(const OllamaModel& model) {
@@ -33,17 +33,21 @@ std::string ChangedAt(const OllamaModel& model) {
   return Rfc3339(model.changed_s * 1'000'000);
 }
 
-std::string ListOf(json::object model) {
-  return json::serialize(json::object{{"models", json::array{std::move(model)}}});
+std::string ListOf(json::array models) {
+  return json::serialize(json::object{{"models", std::move(models)}});
 }
 
 }  // namespace
 
-std::string OllamaTagsJson(const OllamaModel& model) {
-  json::object object = ModelJson(model);
-  object["modified_at"] = ChangedAt(model);
-  object["size"] = model.byte_count;
-  return ListOf(std::move(object));
+std::string OllamaTagsJson(std::span<const OllamaModel> models) {
+  json::array list;
+  for (const OllamaModel& model : models) {
+    json::object object = ModelJson(model);
+    object["modified_at"] = ChangedAt(model);
+    object["size"] = model.byte_count;
+    list.push_back(std::move(object));
+  }
+  return ListOf(std::move(list));
 }
 
 std::string OllamaShowJson(const OllamaModel& model) {
@@ -65,14 +69,18 @@ std::string OllamaShowJson(const OllamaModel& model) {
       {"modified_at", ChangedAt(model)}});
 }
 
-std::string OllamaPsJson(const OllamaModel& model, uint64_t held_bytes, uint64_t gpu_bytes) {
-  if (held_bytes == 0) return json::serialize(json::object{{"models", json::array()}});
-  json::object object = ModelJson(model);
-  object["size"] = held_bytes;
-  object["size_vram"] = gpu_bytes;
-  object["expires_at"] = kForever;
-  object["context_length"] = model.context_length;
-  return ListOf(std::move(object));
+std::string OllamaPsJson(std::span<const OllamaHeld> models) {
+  json::array list;
+  for (const OllamaHeld& held : models) {
+    if (held.held_bytes == 0) continue;
+    json::object object = ModelJson(*held.model);
+    object["size"] = held.held_bytes;
+    object["size_vram"] = held.gpu_bytes;
+    object["expires_at"] = held.ends_at_us ? Rfc3339(*held.ends_at_us) : kForever;
+    object["context_length"] = held.model->context_length;
+    list.push_back(std::move(object));
+  }
+  return ListOf(std::move(list));
 }
 
 }  // namespace weft::api

@@ -1,7 +1,9 @@
-// What Ollama's API tells of models: the one that is served.
+// What Ollama's API tells of models: those that are served.
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,11 +24,17 @@ struct OllamaModel {
 };
 
 // GET /api/tags
-std::string OllamaTagsJson(const OllamaModel& model);
+std::string OllamaTagsJson(std::span<const OllamaModel> models);
 // POST /api/show
 std::string OllamaShowJson(const OllamaModel& model);
-// GET /api/ps. `held_bytes`: of weights in the memory of devices, those of graphics processors
-// among them; nothing is held: no model is there.
-std::string OllamaPsJson(const OllamaModel& model, uint64_t held_bytes, uint64_t gpu_bytes);
+// What devices hold of a model.
+struct OllamaHeld {
+  const OllamaModel* model = nullptr;
+  uint64_t held_bytes = 0;            // weights in their memory
+  uint64_t gpu_bytes = 0;             // of those: in that of graphics processors
+  std::optional<int64_t> ends_at_us;  // Unix time, when it goes; nullopt: not by itself
+};
+// GET /api/ps. A model of which nothing is held is left out.
+std::string OllamaPsJson(std::span<const OllamaHeld> models);
 
 }  // namespace weft::api

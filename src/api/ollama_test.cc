@@ -341,7 +341,7 @@ TEST(OllamaModels, AreToldInEachForm) {
   model.context_length = 4096;
   model.layer_count = 28;
   model.hidden_columns = 1024;
-  const json::value tags = json::parse(OllamaTagsJson(model)).at("models").at(0);
+  const json::value tags = json::parse(OllamaTagsJson({&model, 1})).at("models").at(0);
   EXPECT_EQ(json::serialize(tags),
             R"({"name":"Qwen/Qwen3-0.6B:q4","model":"Qwen/Qwen3-0.6B:q4","digest":"ab12",)"
             R"("details":{"parent_model":"","format":"weft","family":"qwen3",)"
@@ -354,10 +354,12 @@ TEST(OllamaModels, AreToldInEachForm) {
   EXPECT_EQ(json::serialize(shown.at("model_info")),
             R"({"general.architecture":"qwen3","general.basename":"Qwen/Qwen3-0.6B:q4",)"
             R"("qwen3.context_length":4096,"qwen3.block_count":28,"qwen3.embedding_length":1024})");
-  const json::value running = json::parse(OllamaPsJson(model, 100, 40)).at("models").at(0);
+  OllamaHeld held{&model, 100, 40, std::nullopt};
+  const json::value running = json::parse(OllamaPsJson({&held, 1})).at("models").at(0);
   EXPECT_EQ(running.at("size"), 100);
   EXPECT_EQ(running.at("size_vram"), 40);
-  EXPECT_EQ(OllamaPsJson(model, 0, 0), R"({"models":[]})");
+  held.held_bytes = 0;
+  EXPECT_EQ(OllamaPsJson({&held, 1}), R"({"models":[]})");
 }
 
 TEST(OllamaModels, AreAskedForByEitherName) {

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <boost/json/serialize.hpp>
 #include <boost/json/value_from.hpp>
+#include <utility>
 
+#include "base/spelling.h"
 #include "text/utf8.h"
 
 namespace weft::api {
@@ -20,14 +22,17 @@ json::object ModelObject(const ServedModel& model) {
   const bool embeds =
       std::ranges::find(model.capabilities, "embedding") != model.capabilities.end();
   const json::array given = {embeds ? "embeddings" : "text"};
-  return {{"id", model.name},
-          {"object", "model"},
-          {"created", model.created},
-          {"owned_by", "weft"},
-          {"max_model_len", model.context_length},
-          {"context_length", model.context_length},
-          {"architecture", {{"input_modalities", text}, {"output_modalities", given}}},
-          {"capabilities", json::value_from(model.capabilities)}};
+  json::object object = {
+      {"id", model.name},
+      {"object", "model"},
+      {"created", model.created},
+      {"owned_by", "weft"},
+      {"max_model_len", model.context_length},
+      {"context_length", model.context_length},
+      {"architecture", {{"input_modalities", text}, {"output_modalities", given}}},
+      {"capabilities", json::value_from(model.capabilities)}};
+  if (!model.state.empty()) object["state"] = model.state;
+  return object;
 }
 
 json::object ErrorObject(const ApiError& error) {
@@ -93,9 +98,10 @@ ApiError FromError(const Error& error) {
   }
 }
 
-std::string ModelsJson(const ServedModel& model) {
-  return json::serialize(
-      json::object{{"object", "list"}, {"data", json::array{ModelObject(model)}}});
+std::string ModelsJson(std::span<const ServedModel> models) {
+  json::array data;
+  for (const ServedModel& model : models) data.push_back(ModelObject(model));
+  return json::serialize(json::object{{"object", "list"}, {"data", std::move(data)}});
 }
 
 std::string ModelJson(const ServedModel& model) {
@@ -113,6 +119,14 @@ ApiError NoSuchModel(const std::string& asked, const std::string& served) {
       404,
       "There is no model '" + asked.substr(0, 200) + "' here; this server has '" + served + "'.",
       "invalid_request_error", "model", "model_not_found"};
+}
+
+ApiError NoSuchModel(const std::string& asked, std::span<const std::string> served) {
+  return {404,
+          "There is no model '" + asked.substr(0, 200) + "' here." + DidYouMean(asked, served) +
+              (served.empty() ? " 'weft pull' gets models from a registry."
+                              : " GET /v1/models lists those that are."),
+          "invalid_request_error", "model", "model_not_found"};
 }
 
 json::object UsageObject(const Usage& usage) {

@@ -5,6 +5,7 @@
 #include <boost/json/array.hpp>
 #include <boost/json/value.hpp>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,6 +30,8 @@ ApiError FromError(const Error& error);
 bool IsServed(std::string_view asked, std::string_view served);
 // Gives the answer that it does not.
 ApiError NoSuchModel(const std::string& asked, const std::string& served);
+// Gives the same of a server with several, with the one that may have been meant.
+ApiError NoSuchModel(const std::string& asked, std::span<const std::string> served);
 
 // What /v1/models tells of the model: OpenAI's fields, its context's length and what it can do. The
 // last two have the names that vLLM, OpenRouter and Ollama use.
@@ -37,8 +40,9 @@ struct ServedModel {
   int64_t created = 0;  // Unix seconds
   uint32_t context_length = 0;
   std::vector<std::string> capabilities;  // ModelText::Capabilities
+  std::string state = {};  // "on disk", "loading", "loaded", "unloading"; "" is not told
 };
-std::string ModelsJson(const ServedModel& model);
+std::string ModelsJson(std::span<const ServedModel> models);
 std::string ModelJson(const ServedModel& model);
 
 // The identity of one completion is the same in all its chunks.

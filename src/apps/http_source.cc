@@ -29,7 +29,8 @@ class HttpSource : public worker::PackageSource {
         cache_(std::move(cache)) {}
 
   Result<package::Manifest> FetchManifest(const package::Digest& digest) override {
-    ASSIGN_OR_RETURN(const net::HttpReply reply, client_.Call(Get("/package/weft.json")));
+    ASSIGN_OR_RETURN(const net::HttpReply reply,
+                     client_.Call(Get("/package/weft.json?package=" + digest.ToHex())));
     TRY(CheckStatus(reply, "the manifest"));
     if (package::Digest::Of(AsBytes(reply.body)) != digest) {
       return Error(ErrorCode::kInvalidData,

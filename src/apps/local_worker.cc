@@ -38,9 +38,11 @@ class LocalWorker::State : public std::enable_shared_from_this<State> {
     if (worker_) worker_->OnDatagram(from, std::move(bytes));
   }
   // The LocalWorker is gone: callbacks that are still under way do nothing.
-  void End() {
+  std::shared_ptr<worker::NativeWorker> End() {
     host_ = nullptr;
-    worker_.reset();
+    retry_.Cancel();
+    keep_.Cancel();
+    return std::move(worker_);
   }
 
  private:
@@ -150,8 +152,12 @@ LocalWorker::LocalWorker(net::EventLoop& loop, server::SwarmHost& host,
 }
 
 LocalWorker::~LocalWorker() {
+  End();
+}
+
+std::shared_ptr<void> LocalWorker::End() {
   if (datagrams_) datagrams_->Stop();
-  state_->End();
+  return state_->End();
 }
 
 }  // namespace weft::apps

@@ -18,6 +18,9 @@ class LocalWorker {
   LocalWorker(net::EventLoop& loop, server::SwarmHost& host, worker::NativeWorkerOptions options,
               package::Package package, std::shared_ptr<net::UdpSocket> datagrams = nullptr);
   ~LocalWorker();
+  // Takes no more part, and gives what is to be destroyed for its memory to be free, on any thread:
+  // that waits for the worker's threads.
+  std::shared_ptr<void> End();
   LocalWorker(const LocalWorker&) = delete;
   LocalWorker& operator=(const LocalWorker&) = delete;
 

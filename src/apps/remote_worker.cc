@@ -44,21 +44,22 @@ void RemoteWorker::Connect() {
   if (!options_.join_token.empty()) {
     headers.emplace_back("Authorization", "Bearer " + options_.join_token);
   }
-  net::ConnectWebSocket(
-      loop_, url_, tls_, std::move(headers), limits,
-      [this](auto socket) { return OnOpen(std::move(socket)); },
-      [this](const Error& error) {
-        if (error.code() == ErrorCode::kPermissionDenied) return Over(error);
-        Retry(error.message());
-      });
+  net::ConnectWebSocket(loop_, url_, tls_, std::move(headers), limits,
+                        WhileAlive([this](std::shared_ptr<net::WebSocket> socket) {
+                          return OnOpen(std::move(socket));
+                        }),
+                        WhileAlive([this](const Error& error) {
+                          if (error.code() == ErrorCode::kPermissionDenied) return Over(error);
+                          Retry(error.message());
+                        }));
 }
 
 net::WebSocketCallbacks RemoteWorker::OnOpen(std::shared_ptr<net::WebSocket> socket) {
   LogInfo("connected to {}; offering {}, kernels for {}", url_.Authority(),
           HumanBytes(options_.memory_bytes), kernels::FastKernelsTarget());
   socket_ = std::move(socket);
-  auto send = [this, weak = std::weak_ptr(socket_)](std::vector<Slice> pieces) {
-    loop_.Post([weak, pieces = std::move(pieces)]() mutable {
+  auto send = [&loop = loop_, weak = std::weak_ptr(socket_)](std::vector<Slice> pieces) {
+    loop.Post([weak, pieces = std::move(pieces)]() mutable {
       if (const auto open = weak.lock()) open->Send(std::move(pieces));
     });
   };
@@ -73,31 +74,49 @@ net::WebSocketCallbacks RemoteWorker::OnOpen(std::shared_ptr<net::WebSocket> soc
     worker_ = std::make_unique<worker::NativeWorker>(options_, source_, std::move(send), Hooks());
   }
   net::WebSocketCallbacks callbacks;
-  callbacks.on_message = [this](Slice message) { worker_->OnMessage(std::move(message)); };
-  callbacks.on_closed = [this](const std::string& reason) { OnClosed(reason); };
+  callbacks.on_message =
+      WhileAlive([this](Slice message) { worker_->OnMessage(std::move(message)); });
+  callbacks.on_closed = WhileAlive([this](const std::string& reason) { OnClosed(reason); });
   return callbacks;
 }
 
+// They are called on the worker's threads.
 worker::NativeWorkerHooks RemoteWorker::Hooks() {
+  const auto post = [this, &loop = loop_,
+                     alive = std::weak_ptr(alive_)](std::function<void(RemoteWorker&)> work) {
+    loop.Post([this, alive, work = std::move(work)] {
+      if (!alive.expired()) work(*this);
+    });
+  };
   worker::NativeWorkerHooks hooks;
-  hooks.on_finished = [this](const Error& error) {
-    loop_.Post([this, error] { OnFinished(error); });
+  hooks.on_finished = [post](const Error& error) {
+    post([error](RemoteWorker& self) { self.OnFinished(error); });
   };
-  hooks.limit_silence = [this](Duration time) {
-    loop_.Post([this, time] {
-      if (socket_) socket_->SetSilence(time);
+  hooks.limit_silence = [post](Duration time) {
+    post([time](RemoteWorker& self) {
+      if (self.socket_) self.socket_->SetSilence(time);
     });
   };
-  hooks.keep_for = [this](Duration time) {
-    loop_.Post([this, time] {
-      keeps_ = true;
-      keep_.FireAfter(time, [this] {
-        keeps_ = false;
-        if (worker_) worker_->OnKeptLongEnough();
-      });
-    });
+  hooks.keep_for = [post](Duration time) {
+    post([time](RemoteWorker& self) { self.KeepFor(time); });
   };
   return hooks;
+}
+
+void RemoteWorker::KeepFor(Duration time) {
+  keeps_ = true;
+  keep_.FireAfter(time, [this] {
+    keeps_ = false;
+    if (worker_) worker_->OnKeptLongEnough();
+  });
+}
+
+std::shared_ptr<void> RemoteWorker::End() {
+  alive_.reset();
+  on_over_ = nullptr;
+  for (net::EventLoop::Timer* timer : {&retry_, &keep_, &goodbye_}) timer->Cancel();
+  if (socket_) std::exchange(socket_, nullptr)->Close("its model was unloaded");
+  return std::move(worker_);
 }
 
 void RemoteWorker::OnClosed(const std::string& reason) {

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <utility>
 
 #include "apps/backoff.h"
 #include "base/result.h"
@@ -23,7 +24,7 @@ struct RemoteWorkerTimes {
   Duration goodbye = Seconds(2);
 };
 
-// All of it happens on the loop's thread. The loop runs no more when it is destroyed.
+// All of it happens on the loop's thread.
 class RemoteWorker {
  public:
   // `on_over` is called once: with the server's refusal, or OkStatus after Leave. `url` has the
@@ -32,6 +33,10 @@ class RemoteWorker {
                worker::NativeWorkerOptions options, std::shared_ptr<worker::PackageSource> source,
                std::function<void(Status)> on_over, RemoteWorkerTimes times = {});
 
+  ~RemoteWorker() { End(); }
+  RemoteWorker(const RemoteWorker&) = delete;
+  RemoteWorker& operator=(const RemoteWorker&) = delete;
+
   void Start() { Connect(); }
   // Takes a datagram of the socket of `options`.
   void OnDatagram(const DatagramAddress& from, std::vector<uint8_t> bytes) {
@@ -39,8 +44,20 @@ class RemoteWorker {
   }
   // Finishes what it was asked to compute and goes.
   void Leave(const std::string& reason);
+  // Takes no more part, and gives what is to be destroyed for its memory to be free, on any thread:
+  // that waits for the worker's threads.
+  std::shared_ptr<void> End();
 
  private:
+  // `work`, unless this was destroyed meanwhile.
+  template <class Work>
+  auto WhileAlive(Work work) {
+    return [alive = std::weak_ptr(alive_), work = std::move(work)](auto&&... arguments) {
+      using Answer = decltype(work(std::forward<decltype(arguments)>(arguments)...));
+      if (alive.expired()) return Answer();
+      return work(std::forward<decltype(arguments)>(arguments)...);
+    };
+  }
   void Connect();
   net::WebSocketCallbacks OnOpen(std::shared_ptr<net::WebSocket> socket);
   void OnClosed(const std::string& reason);
@@ -48,6 +65,7 @@ class RemoteWorker {
   void OnFinished(const Error& error);
   void Retry(const std::string& reason);
   void Over(Status status);
+  void KeepFor(Duration time);
   worker::NativeWorkerHooks Hooks();
 
   net::EventLoop& loop_;
@@ -65,6 +83,7 @@ class RemoteWorker {
   Instant connected_at_;
   bool keeps_ = false;  // what was loaded, for the next connection
   bool leaving_ = false;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 
 }  // namespace weft::apps

@@ -230,7 +230,7 @@ Status ChatWithModel(RunOptions options) {
   }
   SetLogLevel("error");  // the chat has the terminal
   ServeOptions serve;
-  serve.package = package.string();
+  serve.packages = {package.string()};
   serve.port = 0;
   serve.keys = "off";
   serve.own_secrets = true;  // the terminal is the only one that may ask

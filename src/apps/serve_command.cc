@@ -14,8 +14,9 @@
 #include "apps/gpu_beside.h"
 #include "apps/local_worker.h"
 #include "apps/model_info.h"
-#include "apps/onnx_stages.h"
+#include "apps/model_library.h"
 #include "apps/port_owner.h"
+#include "apps/pull_model.h"
 #include "apps/secret_file.h"
 #include "apps/service_manager.h"
 #include "apps/settings.h"
@@ -33,6 +34,9 @@
 
 namespace weft::apps {
 namespace {
+
+// That the first line names.
+constexpr size_t kMostNamed = 8;
 
 // What --gpu takes.
 const std::map<std::string, GpuUse> kGpuUses = {
@@ -112,6 +116,8 @@ server::ServerOptions ServerOptionsOf(const ServeOptions& options) {
   server.journal_is_asked_for = !options.journal.empty() || options.journal_prompts;
   server.journal_prompts = options.journal_prompts;
   server.new_secrets = options.new_secrets;
+  server.keep_alive.reset();
+  if (options.keep_alive_s >= 0) server.keep_alive = Seconds(options.keep_alive_s);
   server.log_requests = options.log_requests;
   if (options.own_secrets) server.secrets = server::RandomSecrets();
   server.read_secrets = [key = options.api_key_file, token = options.join_token_file] {
@@ -146,28 +152,11 @@ class ServeCommand {
     if (options.lossy && options.exact) {
       return Error(ErrorCode::kInvalidArgument, "--exact and --lossy exclude each other.");
     }
-    ASSIGN_OR_RETURN(const std::filesystem::path folder,
-                     registry::FindPackage(registry::LibraryFolder(std::getenv), options.package));
-    ASSIGN_OR_RETURN(command->package_, package::Package::Open(folder));
-    if (options.verify) command->package_.blobs->Distrust();
-    ASSIGN_OR_RETURN(api::ModelText text, LoadModelText(command->package_));
-    text.set_control_tokens_in_text(options.control_tokens_in_text);
-    if (text.chat_templates().named.empty()) {
-      LogWarn("the model has no chat template: requests for chat are refused");
-    }
-    server::ServedModel model;
-    model.package = command->package_;
-    model.info = ModelInfoOf(command->package_);
-    if (std::string problem = swarm::PlanProblem(model.info, server.plan_kind); !problem.empty())
-      return Error(ErrorCode::kInvalidArgument, std::move(problem));
-    model.text = std::make_shared<const api::ModelText>(std::move(text));
-    model.graphs = MakeOnnxStages(folder / "model.onnx");
-    ASSIGN_OR_RETURN(model.files, LoadPage(options.web_root));
-    auto listening = server::Server::Listen(server, std::move(model));
-    if (!listening.ok()) return WithPortOwner(listening.error(), options.port);
-    command->server_ = std::move(listening).value();
+    ASSIGN_OR_RETURN(std::optional<server::StaticFiles> files, LoadPage(options.web_root));
+    TRY(options.packages.size() == 1 ? command->ListenForOne(server, std::move(files))
+                                     : command->ListenForSeveral(server, std::move(files)));
     command->secrets_ = command->server_->TakeSecrets();
-    if (!options.no_worker && command->package_.manifest.lowered) command->StartWorker();
+    if (!options.no_worker) command->StartWorkers();
     return command;
   }
 
@@ -178,7 +167,7 @@ class ServeCommand {
     if (isatty(STDIN_FILENO) == 0) server_->ReloadOnSignal();
     PrintAddresses();
     NotifyReady();
-    if (!options_.no_worker && package_.manifest.lowered) StartGpu();
+    if (!options_.no_worker && (has_several() || package_.manifest.lowered)) StartGpu();
     server::Wipe(secrets_);
     server_->Run();
   }
@@ -187,16 +176,61 @@ class ServeCommand {
   const server::Secrets& secrets() const { return secrets_; }
 
  private:
-  void StartWorker() {
+  bool has_several() const { return options_.packages.size() != 1; }
+
+  Status ListenForOne(const server::ServerOptions& server,
+                      std::optional<server::StaticFiles> files) {
+    ASSIGN_OR_RETURN(const std::filesystem::path folder,
+                     FindOrPull({.model = options_.packages.front()}));
+    ASSIGN_OR_RETURN(server::ServedModel model, OpenModel(folder, options_, server.plan_kind));
+    package_ = model.package;
+    model.files = std::move(files);
+    return Take(server::Server::Listen(server, std::move(model)));
+  }
+
+  Status ListenForSeveral(server::ServerOptions server, std::optional<server::StaticFiles> files) {
+    if (options_.lossy) {
+      return Error(ErrorCode::kInvalidArgument,
+                   "--lossy is for a server of one model: name its package.");
+    }
+    server.memory_bytes = options_.no_worker ? 0 : WorkerMemory();
+    ASSIGN_OR_RETURN(server::ModelLibrary library, MakeModelLibrary(options_, server));
+    library.files = std::move(files);
+    library.on_opened = [this](server::Cell& cell, const package::Package& package,
+                               uint64_t need_bytes) {
+      if (cell_workers_) cell_workers_->Attach(cell, package, need_bytes);
+    };
+    library.on_closing = [this](server::Cell& cell, std::function<void()> done) {
+      if (!cell_workers_) return done();
+      cell_workers_->Detach(cell, std::move(done));
+    };
+    return Take(server::Server::Listen(server, std::move(library)));
+  }
+
+  Status Take(Result<std::unique_ptr<server::Server>> listening) {
+    if (!listening.ok()) return WithPortOwner(listening.error(), options_.port);
+    server_ = std::move(listening).value();
+    return OkStatus();
+  }
+
+  uint64_t WorkerMemory() const {
+    return options_.worker_memory.empty() ? worker::DefaultMemoryOffer()
+                                          : *ParseByteCount(options_.worker_memory);
+  }
+
+  void StartWorkers() {
     worker::NativeWorkerOptions worker;
     worker.name = "this server";
     worker.worker_id = "built-in";
     worker.join_token = secrets_.join_token;
     worker.thread_count = options_.threads;
-    worker.memory_bytes = options_.worker_memory.empty() ? worker::DefaultMemoryOffer()
-                                                         : *ParseByteCount(options_.worker_memory);
-    worker_ = std::make_unique<LocalWorker>(server_->loop(), server_->host(), worker, package_,
-                                            options_.lossy ? OpenDatagrams() : nullptr);
+    worker.memory_bytes = WorkerMemory();
+    if (has_several()) {
+      cell_workers_ = std::make_unique<CellWorkers>(server_->loop(), worker);
+    } else if (package_.manifest.lowered) {
+      worker_ = std::make_unique<LocalWorker>(server_->loop(), server_->host(), worker, package_,
+                                              options_.lossy ? OpenDatagrams() : nullptr);
+    }
   }
 
   // Another worker than the built-in one: who of both computes what is planned by their speed.
@@ -224,13 +258,25 @@ class ServeCommand {
     return *std::move(socket);
   }
 
+  // "tiny (q4)", or "3 models: a, b, c".
+  std::string Served() const {
+    if (!has_several()) return package_.manifest.name + " (" + package_.manifest.quantisation + ")";
+    const std::vector<std::string> names = server_->models().Names();
+    if (names.empty())
+      return "the library, which is empty: `weft pull ORGANISATION/NAME` puts a model there";
+    std::string text =
+        std::to_string(names.size()) + (names.size() == 1 ? " model: " : " models: ");
+    for (size_t i = 0; i < names.size() && i < kMostNamed; ++i)
+      text += (i == 0 ? "" : ", ") + names[i];
+    return names.size() > kMostNamed ? text + ", ..." : text;
+  }
+
   // For readers of a journal: nothing that lets somebody in.
   void PrintWithoutSecrets() const {
     const server::Reach& reach = server_->reach();
-    std::cout << "weft " << wire::kServerVersion << " serves " << package_.manifest.name << " ("
-              << package_.manifest.quantisation << ")\n  chat:  " << reach.Base("http")
-              << "/\n  help:  " << reach.Base("http") << "/join\n  API:   " << reach.Base("http")
-              << "/v1\n";
+    std::cout << "weft " << wire::kServerVersion << " serves " << Served()
+              << "\n  chat:  " << reach.Base("http") << "/\n  help:  " << reach.Base("http")
+              << "/join\n  API:   " << reach.Base("http") << "/v1\n";
     if (!secrets_.api_key.empty()) {
       std::cout << "  The API key and the join token are not written here. Set them with "
                    "--api-key-file and\n  --join-token-file, or make named ones with `weft keys "
@@ -243,13 +289,12 @@ class ServeCommand {
     if (IsKeptInJournal(std::getenv, isatty(STDOUT_FILENO) == 1)) return PrintWithoutSecrets();
     const server::Reach& reach = server_->reach();
     const std::string join_url = reach.JoinUrl(secrets_.join_token);
-    std::cout << "weft " << wire::kServerVersion << " serves " << package_.manifest.name << " ("
-              << package_.manifest.quantisation << ")\n\n"
+    std::cout << "weft " << wire::kServerVersion << " serves " << Served() << "\n\n"
               << "  chat:  " << reach.Base("http") << "/";
     if (!secrets_.api_key.empty()) std::cout << "#key=" << secrets_.api_key;
     std::cout << "\n  help:  " << join_url << "   (open it in a browser tab and press the button)\n"
               << "  API:   " << reach.Base("http") << "/v1\n";
-    if (!package_.manifest.lowered) {
+    if (!has_several() && !package_.manifest.lowered) {
       std::cout
           << "\n  This model has no programs for native workers: browser tabs compute it with\n"
              "  onnxruntime-web. Open the help address and press the button.\n";
@@ -259,8 +304,9 @@ class ServeCommand {
       PrintTls();
       std::cout << "\n" << server::QrForTerminal(join_url);
     } else if (secrets_.api_key.empty()) {
-      std::cout << "\n  To let other devices on your network help:  weft serve --share "
-                << options_.package << "\n";
+      std::cout << "\n  To let other devices on your network help:  weft serve --share";
+      for (const std::string& package : options_.packages) std::cout << " " << package;
+      std::cout << "\n";
     }
     std::cout << std::endl;
   }
@@ -295,8 +341,9 @@ class ServeCommand {
   ServeOptions options_;
   package::Package package_;
   std::unique_ptr<server::Server> server_;
-  server::Secrets secrets_;  // until they are printed
-  std::unique_ptr<LocalWorker> worker_;
+  server::Secrets secrets_;                    // until they are printed
+  std::unique_ptr<LocalWorker> worker_;        // of one model
+  std::unique_ptr<CellWorkers> cell_workers_;  // of several
   std::unique_ptr<GpuBeside> gpu_;
 };
 
@@ -350,11 +397,6 @@ Status Serve(CLI::App& flags, const ServeOptions& options) {
   SetLogFormat(options.log_format);
   for (const std::string& sentence : FindMistypedVariables(flags, NamesInEnvironment()))
     LogWarn("{}", sentence);
-  if (options.package.empty()) {
-    return Error(ErrorCode::kInvalidArgument,
-                 "Which model? Name a package (weft serve PACKAGE), or set WEFT_PACKAGE or "
-                 "'package' in the file of --config; `weft list` shows those in the library.");
-  }
   OutliveReaders();
   ASSIGN_OR_RETURN(const auto command, ServeCommand::Start(options));
   command->ServeUntilSignal();
@@ -393,6 +435,12 @@ void AddPatience(CLI::App& command, ServeOptions& options) {
                   "Seconds that a request waits for a swarm that is down, before it is told so")
       ->capture_default_str()
       ->check(CLI::Range(0, 86'400));
+  command
+      .add_option("--keep-alive", options.keep_alive_s,
+                  "Seconds without a request after which a model of the library is unloaded; -1: "
+                  "when another one wants its memory")
+      ->capture_default_str()
+      ->check(CLI::Range(-1, 31'536'000));
   command
       .add_option("--token-limit", options.token_limit_s,
                   "Seconds without a token after which a request is given up")
@@ -545,7 +593,9 @@ void AddComputing(CLI::App& command, ServeOptions& options) {
 }  // namespace
 
 void AddServeOptions(CLI::App& command, ServeOptions& options) {
-  command.add_option("package", options.package, "A package's folder, or its name in the library");
+  command.add_option("package", options.packages,
+                     "A package's folder, or its name in the library; several serve several "
+                     "models, none all of the library");
   AddOperations(command, options);
   AddReach(command, options);
   AddBuiltInWorker(command, options);

@@ -1,4 +1,4 @@
-// `weft worker ws://host:port`: joins a swarm from another machine and stays (remote_worker.h), or
+// `weft worker ws://host:port`: joins a swarm from another machine and stays (remote_cells.h), or
 // with --gpu becomes the program that does so on a GPU (gpu_worker.h).
 #include <unistd.h>
 
@@ -11,7 +11,7 @@
 #include "apps/device_id.h"
 #include "apps/gpu_worker.h"
 #include "apps/http_source.h"
-#include "apps/remote_worker.h"
+#include "apps/remote_cells.h"
 #include "apps/secret_file.h"
 #include "base/secret.h"
 #include "kernels/panel_matmul.h"
@@ -99,14 +99,17 @@ Status RunWorker(const WorkerCommandOptions& options) {
   const DeviceId id(cache);
   worker_options.worker_id = id.text();
   const net::ClientTls tls{options.fingerprint, options.insecure};
-  ASSIGN_OR_RETURN(auto source,
-                   MakeHttpSource({url, tls, worker_options.join_token, cache, options.verify}));
+  const auto make_source = [&] {
+    return MakeHttpSource({url, tls, worker_options.join_token, cache, options.verify});
+  };
+  // A cache that cannot be used ends it now.
+  ASSIGN_OR_RETURN(const auto source, make_source());
   // For servers that may lose sums of neuron groups (serve --lossy).
   auto datagrams = net::UdpSocket::Open(loop, "::", 0);
   if (!datagrams.ok()) datagrams = net::UdpSocket::Open(loop, "0.0.0.0", 0);
   if (datagrams.ok()) worker_options.datagrams = *datagrams;
   Status end = OkStatus();
-  RemoteWorker remote(loop, url, tls, worker_options, std::move(source), [&](Status status) {
+  RemoteCells remote(loop, url, tls, worker_options, make_source, [&](Status status) {
     end = std::move(status);
     loop.Stop();
   });

@@ -417,8 +417,8 @@ struct Connecting : std::enable_shared_from_this<Connecting> {
                                 std::string reason) { inner(std::move(reason)); };
       return callbacks;
     };
-    RequestWebSocket(std::move(*stream), url.Authority(), url.path, headers, limits, hold_context,
-                     on_failed);
+    RequestWebSocket(std::move(*stream), url.Authority(), url.Target(), headers, limits,
+                     hold_context, on_failed);
   }
 
   void Fail(Error error) {

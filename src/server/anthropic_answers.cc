@@ -58,7 +58,7 @@ bool IsOfAnthropic(const net::HttpRequest& request) {
   return !request.Header("anthropic-version").empty();
 }
 
-net::HttpResponse AnthropicModels(const api::ServedModel& served) {
+net::HttpResponse AnthropicModels(std::span<const api::ServedModel> served) {
   return JsonResponse(200, api::AnthropicModelsJson(served));
 }
 

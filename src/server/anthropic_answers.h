@@ -27,7 +27,7 @@ class AnthropicCountDialect : public AnthropicDialect {
 
 // Whether one of its clients asks, where a path is OpenAI's, too.
 bool IsOfAnthropic(const net::HttpRequest& request);
-net::HttpResponse AnthropicModels(const api::ServedModel& served);
+net::HttpResponse AnthropicModels(std::span<const api::ServedModel> served);
 net::HttpResponse AnthropicModel(const api::ServedModel& served, const std::string& asked);
 
 net::HttpResponse AnthropicErrorResponse(const api::ApiError& error);

@@ -64,7 +64,9 @@ ChatRoutes::ChatRoutes(Options options, std::shared_ptr<const api::ModelText> te
       text_(std::move(text)),
       host_(host),
       loop_(loop),
-      reader_({options_.model_name, options_.recurrent, options_.vocabulary}, text_),
+      reader_(
+          {options_.model_name, options_.recurrent, options_.vocabulary, options_.takes_any_name},
+          text_),
       begun_answers_(host, std::move(ledger), options_.note_prompts),
       kept_(host, loop, std::move(note_kept)),
       reading_(loop) {
@@ -78,7 +80,8 @@ api::ServedModel ChatRoutes::Served() const {
 }
 
 void ChatRoutes::ListModels(net::Responder& responder) const {
-  responder.Send(JsonResponse(200, api::ModelsJson(Served())));
+  const api::ServedModel served = Served();
+  responder.Send(JsonResponse(200, api::ModelsJson({&served, 1})));
 }
 
 void ChatRoutes::DescribeModel(const net::HttpRequest& request, net::Responder& responder) const {
@@ -215,8 +218,8 @@ void ChatRoutes::Begin(const Prompt& prompt, const swarm::Request& request,
                          count](RequestCallbacks callbacks) {
     return begin(count(std::move(callbacks)));
   };
-  Completion::Start({host_, loop_, *text_, options_.wait}, chat, prompt.reading, generate,
-                    std::move(go_on), std::move(writer));
+  Completion::Start({host_, loop_, *text_, options_.wait, options_.load_wait}, chat, prompt.reading,
+                    generate, std::move(go_on), std::move(writer));
 }
 
 void ChatRoutes::StartKeeping(const Prompt& prompt, std::shared_ptr<net::Responder> responder) {

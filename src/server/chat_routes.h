@@ -35,6 +35,8 @@ class ChatRoutes {
     uint32_t context_length = 0;   // positions of the longest conversation
     uint32_t cached_prefixes = 0;  // that are kept by `prompt_cache_key`
     bool embeds = false;           // the model writes no text: all of it is refused
+    bool takes_any_name = false;   // who asks another model does not come here
+    Duration load_wait;            // longer than `wait`, while devices load the model
   };
 
   // Both `loop` and `host` outlive this.

@@ -36,6 +36,7 @@ Completion::Completion(const CompletionContext& context, const api::ChatRequest&
       loop_(context.loop),
       text_(context.text),
       wait_(context.wait),
+      load_wait_(context.load_wait),
       logprobs_(chat.logprobs),
       shows_thinking_(chat.shows_thinking),
       max_tokens_(chat.max_tokens),
@@ -77,7 +78,9 @@ void Completion::Submit(const Generate& generate) {
 
 void Completion::AwaitSwarm() {
   if (host_.is_up()) return Begin();
-  if (MonotonicNow() - submitted_ >= wait_) return GiveUp();
+  const Duration waited = MonotonicNow() - submitted_;
+  const bool may_load = waited < load_wait_ && host_.is_loading();
+  if (waited >= wait_ && !may_load) return GiveUp();
   timer_.FireAfter(kProgressInterval, [weak = weak_from_this()] {
     const auto self = weak.lock();
     if (self && !self->finished_ && !self->under_way_) self->AwaitSwarm();
@@ -86,9 +89,10 @@ void Completion::AwaitSwarm() {
 
 // The core ends it as cancelled, which is told as the reason that is set here.
 void Completion::GiveUp() {
-  given_up_ = Overloaded("The swarm did not come up within " +
-                         std::to_string(static_cast<int64_t>(wait_.seconds())) + " s. " +
-                         host_.snapshot().message);
+  given_up_ =
+      Overloaded("The swarm did not come up within " +
+                 std::to_string(static_cast<int64_t>((MonotonicNow() - submitted_).seconds())) +
+                 " s. " + host_.snapshot().message);
   host_.Cancel(id_);
 }
 

@@ -29,8 +29,9 @@ struct CompletionContext {
   SwarmHost& host;
   net::EventLoop& loop;
   const api::ModelText& text;
-  // How long a request waits for a swarm that is down before it is given up (503).
-  Duration wait;
+  // How long a request waits for a swarm that is down before it is given up (503), and for one
+  // whose devices load the model where that may be longer.
+  Duration wait, load_wait = {};
 };
 
 // Has the core generate: the request's number, for cancelling and progress. Tokens that are known
@@ -88,7 +89,7 @@ class Completion : public std::enable_shared_from_this<Completion> {
   SwarmHost& host_;
   net::EventLoop& loop_;
   const api::ModelText& text_;
-  const Duration wait_;
+  const Duration wait_, load_wait_;
   const bool logprobs_;
   const bool shows_thinking_;
   const std::optional<uint32_t> max_tokens_, max_thinking_tokens_;

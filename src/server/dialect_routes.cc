@@ -67,19 +67,19 @@ void AnswerShow(const api::OllamaModel& model, const net::HttpRequest& request,
   responder.Send(JsonResponse(200, api::OllamaShowJson(model)));
 }
 
-// What the devices of the active plan hold.
-void AnswerPs(const api::OllamaModel& model, const SwarmHost& host, net::Responder& responder) {
-  const swarm::Snapshot snapshot = host.snapshot();
-  uint64_t held_bytes = 0, gpu_bytes = 0;
-  for (const swarm::WorkerSnapshot& worker : snapshot.workers) {
-    if (!host.is_up() || worker.state != swarm::WorkerState::kActive) continue;
-    held_bytes += worker.used_bytes;
-    if (worker.engine.find("webgpu") != std::string::npos) gpu_bytes += worker.used_bytes;
-  }
-  responder.Send(JsonResponse(200, api::OllamaPsJson(model, held_bytes, gpu_bytes)));
-}
-
 }  // namespace
+
+api::OllamaHeld HeldOf(const api::OllamaModel& model, const SwarmHost& host) {
+  api::OllamaHeld held{&model};
+  if (!host.is_up()) return held;
+  const swarm::Snapshot snapshot = host.snapshot();
+  for (const swarm::WorkerSnapshot& worker : snapshot.workers) {
+    if (worker.state != swarm::WorkerState::kActive) continue;
+    held.held_bytes += worker.used_bytes;
+    if (worker.engine.find("webgpu") != std::string::npos) held.gpu_bytes += worker.used_bytes;
+  }
+  return held;
+}
 
 std::vector<Route> AnthropicRoutes(ChatRoutes* chat, size_t body_bytes) {
   return {RouteOf("POST", "/v1/messages", body_bytes, AnthropicErrorResponse,
@@ -93,7 +93,8 @@ std::vector<Route> ModelRoutes(ChatRoutes* chat) {
   return {RouteOf("GET", "/v1/models", 0, ErrorResponse,
                   [chat](const net::HttpRequest& request, const Client& client) {
                     if (!IsOfAnthropic(request)) return chat->ListModels(*client);
-                    client->Send(AnthropicModels(chat->Served()));
+                    const api::ServedModel served = chat->Served();
+                    client->Send(AnthropicModels({&served, 1}));
                   }),
           RouteOf("GET", "/v1/models/*", 0, ErrorResponse,
                   [chat](const net::HttpRequest& request, const Client& client) {
@@ -105,9 +106,7 @@ std::vector<Route> ModelRoutes(ChatRoutes* chat) {
 
 std::vector<Route> OllamaRoutes(ChatRoutes* chat, size_t body_bytes) {
   using Kind = OllamaDialect::Kind;
-  const std::string one_model =
-      "a server has the one model that it was started with; 'weft pull', 'weft list' and 'weft rm' "
-      "look after models.";
+  const std::string by_hand = "'weft pull', 'weft list' and 'weft rm' look after models.";
   return {RouteOf("POST", "/api/chat", body_bytes, OllamaErrorResponse,
                   AnswersAs(chat, std::make_shared<OllamaDialect>(Kind::kChat))),
           RouteOf("POST", "/api/generate", body_bytes, OllamaErrorResponse,
@@ -118,18 +117,18 @@ std::vector<Route> OllamaRoutes(ChatRoutes* chat, size_t body_bytes) {
                         200, json::serialize(json::object{{"version", kOllamaVersion},
                                                           {"weft", wire::kServerVersion}})));
                   }),
-          NotDone("POST", "/api/pull", one_model),
-          NotDone("POST", "/api/push", one_model),
-          NotDone("POST", "/api/create", one_model),
-          NotDone("POST", "/api/copy", one_model),
-          NotDone("DELETE", "/api/delete", one_model)};
+          NotDone("POST", "/api/pull", by_hand),
+          NotDone("POST", "/api/push", by_hand),
+          NotDone("POST", "/api/create", by_hand),
+          NotDone("POST", "/api/copy", by_hand),
+          NotDone("DELETE", "/api/delete", by_hand)};
 }
 
 std::vector<Route> OllamaModelRoutes(const api::OllamaModel* model, const SwarmHost* host) {
   using Client = std::shared_ptr<net::Responder>;
   return {RouteOf("GET", "/api/tags", 0, OllamaErrorResponse,
                   [model](const net::HttpRequest&, const Client& client) {
-                    client->Send(JsonResponse(200, api::OllamaTagsJson(*model)));
+                    client->Send(JsonResponse(200, api::OllamaTagsJson({model, 1})));
                   }),
           RouteOf("POST", "/api/show", kSmallBodyBytes, OllamaErrorResponse,
                   [model](const net::HttpRequest& request, const Client& client) {
@@ -137,7 +136,8 @@ std::vector<Route> OllamaModelRoutes(const api::OllamaModel* model, const SwarmH
                   }),
           RouteOf("GET", "/api/ps", 0, OllamaErrorResponse,
                   [model, host](const net::HttpRequest&, const Client& client) {
-                    AnswerPs(*model, *host, *client);
+                    const api::OllamaHeld held = HeldOf(*model, *host);
+                    client->Send(JsonResponse(200, api::OllamaPsJson({&held, 1})));
                   })};
 }
 

@@ -16,6 +16,8 @@ std::vector<Route> AnthropicRoutes(ChatRoutes* chat, size_t body_bytes);
 // GET /v1/models and /v1/models/NAME, in the form of whoever asks.
 std::vector<Route> ModelRoutes(ChatRoutes* chat);
 std::vector<Route> OllamaRoutes(ChatRoutes* chat, size_t body_bytes);
+// What the devices of the active plan hold.
+api::OllamaHeld HeldOf(const api::OllamaModel& model, const SwarmHost& host);
 // What Ollama's clients ask of models.
 std::vector<Route> OllamaModelRoutes(const api::OllamaModel* model, const SwarmHost* host);
 

@@ -49,9 +49,11 @@ EmbeddingJob::EmbeddingJob(const EmbeddingContext& context, EmbeddingWork work, 
 void EmbeddingJob::AwaitSwarm() {
   up_at_ = MonotonicNow();
   if (context_.host.is_up() || done_ > 0) return;
-  if (up_at_ - begun_ >= context_.wait)
+  const Duration waited = up_at_ - begun_;
+  const bool may_load = waited < context_.load_wait && context_.host.is_loading();
+  if (waited >= context_.wait && !may_load)
     return Fail(Overloaded("The swarm did not come up within " +
-                           std::to_string(static_cast<int64_t>(context_.wait.seconds())) + " s. " +
+                           std::to_string(static_cast<int64_t>(waited.seconds())) + " s. " +
                            context_.host.snapshot().message));
   timer_.FireAfter(kJobLookInterval, [weak = weak_from_this()] {
     if (const auto self = weak.lock(); self && !self->is_over_) self->AwaitSwarm();

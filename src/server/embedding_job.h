@@ -29,9 +29,10 @@ namespace weft::server {
 struct EmbeddingContext {
   SwarmHost& host;
   net::EventLoop& loop;
-  // How long a request waits for a swarm that is down before it is given up (503).
+  // Of CompletionContext.
   Duration wait;
   size_t at_once = 1;  // inputs that are asked of the core at a time
+  Duration load_wait = {};
 };
 
 struct EmbeddingWork {

@@ -102,8 +102,9 @@ void EmbeddingRoutes::Begin(Form form, Question question,
   // Ollama's clients ask for nothing to see that a model is there.
   if (question.work.inputs.empty()) return responder->Send(respond({}));
   EmbeddingJob::Start(
-      {host_, loop_, options_.wait, options_.at_once}, std::move(question.work), respond,
-      [form](const api::ApiError& error) { return Refusal(form, error); }, std::move(responder));
+      {host_, loop_, options_.wait, options_.at_once, options_.load_wait}, std::move(question.work),
+      respond, [form](const api::ApiError& error) { return Refusal(form, error); },
+      std::move(responder));
 }
 
 api::ApiResult<EmbeddingRoutes::Question> EmbeddingRoutes::Read(Form form,
@@ -134,7 +135,7 @@ api::ApiResult<EmbeddingRoutes::Question> EmbeddingRoutes::Read(Form form,
 }
 
 std::optional<api::ApiError> EmbeddingRoutes::Check(const api::EmbeddingRequest& asked) const {
-  if (!api::IsServed(asked.model, options_.model_name))
+  if (!options_.takes_any_name && !api::IsServed(asked.model, options_.model_name))
     return api::NoSuchModel(asked.model, options_.model_name);
   return asked.dimensions ? CheckDimensions(*asked.dimensions) : std::nullopt;
 }

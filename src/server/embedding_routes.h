@@ -30,6 +30,8 @@ class EmbeddingRoutes {
     uint32_t context_length = 0;  // tokens of the longest input
     Duration wait = Seconds(30);  // for a swarm that is down
     size_t at_once = 1;           // EmbeddingContext
+    bool takes_any_name = false;  // as of ChatRoutes
+    Duration load_wait;
   };
   enum class Form { kOpenAi, kOllamaEmbed, kOllamaEmbeddings };
 

@@ -31,8 +31,7 @@ void AnswerLiveness(const Request&, const Client& client) {
   AnswerOk(*client);
 }
 
-void AnswerReadiness(const SwarmHost& host, net::Responder& client) {
-  const auto problem = FindReason(host);
+void AnswerReadiness(const std::optional<NotReady>& problem, net::Responder& client) {
   if (!problem) return AnswerOk(client);
   client.Send(JsonResponse(503, json::serialize(json::object{{"status", "unavailable"},
                                                              {"state", problem->state},
@@ -40,8 +39,7 @@ void AnswerReadiness(const SwarmHost& host, net::Responder& client) {
 }
 
 // As llama.cpp's server says it.
-void AnswerHealth(const SwarmHost& host, net::Responder& client) {
-  const auto problem = FindReason(host);
+void AnswerHealth(const std::optional<NotReady>& problem, net::Responder& client) {
   if (!problem)
     return client.Send(JsonResponse(200, json::serialize(json::object{{"status", "ok"}})));
   const json::object error = {
@@ -71,12 +69,16 @@ std::optional<NotReady> FindNotReady(swarm::SwarmState state, bool is_ending) {
   return NotReady{"down", "No devices hold the whole model together."};
 }
 
-std::vector<Route> HealthRoutes(const SwarmHost* host) {
+std::vector<Route> HealthRoutes(std::function<std::optional<NotReady>()> find) {
   return {Probe("/healthz", AnswerLiveness),
           Probe("/readyz",
-                [host](const Request&, const Client& client) { AnswerReadiness(*host, *client); }),
+                [find](const Request&, const Client& client) { AnswerReadiness(find(), *client); }),
           Probe("/health",
-                [host](const Request&, const Client& client) { AnswerHealth(*host, *client); })};
+                [find](const Request&, const Client& client) { AnswerHealth(find(), *client); })};
+}
+
+std::vector<Route> HealthRoutes(const SwarmHost* host) {
+  return HealthRoutes([host] { return FindReason(*host); });
 }
 
 }  // namespace weft::server

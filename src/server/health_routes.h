@@ -2,6 +2,7 @@
 // would be answered now (/readyz, and /health as llama.cpp has it).
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -19,7 +20,9 @@ struct NotReady {
 // nullopt: it would be.
 std::optional<NotReady> FindNotReady(swarm::SwarmState state, bool is_ending);
 
-// `host` outlives the routes.
+// `find` says what there is against it now.
+std::vector<Route> HealthRoutes(std::function<std::optional<NotReady>()> find);
+// The same of one swarm; `host` outlives the routes.
 std::vector<Route> HealthRoutes(const SwarmHost* host);
 
 }  // namespace weft::server

@@ -144,15 +144,16 @@ net::Headers KeyTable::MinuteHeaders(const store::Key& key,
           {"X-Ratelimit-Reset-Requests", DurationText(until_all_is_left)}};
 }
 
-KeyTable::Admission KeyTable::Admit(const store::Key& key) {
+KeyTable::Admission KeyTable::Admit(const store::Key& key, const std::string& model) {
   Admission admission;
+  const std::string& asked = model.empty() ? model_ : model;
   if (!key.models.empty() &&
-      std::find(key.models.begin(), key.models.end(), model_) == key.models.end()) {
-    admission.refusal =
-        api::ApiError{403,
-                      "The API key '" + key.name + "' is for " + JoinNames(key.models) +
-                          "; this server has '" + model_ + "'.",
-                      "invalid_request_error", "model", "model_not_allowed"};
+      std::find(key.models.begin(), key.models.end(), asked) == key.models.end()) {
+    admission.refusal = api::ApiError{
+        403,
+        "The API key '" + key.name + "' is for " + JoinNames(key.models) +
+            (model.empty() ? "; this server has '" : "; the request asks '") + asked + "'.",
+        "invalid_request_error", "model", "model_not_allowed"};
     return admission;
   }
   std::deque<Instant>& minute = MinuteOf(key);
@@ -162,25 +163,27 @@ KeyTable::Admission KeyTable::Admit(const store::Key& key) {
   } else {
     if (key.limits.per_minute) minute.push_back(clocks_.now());
     admission.place = std::make_unique<Place>(under_way_, key.id);
-    Add(key, {.requests = 1});
+    Add(key, {.requests = 1}, asked);
   }
   admission.headers = MinuteHeaders(key, minute);
   return admission;
 }
 
-void KeyTable::Add(const store::Key& key, const store::Usage& usage) {
-  unwritten_[key.id][store::HourOf(now_ms())] += usage;
+void KeyTable::Add(const store::Key& key, const store::Usage& usage, const std::string& model) {
+  unwritten_[key.id][{store::HourOf(now_ms()), model}] += usage;
   by_role_[static_cast<size_t>(key.role)] += usage;
 }
 
 void KeyTable::Count(int64_t key, uint32_t prompt_tokens, uint32_t cached_tokens,
-                     uint32_t generated_tokens) {
+                     uint32_t generated_tokens, const std::string& model) {
   const store::Key* known = OfId(key);
   if (known == nullptr) return;
-  Add(*known, {.requests = 0,
-               .prompt_tokens = prompt_tokens,
-               .cached_tokens = cached_tokens,
-               .generated_tokens = generated_tokens});
+  Add(*known,
+      {.requests = 0,
+       .prompt_tokens = prompt_tokens,
+       .cached_tokens = cached_tokens,
+       .generated_tokens = generated_tokens},
+      model.empty() ? model_ : model);
 }
 
 store::Usage KeyTable::TodayOf(int64_t key) const {
@@ -191,7 +194,7 @@ store::Usage KeyTable::TodayOf(int64_t key) const {
   for (const auto* part : {&unwritten_, &writing_}) {
     const auto hours = part->find(key);
     if (hours == part->end()) continue;
-    for (auto hour = hours->second.lower_bound(day_ms); hour != hours->second.end(); ++hour)
+    for (auto hour = hours->second.lower_bound({day_ms, ""}); hour != hours->second.end(); ++hour)
       sum += hour->second;
   }
   return sum;
@@ -202,7 +205,7 @@ std::vector<store::HourlyUsage> KeyTable::TakeUnwritten() {
   writing_ = std::exchange(unwritten_, {});
   std::vector<store::HourlyUsage> rows;
   for (const auto& [key, hours] : writing_)
-    for (const auto& [hour_ms, usage] : hours) rows.push_back({hour_ms, key, usage});
+    for (const auto& [hour, usage] : hours) rows.push_back({hour.first, key, usage, hour.second});
   return rows;
 }
 
@@ -210,7 +213,7 @@ void KeyTable::NoteWritten(bool is_written) {
   const auto taken = std::exchange(writing_, {});
   if (is_written) return;
   for (const auto& [key, hours] : taken)
-    for (const auto& [hour_ms, usage] : hours) unwritten_[key][hour_ms] += usage;
+    for (const auto& [hour, usage] : hours) unwritten_[key][hour] += usage;
 }
 
 size_t KeyTable::LiveCount(store::Role role) const {

@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "api/api_error.h"
@@ -35,7 +36,7 @@ struct KeyClocks {
 
 class KeyTable {
  public:
-  // `model`: the one that is served.
+  // `model`: the one that is served, where there is one alone.
   explicit KeyTable(std::string model, KeyClocks clocks = {})
       : model_(std::move(model)), clocks_(std::move(clocks)) {}
 
@@ -71,12 +72,13 @@ class KeyTable {
     net::Headers headers;                  // x-ratelimit-...-requests, where there is such a limit
     std::unique_ptr<Place> place;          // nullptr: refused
   };
-  // A request that wants something computed. One that is let in counts.
-  Admission Admit(const store::Key& key);
+  // A request that wants something computed. One that is let in counts. `model`: the one that it
+  // asks; "": the one that is served.
+  Admission Admit(const store::Key& key, const std::string& model = "");
 
   // Of a request whose client was ClientOfKey(key); of no key that is known: not counted.
-  void Count(int64_t key, uint32_t prompt_tokens, uint32_t cached_tokens,
-             uint32_t generated_tokens);
+  void Count(int64_t key, uint32_t prompt_tokens, uint32_t cached_tokens, uint32_t generated_tokens,
+             const std::string& model = "");
   // Since the day began in UTC, what is not in the file yet included.
   store::Usage TodayOf(int64_t key) const;
 
@@ -93,13 +95,14 @@ class KeyTable {
   size_t LiveCount(store::Role role) const;
 
  private:
-  using Hours = std::map<int64_t, store::Usage>;  // by when they begin
+  // By when they begin, and the model.
+  using Hours = std::map<std::pair<int64_t, std::string>, store::Usage>;
   struct Refusal {
     api::ApiError error;
     int64_t retry_after_s = 0;
   };
 
-  void Add(const store::Key& key, const store::Usage& usage);
+  void Add(const store::Key& key, const store::Usage& usage, const std::string& model);
   const store::Key* OfId(int64_t key) const;
   std::optional<Refusal> FindLimit(const store::Key& key, const std::deque<Instant>& minute) const;
   net::Headers MinuteHeaders(const store::Key& key, const std::deque<Instant>& minute) const;

@@ -2,7 +2,9 @@
 
 #include <prometheus/text_serializer.h>
 
+#include <algorithm>
 #include <sstream>
+#include <utility>
 
 namespace weft::server {
 namespace {
@@ -55,6 +57,20 @@ void AddHistogram(MetricFamilies& families, const std::string& name, const std::
     family.metric.push_back(std::move(metric));
   }
   families.push_back(std::move(family));
+}
+
+void AddLabelled(MetricFamilies& families, MetricFamilies more, const std::string& label,
+                 const std::string& value) {
+  for (prometheus::MetricFamily& family : more) {
+    for (prometheus::ClientMetric& metric : family.metric)
+      metric.label.insert(metric.label.begin(), {label, value});
+    const auto known = std::find_if(families.begin(), families.end(),
+                                    [&](const auto& each) { return each.name == family.name; });
+    if (known == families.end())
+      families.push_back(std::move(family));
+    else
+      known->metric.insert(known->metric.end(), family.metric.begin(), family.metric.end());
+  }
 }
 
 std::string MetricText(const MetricFamilies& families) {

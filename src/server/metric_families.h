@@ -31,6 +31,10 @@ void AddFamily(MetricFamilies& families, const std::string& name, const std::str
 void AddHistogram(MetricFamilies& families, const std::string& name, const std::string& help,
                   const std::vector<MetricTimes>& values);
 
+// Adds metrics with a further label; a family that is there already gets them.
+void AddLabelled(MetricFamilies& families, MetricFamilies more, const std::string& label,
+                 const std::string& value);
+
 // In Prometheus' text format, version 0.0.4.
 std::string MetricText(const MetricFamilies& families);
 

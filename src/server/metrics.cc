@@ -107,6 +107,10 @@ void AddTimes(MetricFamilies& families, const SwarmHost& host, const swarm::Snap
 
 }  // namespace
 
+net::HttpResponse MetricsResponse(const MetricFamilies& families) {
+  return net::TextResponse(200, "text/plain; version=0.0.4; charset=utf-8", MetricText(families));
+}
+
 void AddSwarmMetrics(MetricFamilies& families, const SwarmHost& host) {
   const HostCounters& counters = host.counters();
   const swarm::Snapshot snapshot = host.snapshot();

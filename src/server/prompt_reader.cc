@@ -39,7 +39,7 @@ std::optional<api::ApiError> PromptReader::ReadBody(Prompt& prompt, std::string_
   prompt.question = std::move(std::get<Question>(read));
   const Question& question = prompt.question;
   const api::ChatRequest& chat = question.chat;
-  if (!api::IsServed(chat.model, options_.model_name))
+  if (!options_.takes_any_name && !api::IsServed(chat.model, options_.model_name))
     return api::NoSuchModel(chat.model, options_.model_name);
   if (auto error = CheckTokens(question)) return error;
   if (auto error = text_->CheckThinking(chat)) return error;

@@ -44,8 +44,9 @@ class PromptReader {
  public:
   struct Options {
     std::string model_name;
-    bool recurrent = false;   // the model has layers with recurrent state
-    uint32_t vocabulary = 0;  // tokens that the model has; 0: not known
+    bool recurrent = false;       // the model has layers with recurrent state
+    uint32_t vocabulary = 0;      // tokens that the model has; 0: not known
+    bool takes_any_name = false;  // of ChatRoutes
   };
   PromptReader(Options options, std::shared_ptr<const api::ModelText> text)
       : options_(std::move(options)), text_(std::move(text)) {}

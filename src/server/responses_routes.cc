@@ -123,8 +123,8 @@ Route RefuseEmbeddings(ChatRoutes* chat, size_t body_bytes) {
 
 }  // namespace
 
-std::vector<Route> ResponsesRoutes(ChatRoutes* chat, size_t body_bytes) {
-  const auto store = std::make_shared<ResponseStore>();
+std::vector<Route> ResponsesRoutes(ChatRoutes* chat, size_t body_bytes,
+                                   const std::shared_ptr<ResponseStore>& store) {
   const auto get = [store](const net::HttpRequest& request, const Client& client) {
     client->Send(Get(*store, request));
   };

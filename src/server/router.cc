@@ -304,7 +304,8 @@ bool Router::AdmitByKey(const Route& route, const net::HttpRequest& request,
                         FinishingResponder& responder) {
   const store::Key* key = IsCounted(route, request.method) ? NamedKeyOf(access_, request) : nullptr;
   if (key == nullptr) return true;
-  KeyTable::Admission admission = access_.keys->Admit(*key);
+  KeyTable::Admission admission =
+      access_.keys->Admit(*key, find_model_ ? find_model_(request) : "");
   const std::optional<api::ApiError> refusal = std::move(admission.refusal);
   const int64_t retry_after_s = admission.retry_after_s;
   responder.Hold(std::move(admission));

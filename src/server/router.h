@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "net/server.h"
@@ -43,6 +44,10 @@ class Router : public net::ServerHandler {
   // The policy names ports, which are known after listening.
   void SetAccess(AccessPolicy access) { access_ = std::move(access); }
   const AccessPolicy& access() const { return access_; }
+  // How a server of several models finds the one that a request asks, for keys that are for some.
+  void FindModelsWith(std::function<std::string(const net::HttpRequest&)> find_model) {
+    find_model_ = std::move(find_model);
+  }
   // From now on every answer leaves a line in the log (access_line.h).
   void LogRequests() { logs_requests_ = true; }
 
@@ -70,6 +75,7 @@ class Router : public net::ServerHandler {
 
   const std::vector<Route> routes_;
   bool logs_requests_ = false;
+  std::function<std::string(const net::HttpRequest&)> find_model_;
   AccessPolicy access_;
   // Answers that are owed and sockets, by the network of clients behind a trusted proxy.
   std::shared_ptr<std::map<std::string, size_t>> taken_ =

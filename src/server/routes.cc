@@ -32,16 +32,11 @@ constexpr size_t kConsentBodyBytes = 1024;
 constexpr size_t kProbeBlockBytes = 1 << 20;
 constexpr uint64_t kMaxProbeBytes = 64 << 20;
 
-// A route of the API that is read.
-Route Get(std::string path, Secret secret, std::function<void(Request, Client)> handle) {
-  return {"GET", std::move(path), secret, 0, std::move(handle), nullptr, nullptr};
-}
-
 // One of the API that has something computed.
-Route Ask(std::string path, ChatRoutes& chat, void (ChatRoutes::*answer)(Request, Client),
+Route Ask(std::string path, ChatRoutes* chat, void (ChatRoutes::*answer)(Request, Client),
           size_t body_bytes) {
-  const auto handle = [&chat, answer](Request request, Client client) {
-    (chat.*answer)(std::move(request), std::move(client));
+  const auto handle = [chat, answer](Request request, Client client) {
+    (chat->*answer)(std::move(request), std::move(client));
   };
   return {"POST", std::move(path), Secret::kApiKey, body_bytes, handle, nullptr, nullptr};
 }
@@ -57,17 +52,6 @@ void AnswerUpgradeRequired(const Request&, const Client& client) {
                                  "invalid_request_error", "", "upgrade_required"});
   response.headers.emplace_back("Upgrade", "websocket");
   client->Send(std::move(response));
-}
-
-// nullopt: the handshake may go on.
-std::optional<api::ApiError> AdmitWorker(const Request& request) {
-  const bool from_page = !request.Header("origin").empty();
-  if (!from_page || request.over_tls || request.remote_is_loopback) return std::nullopt;
-  return api::ApiError{
-      403,
-      "A page on another device cannot help over plain http: browsers give it no "
-      "WebGPU, no hashing and no cache there. Use the https address of 'weft serve --share'.",
-      "invalid_request_error", "", "insecure_context"};
 }
 
 // Bytes that no compression shortens; `block` is sent again and again.
@@ -138,10 +122,10 @@ Slice RandomBlock() {
 
 // Beginnings of chats that are kept by name.
 std::vector<Route> PrefixRoutes(ChatRoutes* chat, size_t body_bytes) {
-  return {Get("/v1/prefixes", Secret::kApiKey,
-              [chat](const Request& request, const Client& client) {
-                chat->ListPrefixes(request, *client);
-              }),
+  return {GetRoute("/v1/prefixes", Secret::kApiKey,
+                   [chat](const Request& request, const Client& client) {
+                     chat->ListPrefixes(request, *client);
+                   }),
           {"PUT", "/v1/prefixes/*", Secret::kApiKey, body_bytes,
            [chat](Request request, Client client) {
              chat->KeepPrefix(std::move(request), std::move(client));
@@ -157,89 +141,119 @@ std::vector<Route> PrefixRoutes(ChatRoutes* chat, size_t body_bytes) {
 // The picture of the swarm, its history, and what its owner says to it.
 std::vector<Route> SwarmRoutes(const RouteParts& parts) {
   return {
-      Get("/api/swarm", Secret::kApiKey,
+      GetRoute(
+          "/api/swarm", Secret::kApiKey,
           [feed = parts.feed](const Request&, const Client& client) { feed->AnswerOnce(*client); }),
-      Get("/api/swarm/events", Secret::kApiKey,
-          [feed = parts.feed](const Request&, Client client) {
-            feed->Subscribe(std::move(client));
-          }),
-      Get("/api/swarm/history", Secret::kApiKey,
-          [feed = parts.feed](const Request&, const Client& client) {
-            feed->AnswerHistory(*client);
-          }),
-      Get("/api/swarm/what-if", Secret::kApiKey,
-          [what_if = parts.what_if](const Request& request, Client client) {
-            what_if->Answer(request, std::move(client));
-          }),
+      GetRoute("/api/swarm/events", Secret::kApiKey,
+               [feed = parts.feed](const Request&, Client client) {
+                 feed->Subscribe(std::move(client));
+               }),
+      GetRoute("/api/swarm/history", Secret::kApiKey,
+               [feed = parts.feed](const Request&, const Client& client) {
+                 feed->AnswerHistory(*client);
+               }),
+      GetRoute("/api/swarm/what-if", Secret::kApiKey,
+               [what_if = parts.what_if](const Request& request, Client client) {
+                 what_if->Answer(request, std::move(client));
+               }),
       {"POST", "/api/swarm/consent", Secret::kAdmin, kConsentBodyBytes,
        [host = parts.host](const Request& request, const Client& client) {
          AnswerConsent(*host, request, *client);
        },
        nullptr, nullptr},
-      Get("/api/share", Secret::kAdmin,
-          [links = parts.links](const Request& request, const Client& client) {
-            client->Send(JsonResponse(200, links->ToJson(request)));
-          }),
   };
 }
 
 }  // namespace
 
-std::vector<Route> MakeRoutes(const RouteParts& parts) {
-  const auto [host, feed, what_if, chat, embeddings, package, files, links, tls, keys, ollama_model,
-              chat_body_bytes] = parts;
+Route GetRoute(std::string path, Secret secret, std::function<void(Request, Client)> handle) {
+  return {"GET", std::move(path), secret, 0, std::move(handle), nullptr, nullptr};
+}
+
+std::optional<api::ApiError> AdmitWorker(const net::HttpRequest& request) {
+  const bool from_page = !request.Header("origin").empty();
+  if (!from_page || request.over_tls || request.remote_is_loopback) return std::nullopt;
+  return api::ApiError{
+      403,
+      "A page on another device cannot help over plain http: browsers give it no "
+      "WebGPU, no hashing and no cache there. Use the https address of 'weft serve --share'.",
+      "invalid_request_error", "", "insecure_context"};
+}
+
+std::vector<Route> CellRoutes(const RouteParts& parts) {
+  SwarmHost* const host = parts.host;
+  ChatRoutes* const chat = parts.chat;
+  const size_t body_bytes = parts.chat_body_bytes;
   std::vector<Route> routes = {
       // OpenAI's API.
-      Ask("/v1/chat/completions", *chat, &ChatRoutes::Complete, chat_body_bytes),
-      Ask("/v1/completions", *chat, &ChatRoutes::CompleteText, chat_body_bytes),
+      Ask("/v1/chat/completions", chat, &ChatRoutes::Complete, body_bytes),
+      Ask("/v1/completions", chat, &ChatRoutes::CompleteText, body_bytes),
 
-      Get("/api/info", Secret::kApiKey, AnswerInfo),
-      Get("/metrics", Secret::kMetrics,
-          [host = host, keys = keys](const Request&, const Client& client) {
-            MetricFamilies families;
-            AddSwarmMetrics(families, *host);
-            AddKeyMetrics(families, keys->table());
-            client->Send(net::TextResponse(200, "text/plain; version=0.0.4; charset=utf-8",
-                                           MetricText(families)));
-          }),
+      GetRoute("/metrics", Secret::kMetrics,
+               [host, keys = parts.keys](const Request&, const Client& client) {
+                 MetricFamilies families;
+                 AddSwarmMetrics(families, *host);
+                 AddKeyMetrics(families, keys->table());
+                 client->Send(MetricsResponse(families));
+               }),
 
-      // What a phone installs so that it trusts this server.
-      Get("/certificate.crt", Secret::kNone,
-          [tls = tls](const Request&, const Client& client) { AnswerAuthority(tls, *client); }),
-
-      // Workers: the model's bytes, the measure of their line, and their sockets.
-      Get("/package/*", Secret::kJoinToken,
-          [package = package](const Request& request, Client client) {
-            package->Answer(request, std::move(client));
-          }),
-      Get("/probe", Secret::kJoinToken,
-          [block = RandomBlock()](const Request& request, const Client& client) {
-            AnswerProbe(block, request, client);
-          }),
-      Get("/worker/state", Secret::kJoinToken,
-          [host = host](const Request& request, const Client& client) {
-            const std::string name = request.QueryValue("name");
-            client->Send(JsonResponse(200, api::HelperJson(host->snapshot(), name)));
-          }),
+      // Workers: the model's bytes, how they are, and their sockets.
+      GetRoute("/package/*", Secret::kJoinToken,
+               [package = parts.package](const Request& request, Client client) {
+                 package->Answer(request, std::move(client));
+               }),
+      GetRoute("/worker/state", Secret::kJoinToken,
+               [host](const Request& request, const Client& client) {
+                 const std::string name = request.QueryValue("name");
+                 client->Send(JsonResponse(200, api::HelperJson(host->snapshot(), name)));
+               }),
       {"GET", "/worker", Secret::kNone, 0, AnswerUpgradeRequired, AdmitWorker,
-       [host = host](const Request& request, bool is_owner,
-                     const std::shared_ptr<net::WebSocket>& socket) {
+       [host](const Request& request, bool is_owner,
+              const std::shared_ptr<net::WebSocket>& socket) {
          return AttachWorkerSocket(*host, request.remote_address, is_owner, socket);
        }},
   };
   for (auto& more :
-       {SwarmRoutes(parts), ModelRoutes(chat), PrefixRoutes(chat, chat_body_bytes),
-        MakeEmbeddingRoutes(embeddings, chat_body_bytes), AnthropicRoutes(chat, chat_body_bytes),
-        OllamaRoutes(chat, chat_body_bytes), OllamaModelRoutes(ollama_model, host),
-        ResponsesRoutes(chat, chat_body_bytes), KeyRoutes(keys), HealthRoutes(host)})
+       {SwarmRoutes(parts), ModelRoutes(chat), PrefixRoutes(chat, body_bytes),
+        MakeEmbeddingRoutes(parts.embeddings, body_bytes), AnthropicRoutes(chat, body_bytes),
+        OllamaRoutes(chat, body_bytes), OllamaModelRoutes(parts.ollama_model, host),
+        ResponsesRoutes(chat, body_bytes, parts.responses), HealthRoutes(host)})
     routes.insert(routes.end(), more.begin(), more.end());
-  if (files == nullptr) return routes;
-  for (const std::string& path : files->Paths()) {
-    routes.push_back(
-        Get(path, Secret::kNone, [files = files](const Request& request, const Client& client) {
-          client->Send(files->Answer(request));
-        }));
+  return routes;
+}
+
+std::vector<Route> ServerRoutes(const RouteParts& parts) {
+  std::vector<Route> routes = {
+      GetRoute("/api/info", Secret::kApiKey, AnswerInfo),
+      GetRoute("/api/share", Secret::kAdmin,
+               [links = parts.links](const Request& request, const Client& client) {
+                 client->Send(JsonResponse(200, links->ToJson(request)));
+               }),
+      // What a phone installs so that it trusts this server.
+      GetRoute("/certificate.crt", Secret::kNone,
+               [tls = parts.tls](const Request&, const Client& client) {
+                 AnswerAuthority(tls, *client);
+               }),
+      // The measure of a worker's line.
+      GetRoute("/probe", Secret::kJoinToken,
+               [block = RandomBlock()](const Request& request, const Client& client) {
+                 AnswerProbe(block, request, client);
+               }),
+  };
+  for (Route& route : KeyRoutes(parts.keys)) routes.push_back(std::move(route));
+  if (parts.files == nullptr) return routes;
+  for (const std::string& path : parts.files->Paths()) {
+    routes.push_back(GetRoute(path, Secret::kNone,
+                              [files = parts.files](const Request& request, const Client& client) {
+                                client->Send(files->Answer(request));
+                              }));
   }
+  return routes;
+}
+
+std::vector<Route> MakeRoutes(const RouteParts& parts) {
+  std::vector<Route> routes = CellRoutes(parts);
+  for (Route& route : ServerRoutes(parts)) routes.push_back(std::move(route));
   return routes;
 }
 

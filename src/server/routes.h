@@ -1,6 +1,10 @@
 // The table of everything that `weft serve` answers.
 #pragma once
 
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "api/ollama_models.h"
@@ -8,6 +12,7 @@
 #include "server/embedding_routes.h"
 #include "server/key_keeper.h"
 #include "server/package_routes.h"
+#include "server/response_store.h"
 #include "server/router.h"
 #include "server/sharing.h"
 #include "server/static_files.h"
@@ -31,8 +36,22 @@ struct RouteParts {
   KeyKeeper* keys = nullptr;             // named ones
   const api::OllamaModel* ollama_model = nullptr;
   size_t chat_body_bytes = 0;  // the longest request that a chat may be
+  // Of the Responses API; models of one server share it.
+  std::shared_ptr<ResponseStore> responses = std::make_shared<ResponseStore>();
 };
 
+// What answers for one model. The order of routes is always the same: without the parts, which may
+// be null, they say where a model is asked, and must not be called.
+std::vector<Route> CellRoutes(const RouteParts& parts);
+// What answers for the server, whatever it serves.
+std::vector<Route> ServerRoutes(const RouteParts& parts);
+// Both, of a server of one model.
 std::vector<Route> MakeRoutes(const RouteParts& parts);
+
+// nullopt: a handshake of a worker may go on.
+std::optional<api::ApiError> AdmitWorker(const net::HttpRequest& request);
+// Gives a route that is read.
+Route GetRoute(std::string path, Secret secret,
+               std::function<void(net::HttpRequest, std::shared_ptr<net::Responder>)> handle);
 
 }  // namespace weft::server

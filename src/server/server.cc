@@ -1,9 +1,6 @@
 #include "server/server.h"
 
 #include <algorithm>
-#include <array>
-#include <chrono>
-#include <ctime>
 #include <filesystem>
 #include <utility>
 
@@ -11,69 +8,28 @@
 #include "base/random.h"
 #include "base/secret.h"
 #include "net/web_names.h"
+#include "server/model_routes.h"
 #include "server/own_user.h"
-#include "server/package_check.h"
 #include "server/routes.h"
 
 namespace weft::server {
 namespace {
 
-// How often the log looks for a new state of the swarm: soon while it comes up, seldom while it
-// serves.
-constexpr Duration kLookInterval = Milliseconds(20);
-constexpr Duration kLookIntervalUp = Seconds(1);
 // How long a server that stops waits for clients to take their answers.
 constexpr Duration kStopLimit = Seconds(1);
-
-api::ModelCard CardOf(const package::Package& package, uint32_t context_length) {
-  const package::Manifest& manifest = package.manifest;
-  api::ModelCard card;
-  card.name = manifest.name;
-  card.architecture = manifest.architecture;
-  card.quantisation = manifest.quantisation;
-  card.layer_count = static_cast<uint32_t>(manifest.layers.size());
-  card.weight_bytes = package::DownloadBytes(manifest, 0, card.layer_count);
-  card.context_length = context_length;
-  return card;
-}
-
-api::OllamaModel DescribeForOllama(const ServedModel& model, uint32_t context_length) {
-  const package::Manifest& manifest = model.package.manifest;
-  const auto& layers = manifest.layers;
-  api::OllamaModel out;
-  out.name = manifest.name;
-  out.digest = model.package.digest.ToHex();
-  out.architecture = manifest.architecture;
-  out.quantisation = manifest.quantisation;
-  if (const ChatTemplate* chat = model.text->chat_templates().Choose(/*has_tools=*/false))
-    out.chat_template = chat->source();
-  out.capabilities = {"embedding"};
-  if (!manifest.embedding) out.capabilities = model.text->Capabilities();
-  std::error_code unknown;
-  const auto changed =
-      std::filesystem::last_write_time(model.package.folder / "weft.json", unknown);
-  if (!unknown)
-    out.changed_s = std::chrono::duration_cast<std::chrono::seconds>(
-                        std::chrono::file_clock::to_sys(changed).time_since_epoch())
-                        .count();
-  out.byte_count = package::DownloadBytes(manifest, 0, static_cast<uint32_t>(layers.size()));
-  out.context_length = context_length;
-  out.layer_count = static_cast<uint32_t>(std::ranges::count_if(
-      layers, [](const package::LayerInfo& layer) { return layer.kind == "transformer"; }));
-  out.hidden_columns = manifest.hidden_columns;
-  return out;
-}
 
 }  // namespace
 
 Server::Server(const ServerOptions& options)
-    : options_(options), planning_thread_(1), look_timer_(loop_), stop_timer_(loop_) {
+    : options_(options), planning_thread_(1), stop_timer_(loop_) {
   reach_.address = options.address;
   reach_.host_names = options.host_names;
   reach_.tls = !options.tls.empty();
 }
 
-Result<std::unique_ptr<Server>> Server::Listen(const ServerOptions& options, ServedModel model) {
+Result<std::unique_ptr<Server>> Server::Prepare(const ServerOptions& options,
+                                                const Sha256Digest& package_digest,
+                                                const std::string& model_name) {
   for (const std::string& name : options.host_names) {
     TRY(net::ParseHostName("--host-name", name));
   }
@@ -93,21 +49,67 @@ Result<std::unique_ptr<Server>> Server::Listen(const ServerOptions& options, Ser
     }
     ASSIGN_OR_RETURN(server->secrets_, MakeSecrets(demanded, std::move(given)));
   }
-  TRY(server->OpenJournal(model.info));
-  TRY(server->OpenKeys(model.package.manifest.name));
+  TRY(server->OpenJournal(package_digest));
+  TRY(server->OpenKeys(model_name));
   ASSIGN_OR_RETURN(server->tls_, server->MakeTls());
-  server->MakeHost(model);
-  TRY(server->Open());
+  server->feed_ = std::make_unique<SwarmFeed>(server->loop_);
+  server->keys_->OnChanged([self = server.get()] { self->CloseRevoked(); });
   return server;
 }
 
-Status Server::OpenJournal(const swarm::ModelInfo& model) {
+Result<std::unique_ptr<Server>> Server::Listen(const ServerOptions& options, ServedModel model) {
+  ASSIGN_OR_RETURN(std::unique_ptr<Server> server,
+                   Prepare(options, model.info.package_digest, model.package.manifest.name));
+  Server* const self = server.get();
+  self->files_ = std::move(model.files);
+  self->cell_ =
+      std::make_unique<Cell>(self->Shared(false), std::move(model), self->recovery_.get());
+  self->body_limit_bytes_ = self->cell_->body_limit_bytes();
+  self->feed_->Show(&self->cell_->host(), self->cell_->card());
+  self->cell_->OnChanged([feed = self->feed_.get()] { feed->Changed(); });
+  self->loop_.Post([self] { self->cell_->Resume(self->Salts()); });
+  RouteParts parts = self->Parts();
+  self->cell_->AddParts(parts);
+  self->MakeRouter(MakeRoutes(parts));
+  TRY(self->Open());
+  return server;
+}
+
+Result<std::unique_ptr<Server>> Server::Listen(const ServerOptions& options, ModelLibrary library) {
+  ASSIGN_OR_RETURN(std::unique_ptr<Server> server, Prepare(options, {}, ""));
+  Server* const self = server.get();
+  self->files_ = std::exchange(library.files, std::nullopt);
+  self->body_limit_bytes_ = BodyLimitOf(options, /*embeds=*/true, options.context_length);
+  self->models_ = std::make_unique<Models>(self->Shared(true), std::move(library));
+  self->models_->SetFeed(self->feed_.get());
+  self->models_->SetSalts([self] { return self->Salts(); });
+  RouteParts parts = self->Parts();
+  parts.chat_body_bytes = self->body_limit_bytes_;
+  self->MakeRouter(SeveralModelsRoutes(self->loop_, *self->models_, parts));
+  self->router_->FindModelsWith([models = self->models_.get()](const net::HttpRequest& request) {
+    return ModelOf(*models, request);
+  });
+  TRY(self->Open());
+  self->models_->Start();
+  return server;
+}
+
+CellShared Server::Shared(bool has_several) {
+  return {options_,
+          loop_,
+          planning_thread_,
+          keys_->table(),
+          [this](swarm::CoreOptions& core) { HashSecretsInto(core); },
+          has_several};
+}
+
+Status Server::OpenJournal(const Sha256Digest& package_digest) {
   if (options_.journal.empty()) return OkStatus();
   // Secrets that are to end must not be good again after the next start.
   const bool is_needed = options_.journal_is_asked_for || options_.new_secrets;
   Recovery::Options open;
   open.path = options_.journal;
-  open.package_digest = model.package_digest;
+  open.package_digest = package_digest;
   open.keep_prompts = options_.journal_prompts;
   auto recovery = Recovery::Open(open);
   if (!recovery.ok()) {
@@ -177,120 +179,33 @@ void Server::HashSecretsInto(swarm::CoreOptions& core) const {
   };
 }
 
-void Server::MakeHost(ServedModel& model) {
-  const package::Manifest& manifest = model.package.manifest;
-  swarm::CoreOptions core =
-      swarm::OptionsFor(std::move(model.info), options_.context_length, options_.sessions);
-  const uint32_t context = core.context_length;
-  body_limit_bytes_ =
-      options_.body_limit_bytes > 0
-          ? options_.body_limit_bytes
-          : std::max(manifest.embedding ? kLeastEmbeddingBodyBytes : kLeastBodyLimitBytes,
-                     kBodyBytesPerPosition * context);
-  if (context < options_.context_length) {
-    LogInfo("the model was made for {} positions: the context is {}", context, context);
-  }
-  core.queue_limit = options_.queue;
-  core.worker_limit = options_.worker_limit;
-  core.generate_interval = options_.generate_interval;
-  core.plan_kind = options_.plan_kind;
-  core.expert_copies = options_.expert_copies;
-  core.loss_limit = options_.loss_limit;
-  core.prefill_chunk_time = options_.prefill_chunk_time;
-  core.history_bytes = options_.history_bytes;
-  core.marks = options_.marks;
-  core.timeouts.token_limit = options_.token_limit;
-  std::array<uint8_t, 16> swarm_id;
-  SecureRandomBytes(swarm_id);
-  core.swarm_id = std::string(AsText(swarm_id));
-  std::array<uint8_t, 8> probe_seed;
-  SecureRandomBytes(probe_seed);
-  core.probe_seed = LoadLe<uint64_t>(probe_seed.data());
-  HashSecretsInto(core);
-  if (recovery_) {
-    core.lifetimes = recovery_->Lifetimes();
-    core.popularity = recovery_->Popularity();
-    core.restored = recovery_->PlacementFor(core);
-    if (core.restored) core.swarm_id = core.restored->swarm_id;
-  }
-  host_ = std::make_unique<SwarmHost>(loop_, planning_thread_, core);
-  host_->SetLayerChecker([package = model.package](uint32_t first, uint32_t end) {
-    return FindDamage(package, first, end);
-  });
-  if (recovery_) {
-    host_->OnPlacementChanged([this, core](const swarm::Placement& placement) {
-      recovery_->NotePlacement(placement, core);
-    });
-  }
-  feed_ = std::make_unique<SwarmFeed>(loop_, *host_, CardOf(model.package, context));
-  what_if_ = std::make_unique<WhatIf>(core, *host_, loop_, planning_thread_);
-  host_->OnSwarmChanged([this] { OnSwarmChanged(); });
-  keys_->OnChanged([this] { CloseRevoked(); });
-  CountTokens();
-  ollama_model_ = DescribeForOllama(model, context);
-  chat_ = std::make_unique<ChatRoutes>(
-      ChatRoutes::Options{manifest.name, std::time(nullptr), options_.wait,
-                          core.model.is_recurrent(), recovery_ && recovery_->keeps_prompts(),
-                          core.model.vocabulary, context, core.session_count / 4,
-                          core.model.embeds},
-      model.text, *host_, loop_, MakeLedger(), MakeNote());
-  embeddings_ = std::make_unique<EmbeddingRoutes>(
-      EmbeddingRoutes::Options{manifest.name, manifest.embedding, manifest.hidden_columns,
-                               manifest.vocabulary, context, options_.wait, core.session_count},
-      std::move(model.text), *host_, loop_);
-  if (recovery_) {
-    loop_.Post([this] { chat_->Resume(recovery_->found(), Salts()); });
-  }
-  package_routes_ =
-      std::make_unique<PackageRoutes>(std::move(model.package), std::move(model.graphs), loop_);
-  files_ = std::move(model.files);
-  MakeRouter();
-}
-
-void Server::MakeRouter() {
+RouteParts Server::Parts() {
   RouteParts parts;
-  parts.host = host_.get();
   parts.feed = feed_.get();
-  parts.what_if = what_if_.get();
-  parts.chat = chat_.get();
-  parts.embeddings = embeddings_.get();
-  parts.package = package_routes_.get();
   parts.files = files_ ? &*files_ : nullptr;
   parts.links = &links_;
   parts.tls = tls_.get();
   parts.keys = keys_.get();
-  parts.ollama_model = &ollama_model_;
-  parts.chat_body_bytes = body_limit_bytes_;
-  router_ = std::make_unique<Router>(MakeRoutes(parts));
-  if (options_.log_requests) router_->LogRequests();
+  return parts;
 }
 
-// Of named keys, whatever their requests came through.
-void Server::CountTokens() {
-  host_->OnRequestFinished([this](const std::string& client, const swarm::FinishRequest& end) {
-    keys_->table().Count(KeyOfClient(client), end.prompt_tokens, end.cached_prompt_tokens,
-                         end.generated_tokens);
-  });
+void Server::MakeRouter(std::vector<Route> routes) {
+  router_ = std::make_unique<Router>(std::move(routes));
+  if (options_.log_requests) router_->LogRequests();
 }
 
 // A token whose time is over lets nobody in, and those who are in stay; one that somebody has ended
 // is to end what came of it.
 void Server::CloseRevoked() {
-  host_->CloseWorkers([this](const std::string& hash) -> std::optional<std::string> {
+  const auto find_reason = [this](const std::string& hash) -> std::optional<std::string> {
     const store::Key* key = keys_->table().Find(hash);
     if (key == nullptr || !key->ended_ms) return std::nullopt;
     return "The join token '" + key->name + "' was revoked: ask for a new join link.";
-  });
-}
-
-RequestLedger Server::MakeLedger() {
-  if (!recovery_) return {};
-  return {recovery_->found(), MakeNote(), [this] { recovery_->Flush(); }};
-}
-
-std::function<void(journal::pb::Record)> Server::MakeNote() {
-  if (!recovery_) return nullptr;
-  return [this](journal::pb::Record record) { recovery_->Note(std::move(record)); };
+  };
+  if (cell_) cell_->host().CloseWorkers(find_reason);
+  if (!models_) return;
+  for (const auto& [name, loaded] : models_->loaded())
+    loaded->cell->host().CloseWorkers(find_reason);
 }
 
 // What SaltOf may come to; the last one is that of this start.
@@ -409,34 +324,12 @@ void Server::ReloadOnSignal() {
 // Requests that wait are told why they end; the loop goes on until they have their answers.
 void Server::BeginStop() {
   if (recovery_) recovery_->NoteStop();
-  host_->EndRequests(Error(ErrorCode::kUnavailable, "The server is stopping."));
+  const Error stopping(ErrorCode::kUnavailable, "The server is stopping.");
+  if (cell_) cell_->host().EndRequests(stopping);
+  if (models_) models_->EndRequests(stopping);
   feed_->EndSubscriptions();
   stop_timer_.FireAfter(kStopLimit, [this] { loop_.Stop(); });
   server_->Drain([this] { loop_.Stop(); });
-}
-
-// A swarm that cannot come up for want of memory says nothing else: it was down and stays so.
-void Server::TellLack(const swarm::Snapshot& snapshot) {
-  if (snapshot.state != swarm::SwarmState::kDown || snapshot.missing_memory_bytes == 0) return;
-  if (std::exchange(told_lack_, snapshot.message) != snapshot.message)
-    LogWarn("{}", snapshot.message);
-}
-
-// Runs for every step: what it costs is paid per token, so the picture is only taken now and then.
-void Server::OnSwarmChanged() {
-  feed_->Changed();
-  if (look_pending_) return;
-  look_pending_ = true;
-  look_timer_.FireAfter(last_state_ == swarm::SwarmState::kUp ? kLookIntervalUp : kLookInterval,
-                        [this] {
-                          look_pending_ = false;
-                          const swarm::Snapshot snapshot = host_->snapshot();
-                          TellLack(snapshot);
-                          if (snapshot.state == last_state_) return;
-                          last_state_ = snapshot.state;
-                          LogInfo("{} ({:.2f} s after start)", snapshot.message,
-                                  (MonotonicNow() - options_.started).seconds());
-                        });
 }
 
 }  // namespace weft::server

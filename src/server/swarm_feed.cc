@@ -1,6 +1,7 @@
 #include "server/swarm_feed.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "server/responses.h"
 
@@ -14,13 +15,25 @@ constexpr size_t kMaxSubscribers = 256;
 
 }  // namespace
 
-SwarmFeed::SwarmFeed(net::EventLoop& loop, SwarmHost& host, api::ModelCard model)
-    : host_(host), model_(std::move(model)), publish_timer_(loop), heartbeat_(loop) {
+SwarmFeed::SwarmFeed(net::EventLoop& loop) : publish_timer_(loop), heartbeat_(loop) {
   Beat();
 }
 
+void SwarmFeed::Show(const SwarmHost* host, api::ModelCard model) {
+  host_ = host;
+  model_ = std::move(model);
+  Changed();
+}
+
+std::string SwarmFeed::Picture() const {
+  if (host_ != nullptr) return api::SwarmJson(host_->snapshot(), model_);
+  swarm::Snapshot idle;
+  idle.message = "No model is loaded. Ask one, and it will be.";
+  return api::SwarmJson(idle, model_);
+}
+
 void SwarmFeed::AnswerOnce(net::Responder& responder) const {
-  responder.Send(JsonResponse(200, api::SwarmJson(host_.snapshot(), model_)));
+  responder.Send(JsonResponse(200, Picture()));
 }
 
 void SwarmFeed::AnswerHistory(net::Responder& responder) const {
@@ -35,8 +48,7 @@ void SwarmFeed::Subscribe(std::shared_ptr<net::Responder> responder) {
   responder->StartStream(200, {{"Content-Type", kEventStreamType},
                                {"Cache-Control", "no-store"},
                                {"X-Accel-Buffering", "no"}});
-  responder->Write("retry: 1000\nevent: swarm\ndata: " + api::SwarmJson(host_.snapshot(), model_) +
-                   "\n\n");
+  responder->Write("retry: 1000\nevent: swarm\ndata: " + Picture() + "\n\n");
   subscribers_.push_back(responder);
   responder->OnClosed([this, alive = std::weak_ptr(alive_), gone = responder.get()] {
     if (alive.expired()) return;
@@ -53,14 +65,13 @@ void SwarmFeed::Changed() {
 void SwarmFeed::Publish() {
   pending_ = false;
   if (subscribers_.empty()) return;
-  const std::string event =
-      "event: swarm\ndata: " + api::SwarmJson(host_.snapshot(), model_) + "\n\n";
+  const std::string event = "event: swarm\ndata: " + Picture() + "\n\n";
   const auto current = subscribers_;  // a write may end a subscription
   for (const auto& subscriber : current) subscriber->Write(event);
 }
 
 void SwarmFeed::Beat() {
-  history_.Add(MonotonicNow(), host_.snapshot());
+  if (host_ != nullptr) history_.Add(MonotonicNow(), host_->snapshot());
   heartbeat_.FireAfter(kHeartbeat, [this] {
     Changed();
     Beat();

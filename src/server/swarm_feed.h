@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "api/swarm_json.h"
@@ -15,7 +16,11 @@ namespace weft::server {
 
 class SwarmFeed {
  public:
-  SwarmFeed(net::EventLoop& loop, SwarmHost& host, api::ModelCard model);
+  explicit SwarmFeed(net::EventLoop& loop);
+
+  // Shows this model's swarm from now on; nullptr: there is none. `host` outlives that.
+  void Show(const SwarmHost* host, api::ModelCard model);
+  const SwarmHost* host() const { return host_; }
 
   void AnswerOnce(net::Responder& responder) const;
   void AnswerHistory(net::Responder& responder) const;
@@ -26,11 +31,12 @@ class SwarmFeed {
   void Changed();
 
  private:
+  std::string Picture() const;
   void Publish();
   void Beat();
 
-  SwarmHost& host_;
-  const api::ModelCard model_;
+  const SwarmHost* host_ = nullptr;
+  api::ModelCard model_;
   SwarmHistory history_;
   std::vector<std::shared_ptr<net::Responder>> subscribers_;
   net::EventLoop::Timer publish_timer_;

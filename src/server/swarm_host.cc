@@ -100,6 +100,12 @@ void SwarmHost::CloseWorkers(const FindReason& find_reason) {
   }
 }
 
+// The core is not told: it ends with them.
+void SwarmHost::CloseAllWorkers(const std::string& reason) {
+  const auto workers = std::exchange(workers_, {});
+  for (const auto& [worker, sink] : workers) sink.close(reason);
+}
+
 void SwarmHost::DetachWorker(swarm::WorkerId worker, const std::string& reason) {
   token_hashes_.erase(worker);
   line_bytes_.erase(worker);

@@ -65,6 +65,8 @@ class SwarmHost {
   // A message of the worker: control or data; malformed ones close it.
   void OnWorkerMessage(swarm::WorkerId worker, Slice message);
   void DetachWorker(swarm::WorkerId worker, const std::string& reason);
+  // Closes all of them.
+  void CloseAllWorkers(const std::string& reason);
   // Closes those whose join token, by its hash (HashSecret), has a reason to; nullopt: none.
   using FindReason = std::function<std::optional<std::string>(const std::string& token_hash)>;
   void CloseWorkers(const FindReason& find_reason);
@@ -82,12 +84,16 @@ class SwarmHost {
   void EndRequests(const Error& error);
 
   bool is_up() const { return core_.is_up(); }
+  // Devices download and load what the plan wants of them.
+  bool is_loading() const { return !is_up() && snapshot().state == swarm::SwarmState::kPreparing; }
   bool is_ending() const { return ended_with_.has_value(); }  // EndRequests was called
   // The core's, with the bytes of each line.
   swarm::Snapshot snapshot() const;
   std::optional<swarm::RequestProgress> progress(swarm::RequestId request) const {
     return core_.progress(request);
   }
+  // Expires with the host: for whoever may outlive it.
+  std::weak_ptr<const bool> life() const { return alive_; }
   const HostCounters& counters() const { return counters_; }
   const HostTimes& times() const { return times_; }
   // Replaces swarm::RunPlanning (called on the pool), for swarms that are cut by hand.

@@ -11,11 +11,15 @@ constexpr size_t kStrangerBytes = 1 + wire::kMaxControlBytes + 1024;
 
 }  // namespace
 
+void LimitStranger(net::WebSocket& socket) {
+  socket.SetMessageLimit(1 + wire::kMaxControlBytes);
+  socket.SetAllowance(kStrangerBytes);
+}
+
 net::WebSocketCallbacks AttachWorkerSocket(SwarmHost& host, const std::string& address,
                                            bool trusted,
                                            const std::shared_ptr<net::WebSocket>& socket) {
-  socket->SetMessageLimit(1 + wire::kMaxControlBytes);
-  socket->SetAllowance(kStrangerBytes);
+  LimitStranger(*socket);
   // The sink holds the socket until the host forgets the worker, which it does in DetachWorker and
   // whenever it closes one: the socket's callbacks therefore name the worker, not the sink.
   WorkerSink sink;
@@ -32,11 +36,12 @@ net::WebSocketCallbacks AttachWorkerSocket(SwarmHost& host, const std::string& a
   const swarm::WorkerId worker =
       host.AttachWorker(std::move(sink), address, NetworkOf(address), trusted);
   net::WebSocketCallbacks callbacks;
-  callbacks.on_message = [&host, worker](Slice message) {
-    host.OnWorkerMessage(worker, std::move(message));
+  const std::weak_ptr<const bool> life = host.life();
+  callbacks.on_message = [&host, life, worker](Slice message) {
+    if (!life.expired()) host.OnWorkerMessage(worker, std::move(message));
   };
-  callbacks.on_closed = [&host, worker](const std::string& reason) {
-    host.DetachWorker(worker, reason);
+  callbacks.on_closed = [&host, life, worker](const std::string& reason) {
+    if (!life.expired()) host.DetachWorker(worker, reason);
   };
   return callbacks;
 }

@@ -50,7 +50,8 @@ class Store {
   // All that there ever were, those made first first.
   Result<std::vector<Key>> Keys();
 
-  // Adds these to what is known. `model` and `server`: where it was used.
+  // Adds these to what is known. `model`, where a row names none, and
+  // `server`: where it was used.
   Status AddUsage(std::span<const HourlyUsage> rows, const std::string& model,
                   const std::string& server, int64_t now_ms);
   // By key, of hours that begin then or later.

@@ -138,8 +138,8 @@ Status Store::AddUsage(std::span<const HourlyUsage> rows, const std::string& mod
         "on conflict (hour, key, model, server) do update set requests = requests + "
         "excluded.requests, prompt = prompt + excluded.prompt, cached = cached + excluded.cached, "
         "generated = generated + excluded.generated",
-        {row.hour_ms, row.key, model, server, usage.requests, usage.prompt_tokens,
-         usage.cached_tokens, usage.generated_tokens}));
+        {row.hour_ms, row.key, row.model.empty() ? model : row.model, server, usage.requests,
+         usage.prompt_tokens, usage.cached_tokens, usage.generated_tokens}));
   }
   TRY(database_.Run("delete from usage_hour where hour < ?", {now_ms - kUsageKeptMs}));
   return transaction.Commit();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 namespace weft::store {
 
@@ -20,6 +21,7 @@ struct Usage {
 struct HourlyUsage {
   int64_t hour_ms = 0, key = 0;
   Usage usage;
+  std::string model = {};
 };
 
 // The first millisecond of the hour, and of the day in UTC.

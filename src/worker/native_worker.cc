@@ -184,7 +184,9 @@ class NativeWorker::Impl {
     engine::NativeEngineOptions engine_options;
     engine_options.thread_count = options_.thread_count;
     engine_options.reference_kernels = options_.reference_kernels;
-    engine_options.memory = std::make_shared<engine::MemoryLimit>(options_.memory_bytes);
+    engine_options.memory = options_.memory
+                                ? options_.memory
+                                : std::make_shared<engine::MemoryLimit>(options_.memory_bytes);
     // Rows are what they would be if they crossed the wire between any two layers, so the answer
     // does not depend on the plan (docs/decisions/0006-cut-invariance.md).
     engine_options.residual_dtype = manifest.boundary_dtype;

@@ -20,6 +20,10 @@
 #include "dispatch/dispatcher.h"
 #include "worker/package_source.h"
 
+namespace weft::engine {
+class MemoryLimit;
+}
+
 namespace weft::worker {
 
 struct NativeWorkerOptions {
@@ -28,6 +32,8 @@ struct NativeWorkerOptions {
   std::string worker_id;  // the same across restarts of one device
   std::string join_token;
   uint64_t memory_bytes = 0;  // the offer
+  // What this device's workers of several models hold together; null: the offer is the limit.
+  std::shared_ptr<engine::MemoryLimit> memory;
   uint32_t thread_count = 1;
   bool reference_kernels = false;
   dispatch::Options dispatch = {};  // as a hub

@@ -226,7 +226,8 @@ for (const signal of ["SIGINT", "SIGTERM"]) {
     const nobody = { origin: "http://127.0.0.1:9" };
     await stoppedWith(worker(nobody), signal, /trying again/, 0);
     // One that takes connections and says nothing.
-    const silent = net.createServer(() => {}).listen(0, "127.0.0.1");
+    const silent = net.createServer((socket) => socket.on("error", () => {}));
+    silent.listen(0, "127.0.0.1");
     await new Promise((resolve) => silent.on("listening", resolve));
     const origin = `http://127.0.0.1:${silent.address().port}`;
     await stoppedWith(worker({ origin }), signal, /connecting to/, 0);

@@ -142,12 +142,12 @@ class Process {
   }
 }
 
-// `weft serve` of a package, on any port unless `args` names one; stop() ends it.
+// `weft serve` of a package, or of several, on any port unless `args` names one; stop() ends it.
 export async function serve(folder, args, environment = {}) {
   const port = args.includes("--port") ? [] : ["--port", "0"];
   // A GPU that this machine may have takes part only in tests that ask for it.
   const own = { WEFT_GPU: "off", ...environment };
-  const server = new Process(["serve", folder, ...port, ...args], own);
+  const server = new Process(["serve", ...[folder].flat(), ...port, ...args], own);
   const match = await server.waitFor(/chat:\s+(https?:\/\/[^/\s]+)\//).catch(async (error) => {
     await server.stop();
     throw error;

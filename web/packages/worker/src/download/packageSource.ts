@@ -60,6 +60,7 @@ export class VerifiedChunks {
 export class PackageSource implements WeightSource {
   readonly #options: PackageSourceOptions;
   #manifest: Manifest | null = null;
+  #digest = ""; // of the manifest
 
   constructor(options: PackageSourceOptions) {
     this.#options = options;
@@ -80,7 +81,9 @@ export class PackageSource implements WeightSource {
   }
 
   async fetchManifest(digest: string): Promise<Manifest> {
-    const bytes = await this.#options.http.getBytes("/package/weft.json", kMaxManifestBytes);
+    // A server of several models has several packages.
+    const path = `/package/weft.json?package=${digest}`;
+    const bytes = await this.#options.http.getBytes(path, kMaxManifestBytes);
     const actual = await sha256Hex(bytes);
     if (actual !== digest) {
       throw new EngineError(
@@ -89,12 +92,13 @@ export class PackageSource implements WeightSource {
       );
     }
     this.#manifest = parseManifest(bytes);
+    this.#digest = digest;
     return this.#manifest;
   }
 
   async readGraph({ first, end }: LayerRange): Promise<Uint8Array<ArrayBuffer>> {
     return await this.#options.http.getBytes(
-      `/package/stages/${first}-${end}.onnx`,
+      `/package/stages/${first}-${end}.onnx?package=${this.#digest}`,
       kMaxGraphBytes,
     );
   }

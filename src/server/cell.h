@@ -1,0 +1,104 @@
+// Cell: one model that is served: the core over its devices, and everything that answers requests
+// for it. Cells of a server share its loop, its port and its keys, and nothing of their cores. All
+// of it happens on the loop.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "api/ollama_models.h"
+#include "base/task_queue.h"
+#include "net/loop.h"
+#include "server/chat_routes.h"
+#include "server/embedding_routes.h"
+#include "server/key_table.h"
+#include "server/package_routes.h"
+#include "server/recovery.h"
+#include "server/routes.h"
+#include "server/server_options.h"
+#include "server/swarm_host.h"
+#include "server/what_if.h"
+
+namespace weft::server {
+
+// What the cells of a server share. All of it outlives them.
+struct CellShared {
+  const ServerOptions& options;
+  net::EventLoop& loop;
+  TaskQueue& planning;
+  KeyTable& keys;
+  // Gives a core the hashes of the secrets that it lets workers in with.
+  std::function<void(swarm::CoreOptions&)> add_secrets;
+  // Of a server of several models: requests come to the right one already, and wait long while
+  // devices load it. Its name is in the log.
+  bool has_several = false;
+};
+
+// The longest request for a chat with a context of so many positions.
+size_t BodyLimitOf(const ServerOptions& options, bool embeds, uint32_t context_length);
+
+// What Ollama's clients are told of a package. `text` may be null: it was not read.
+api::OllamaModel DescribeForOllama(const package::Package& package, const api::ModelText* text,
+                                   uint32_t context_length);
+
+class Cell {
+ public:
+  // `recovery` may be null: nothing of an earlier start is taken up. It outlives the cell.
+  Cell(const CellShared& shared, ServedModel model, Recovery* recovery);
+  Cell(const Cell&) = delete;
+  Cell& operator=(const Cell&) = delete;
+
+  const std::string& name() const { return card_.name; }
+  const api::ModelCard& card() const { return card_; }
+  const package::Digest& digest() const { return digest_; }
+  bool lowered() const { return lowered_; }
+  SwarmHost& host() { return *host_; }
+  const SwarmHost& host() const { return *host_; }
+  // Continues what an earlier start left behind. Call it once, from the loop.
+  void Resume(const std::vector<std::string>& salts) {
+    if (recovery_ != nullptr) chat_->Resume(recovery_->found(), salts);
+  }
+  // Fills in what answers for this model alone.
+  void AddParts(RouteParts& parts);
+  PackageRoutes& package_routes() { return *package_routes_; }
+  api::ServedModel Served() const { return chat_->Served(); }
+  // Whether the package has this blob.
+  bool HasBlob(const std::string& digest) const { return blobs_.contains(digest); }
+  const api::OllamaModel& ollama_model() const { return ollama_model_; }
+  size_t body_limit_bytes() const { return body_limit_bytes_; }
+  // Called after the picture of its swarm may have changed.
+  void OnChanged(std::function<void()> callback) { on_changed_ = std::move(callback); }
+
+ private:
+  swarm::CoreOptions CoreOptionsOf(ServedModel& model) const;
+  void CountTokens();
+  RequestLedger MakeLedger();
+  std::function<void(journal::pb::Record)> MakeNote();
+  void OnSwarmChanged();
+  void TellLack(const swarm::Snapshot& snapshot);
+
+  const CellShared shared_;
+  Recovery* const recovery_;
+  api::ModelCard card_;
+  package::Digest digest_;
+  bool lowered_ = false;
+  std::set<std::string> blobs_;
+  size_t body_limit_bytes_ = 0;
+  std::unique_ptr<SwarmHost> host_;
+  std::unique_ptr<WhatIf> what_if_;
+  std::unique_ptr<ChatRoutes> chat_;
+  std::unique_ptr<EmbeddingRoutes> embeddings_;
+  std::unique_ptr<PackageRoutes> package_routes_;
+  api::OllamaModel ollama_model_;
+  std::function<void()> on_changed_;
+  net::EventLoop::Timer look_timer_;
+  bool look_pending_ = false;
+  std::string told_lack_;  // of memory, that the log has
+  swarm::SwarmState last_state_ = swarm::SwarmState::kDown;
+};
+
+}  // namespace weft::server

@@ -1,0 +1,149 @@
+// Models: those of a server with several. Each that is loaded is a cell (cell.h). A request waits
+// until the model that it names is loaded (model_shelf.h decides which ones are), and is answered
+// by its cell. All of it happens on the loop; files are read on a thread.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "api/ollama_models.h"
+#include "base/task_queue.h"
+#include "server/cell.h"
+#include "server/model_shelf.h"
+#include "server/recovery.h"
+#include "server/router.h"
+#include "server/static_files.h"
+#include "server/swarm_feed.h"
+
+namespace weft::server {
+
+// A model that can be had, as far as it is known before it is loaded.
+struct KnownModel {
+  std::string name;
+  swarm::ModelInfo info;
+  api::ServedModel served;
+  api::OllamaModel ollama;
+};
+
+// Where models come from, and who computes them in this process.
+struct ModelLibrary {
+  bool is_pinned = false;  // all are loaded from the start, and stay
+  // Gives all that can be had. A thread calls it.
+  std::function<std::vector<KnownModel>()> list;
+  // Opens one of them. A thread calls it.
+  std::function<Result<ServedModel>(const std::string& name)> open;
+  // What else a request may call a model, as its name; others come back as they are.
+  std::function<std::string(const std::string& asked)> name_of;
+  // A cell begins: workers in this process may attach. It ends: `done` is to be called on the loop,
+  // now or later, when they are gone and their memory is free. Both may be empty.
+  std::function<void(Cell&, const package::Package&, uint64_t need_bytes)> on_opened;
+  std::function<void(Cell&, std::function<void()> done)> on_closing;
+  std::optional<StaticFiles> files;  // nullopt: no page was built
+};
+
+// What a model of such a size takes of all devices together, with its conversations.
+uint64_t NeedBytes(const ServerOptions& options, const swarm::ModelInfo& info);
+
+class Models {
+ public:
+  // A model that is loaded. A request that is under way keeps it.
+  struct Loaded {
+    uint32_t number = 0;  // never used again
+    uint64_t need_bytes = 0;
+    std::unique_ptr<Recovery> recovery;
+    std::unique_ptr<Cell> cell;
+    std::vector<Route> routes;
+  };
+
+  Models(const CellShared& shared, ModelLibrary library);
+  ~Models();
+  Models(const Models&) = delete;
+  Models& operator=(const Models&) = delete;
+
+  // Reads the library for the first time; then its own state goes on by itself.
+  void Start();
+  // `salts`: of Cell::Resume.
+  void SetSalts(std::function<std::vector<std::string>()> salts) { salts_ = std::move(salts); }
+  // The picture that pages see is that of the model that was asked last.
+  void SetFeed(SwarmFeed* feed) { feed_ = feed; }
+
+  // The name of the model that `asked` means; "" where it means none that is known. An empty one
+  // means the one that was asked last.
+  std::string NameOf(const std::string& asked) const;
+  // Answers with the route of this number (CellRoutes) of the model, when that is loaded.
+  void Answer(size_t route, const std::string& asked, net::HttpRequest request,
+              std::shared_ptr<net::Responder> client);
+  // By its name, number or package; nullptr: there is none.
+  std::shared_ptr<Loaded> FindLoaded(const std::string& name) const;
+  std::shared_ptr<Loaded> FindNumber(uint32_t number) const;
+  std::shared_ptr<Loaded> FindPackage(const std::string& digest_hex) const;
+  // The one that was asked last; nullptr: none is loaded.
+  std::shared_ptr<Loaded> Current() const;
+  // Where a device helps most that can serve one model alone: what is not up, then who answers.
+  std::shared_ptr<Loaded> Neediest() const;
+  const std::map<std::string, std::shared_ptr<Loaded>>& loaded() const { return loaded_; }
+  // By name, with what they are now.
+  std::vector<api::ServedModel> Served();
+  std::vector<api::OllamaModel> OllamaModels();
+  std::vector<api::OllamaHeld> OllamaHeldNow() const;
+  std::vector<std::string> Names() const;
+
+  // The memory of each device that helps all models (device_list.h), beside the server's own.
+  void SetDeviceMemory(std::vector<uint64_t> bytes);
+  // Called when a model begins or ends to be loaded.
+  void OnLoadedChanged(std::function<void()> callback) { on_loaded_changed_ = std::move(callback); }
+  void EndRequests(const Error& error);
+  bool is_ending() const { return ended_with_.has_value(); }
+
+ private:
+  struct Waiting;
+  class Use;
+
+  void Refresh(std::function<void()> then);
+  void SetKnown(std::vector<KnownModel> known);
+  void Enter(std::shared_ptr<Waiting> waiting);
+  void Begin(const std::shared_ptr<Loaded>& loaded, Waiting& waiting);
+  void Refuse(Waiting& waiting, const api::ApiError& error);
+  void Look();
+  void Load(const std::string& name);
+  void OnOpened(const std::string& name, Result<ServedModel> opened);
+  std::unique_ptr<Recovery> OpenRecovery(const package::Digest& digest) const;
+  void Unload(const std::string& name);
+  void EndUse(const std::string& name);
+  void LetIn(const std::string& name);
+  void LookAtWaiting();
+  void Choose(const std::string& name);
+
+  const CellShared shared_;
+  const ModelLibrary library_;
+  ModelShelf shelf_;
+  std::map<std::string, KnownModel> known_;
+  std::map<std::string, std::shared_ptr<Loaded>> loaded_;
+  // Whose workers in this process have not ended yet.
+  std::map<std::string, std::shared_ptr<Loaded>> closing_;
+  std::deque<std::shared_ptr<Waiting>> waiting_;
+  std::string current_;  // that was asked last
+  uint32_t last_number_ = 0;
+  SwarmFeed* feed_ = nullptr;
+  std::function<std::vector<std::string>()> salts_;
+  std::function<void()> on_loaded_changed_;
+  std::optional<Error> ended_with_;
+  Instant listed_at_;
+  bool is_listing_ = false;
+  std::vector<std::function<void()>> after_listing_;
+  // Those that no request keeps any more, until the loop has come back from their functions.
+  using Graves = std::vector<std::unique_ptr<Loaded>>;
+  std::shared_ptr<Graves> graves_ = std::make_shared<Graves>();
+  net::EventLoop::Timer look_timer_, wait_timer_, list_timer_;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+  // Last: it uses what stands above.
+  TaskQueue thread_;
+};
+
+}  // namespace weft::server
