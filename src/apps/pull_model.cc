@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "apps/converting.h"
+#include "apps/local_model.h"
 #include "apps/progress_line.h"
 #include "base/bytes.h"
 #include "convert/convert.h"
@@ -162,6 +163,7 @@ Result<fs::path> FindOrPull(const PullRequest& request) {
   if (request.revision.empty()) {
     auto found = registry::FindPackage(library, request.model);
     if (found.ok()) return found;
+    if (IsLocalModel(request.model)) return ConvertLocalModel(request.model);
     // A word alone is a name that was mistyped rather than one of the registry's few old models.
     const bool is_registry_name = reference.ok() && request.model.find('/') != std::string::npos;
     if (!is_registry_name) return found;

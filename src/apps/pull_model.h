@@ -23,7 +23,7 @@ struct PullRequest {
 Result<std::filesystem::path> PullModel(const PullRequest& request);
 
 // The folder of the package that `model` means; a model of a registry ("org/name:q4") is pulled
-// when the library does not have it.
+// when the library does not have it, and a GGUF file or a checkpoint's folder is converted.
 Result<std::filesystem::path> FindOrPull(const PullRequest& request);
 
 }  // namespace weft::apps
