@@ -151,9 +151,9 @@ json::value ErrorJson(const std::optional<double>& error) {
   return error ? json::value(*error) : nullptr;
 }
 
-}  // namespace
-
-std::string SwarmJson(const swarm::Snapshot& snapshot, const ModelCard& model) {
+// `state`: of SwarmState, or "idle".
+json::object PictureJson(const swarm::Snapshot& snapshot, const ModelCard& model,
+                         const char* state) {
   json::array workers, stages, side_plans, standbys, covered, losses, consents;
   for (const auto& asked : snapshot.consents)
     consents.push_back({{"worker", asked.worker.value()}, {"ends_in_s", asked.ends_in_s}});
@@ -173,48 +173,60 @@ std::string SwarmJson(const swarm::Snapshot& snapshot, const ModelCard& model) {
                         {"lag_rows", standby.lag_rows}});
   }
   for (const bool layer : snapshot.covered_layers) covered.push_back(layer);
-  return json::serialize(json::object{{"state", StateName(snapshot.state)},
-                                      {"message", snapshot.message},
-                                      {"missing_memory_bytes", snapshot.missing_memory_bytes},
-                                      {"model",
-                                       {{"name", model.name},
-                                        {"architecture", model.architecture},
-                                        {"quantisation", model.quantisation},
-                                        {"layers", model.layer_count},
-                                        {"weight_bytes", model.weight_bytes},
-                                        {"context_length", model.context_length}}},
-                                      {"plan_version", snapshot.plan_version},
-                                      {"predicted_us_per_token", snapshot.predicted_us_per_token},
-                                      {"measured_us_per_token", snapshot.measured_us_per_token},
-                                      {"prediction_error",
-                                       {{"initial", ErrorJson(snapshot.initial_error)},
-                                        {"running", ErrorJson(snapshot.running_error)}}},
-                                      {"tokens_per_second", snapshot.tokens_per_second},
-                                      {"active_requests", snapshot.active_requests},
-                                      {"queued_requests", snapshot.queued_requests},
-                                      {"kept_prefixes", snapshot.kept_prefixes},
-                                      {"completed_requests", snapshot.completed_requests},
-                                      {"failed_requests", snapshot.failed_requests},
-                                      {"generated_tokens", snapshot.generated_tokens},
-                                      {"side_tokens", snapshot.side_tokens},
-                                      {"prompt_tokens", snapshot.prompt_tokens},
-                                      {"cached_prompt_tokens", snapshot.cached_prompt_tokens},
-                                      {"computed_positions", snapshot.computed_positions},
-                                      {"boundary_bytes_sent", snapshot.boundary_bytes_sent},
-                                      {"boundary_bytes_received", snapshot.boundary_bytes_received},
-                                      {"in_neuron_groups", snapshot.in_neuron_groups},
-                                      {"experts_needed", snapshot.experts_needed},
-                                      {"experts_held", snapshot.experts_held},
-                                      {"losses", std::move(losses)},
-                                      {"lost_groups", snapshot.lost_groups},
-                                      {"covered_layers", std::move(covered)},
-                                      {"stages", std::move(stages)},
-                                      {"side_plans", std::move(side_plans)},
-                                      {"standbys", std::move(standbys)},
-                                      {"consents", std::move(consents)},
-                                      {"history_bytes", snapshot.history_bytes},
-                                      {"history_limit_bytes", snapshot.history_limit_bytes},
-                                      {"workers", std::move(workers)}});
+  return {{"state", state},
+          {"message", snapshot.message},
+          {"missing_memory_bytes", snapshot.missing_memory_bytes},
+          {"model",
+           {{"name", model.name},
+            {"architecture", model.architecture},
+            {"quantisation", model.quantisation},
+            {"layers", model.layer_count},
+            {"weight_bytes", model.weight_bytes},
+            {"context_length", model.context_length}}},
+          {"plan_version", snapshot.plan_version},
+          {"predicted_us_per_token", snapshot.predicted_us_per_token},
+          {"measured_us_per_token", snapshot.measured_us_per_token},
+          {"prediction_error",
+           {{"initial", ErrorJson(snapshot.initial_error)},
+            {"running", ErrorJson(snapshot.running_error)}}},
+          {"tokens_per_second", snapshot.tokens_per_second},
+          {"active_requests", snapshot.active_requests},
+          {"queued_requests", snapshot.queued_requests},
+          {"kept_prefixes", snapshot.kept_prefixes},
+          {"completed_requests", snapshot.completed_requests},
+          {"failed_requests", snapshot.failed_requests},
+          {"generated_tokens", snapshot.generated_tokens},
+          {"side_tokens", snapshot.side_tokens},
+          {"prompt_tokens", snapshot.prompt_tokens},
+          {"cached_prompt_tokens", snapshot.cached_prompt_tokens},
+          {"computed_positions", snapshot.computed_positions},
+          {"boundary_bytes_sent", snapshot.boundary_bytes_sent},
+          {"boundary_bytes_received", snapshot.boundary_bytes_received},
+          {"in_neuron_groups", snapshot.in_neuron_groups},
+          {"experts_needed", snapshot.experts_needed},
+          {"experts_held", snapshot.experts_held},
+          {"losses", std::move(losses)},
+          {"lost_groups", snapshot.lost_groups},
+          {"covered_layers", std::move(covered)},
+          {"stages", std::move(stages)},
+          {"side_plans", std::move(side_plans)},
+          {"standbys", std::move(standbys)},
+          {"consents", std::move(consents)},
+          {"history_bytes", snapshot.history_bytes},
+          {"history_limit_bytes", snapshot.history_limit_bytes},
+          {"workers", std::move(workers)}};
+}
+
+}  // namespace
+
+std::string SwarmJson(const swarm::Snapshot& snapshot, const ModelCard& model) {
+  return json::serialize(PictureJson(snapshot, model, StateName(snapshot.state)));
+}
+
+std::string IdleSwarmJson() {
+  swarm::Snapshot idle;
+  idle.message = "No model is loaded. Ask one, and it will be.";
+  return json::serialize(PictureJson(idle, {}, "idle"));
 }
 
 std::string HelperJson(const swarm::Snapshot& snapshot, const std::string& name) {

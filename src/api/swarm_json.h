@@ -18,6 +18,8 @@ struct ModelCard {
 };
 
 std::string SwarmJson(const swarm::Snapshot& snapshot, const ModelCard& model);
+// The same where no model is loaded: the state is "idle", and questions may be asked.
+std::string IdleSwarmJson();
 
 // What a device that helps may know of itself, which has a join token and perhaps no API key:
 // {"devices": [{"state": "idle", "check": "passed", "problem": "..."}]}, of all devices that call

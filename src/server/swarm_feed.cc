@@ -27,9 +27,7 @@ void SwarmFeed::Show(const SwarmHost* host, api::ModelCard model) {
 
 std::string SwarmFeed::Picture() const {
   if (host_ != nullptr) return api::SwarmJson(host_->snapshot(), model_);
-  swarm::Snapshot idle;
-  idle.message = "No model is loaded. Ask one, and it will be.";
-  return api::SwarmJson(idle, model_);
+  return api::IdleSwarmJson();
 }
 
 void SwarmFeed::AnswerOnce(net::Responder& responder) const {

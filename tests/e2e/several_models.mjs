@@ -65,6 +65,7 @@ libraryTest("models are loaded when they are asked, and answer side by side",
     assert.match(server.output, /serves 2 models: one, two/);
     assert.deepEqual(await statesOf(server), { one: "on disk", two: "on disk" });
     assert.equal((await get(server, "/readyz")).status, 200);
+    assert.equal(JSON.parse((await get(server, "/api/swarm")).text).state, "idle");
     const [first, second] = await Promise.all(["one", "two"].map((model) => ask(server, model)));
     assert.equal(first.status, 200, JSON.stringify(first.json));
     assert.equal(second.status, 200, JSON.stringify(second.json));

@@ -76,7 +76,8 @@ export function ChatPage(): VNode {
 function blockedBy(): string {
   const picture = swarmPicture.value;
   if (feedState.value === "lost") return "The server does not answer. What you write is kept.";
-  if (picture?.state !== "down") return "";
+  // Another model than the one that is down may answer.
+  if (picture?.state !== "down" || models.value.length > 1) return "";
   return "The swarm cannot answer yet: see above what it needs.";
 }
 
@@ -130,7 +131,7 @@ function ChatBar(): VNode {
 
 function Welcome(): VNode {
   const model = swarmPicture.value?.model.name ?? "";
-  const canAnswer = feedState.value === "live" && swarmPicture.value?.state !== "down";
+  const canAnswer = feedState.value === "live" && blockedBy() === "";
   return (
     <div class="welcome">
       <h2>Ask {model === "" ? "the swarm" : model}</h2>

@@ -48,6 +48,7 @@ export class DeviceLetters {
 
 const kStateWords: Record<SwarmState, string> = {
   down: "Down",
+  idle: "Idle",
   preparing: "Preparing",
   repairing: "Taking over",
   up: "Up",

@@ -2,7 +2,8 @@
 // that knows the JSON. Missing or odd fields become harmless defaults: a page of another version
 // than its server should still show what it can.
 
-export type SwarmState = "down" | "preparing" | "repairing" | "up";
+// "idle": no model is loaded, and one that is asked will be.
+export type SwarmState = "down" | "idle" | "preparing" | "repairing" | "up";
 export type DeviceState =
   "connecting" | "measuring" | "idle" | "preparing" | "active" | "standby";
 
@@ -142,7 +143,7 @@ export interface SwarmPicture {
 
 type Json = Record<string, unknown>;
 
-const kSwarmStates: readonly string[] = ["down", "preparing", "repairing", "up"];
+const kSwarmStates: readonly string[] = ["down", "idle", "preparing", "repairing", "up"];
 const kDeviceStates: readonly string[] =
   ["connecting", "measuring", "idle", "preparing", "active", "standby"];
 // More layers than any model has: what a broken answer could make the page draw.

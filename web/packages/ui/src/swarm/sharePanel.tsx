@@ -68,7 +68,7 @@ interface NotServingProps {
 
 // Above the chat while the swarm cannot answer: what is missing and what to do.
 export function NotServing({ picture, share }: NotServingProps): VNode | null {
-  if (picture.state === "up") return null;
+  if (picture.state === "up" || picture.state === "idle") return null;
   if (picture.state !== "down") {
     return (
       <Notice kind="info" title="The swarm is getting ready">
