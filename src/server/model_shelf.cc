@@ -69,7 +69,7 @@ void ModelShelf::NoteFailed(const std::string& model) {
 void ModelShelf::NoteUnloaded(const std::string& model) {
   Model& gone = models_.at(model);
   gone.state = State::kOnDisk;
-  gone.is_closed = false;
+  gone.is_closed = gone.was_closed = false;
   if (gone.is_forgotten && gone.waiting == 0) models_.erase(model);
 }
 
@@ -122,7 +122,9 @@ bool ModelShelf::Fits(const Model& model) const {
 }
 
 bool ModelShelf::IsIdle(const Model& model) const {
-  return model.state == State::kLoaded && model.under_way == 0;
+  // Requests that wait for an open one are about to begin.
+  const bool is_wanted = model.waiting > 0 && !model.is_closed && !model.was_closed;
+  return model.state == State::kLoaded && model.under_way == 0 && !is_wanted;
 }
 
 void ModelShelf::LookAt(Instant time) {
@@ -137,7 +139,7 @@ void ModelShelf::Unload(const std::string& name, Model& model, std::vector<Actio
 std::vector<ModelShelf::Action> ModelShelf::Next(Instant now) {
   std::vector<Action> actions;
   next_look_.reset();
-  for (auto& [name, model] : models_) model.is_closed = false;
+  for (auto& [name, model] : models_) model.was_closed = std::exchange(model.is_closed, false);
   std::vector<std::pair<uint64_t, const std::string*>> wanted;
   for (const auto& [name, model] : models_)
     if (model.state == State::kOnDisk && (model.waiting > 0 || model.is_pinned))

@@ -81,8 +81,9 @@ class ModelShelf {
     bool is_forgotten = false;
     State state = State::kOnDisk;
     uint32_t waiting = 0, under_way = 0;
-    uint64_t asked = 0;      // when it was first asked, in an order; 0: nobody waits
-    bool is_closed = false;  // others have waited for it long enough
+    uint64_t asked = 0;       // when it was first asked, in an order; 0: nobody waits
+    bool is_closed = false;   // others have waited for it long enough
+    bool was_closed = false;  // until now, so that requests wait for it
     Instant loaded_at, used_at;
     uint64_t order = 0;  // of loading
   };

@@ -157,6 +157,17 @@ TEST_F(ModelShelfTest, AModelMayBeSpreadOverDevices) {
   EXPECT_THAT(Next(), ElementsAre(Load("d")));
 }
 
+TEST_F(ModelShelfTest, AModelThatWasLoadedForSomebodyIsNotUnloadedBeforeHeBegins) {
+  Begin("a");
+  shelf_.Ask("b");
+  EXPECT_THAT(Next(), ElementsAre(Load("b")));
+  shelf_.SetRoom({60});
+  shelf_.NoteLoaded("b", now_);
+  EXPECT_THAT(Next(), IsEmpty());
+  shelf_.Withdraw("b");
+  EXPECT_THAT(Next(), ElementsAre(Unload("b"))) << "he has given up";
+}
+
 TEST_F(ModelShelfTest, WhenADeviceGoesOneModelGoesWithIt) {
   BeginAndEnd("a");
   Pass(Seconds(1));
