@@ -83,17 +83,19 @@ run_everything() {
     run_lane web-build data
   } &
   local prepared=$!
+  { wait_for "$prepared" && idle_lane tidy format tools types eslint oracles; } &
+  local checked=$!
   run_lane program
   wait "$prepared"
   run_lane model
-  idle_lane build oracles &
+  idle_lane build &
   local tests_built=$!
-  idle_lane tidy format tools types eslint sim conformance &
+  idle_lane sim conformance &
   # Runs weft, too. One file after another: first of what is left, so that it is not the last.
   nice -n 19 "$root/dev" __lane web-unit &
   {
     run_lane processes
-    wait_for "$tests_built"
+    wait_for "$tests_built" && wait_for "$checked"
     run_lane unit instructions clone
   } &
   { wait_for "$tests_built" && idle_lane clang-tidy; } &
