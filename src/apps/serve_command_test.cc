@@ -27,7 +27,7 @@ class ServeTest : public testing::Test {
     const auto report = convert::ConvertCheckpoint(convert, [](const convert::ConvertProgress&) {});
     ASSERT_TRUE(report.ok()) << report.error().ToString();
     ServeOptions serve;
-    serve.package = folder_.string();
+    serve.packages = {folder_.string()};
     serve.port = 0;
     serve.no_worker = true;  // requests wait
     auto server = BackgroundServer::Start(serve);

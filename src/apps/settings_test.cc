@@ -60,7 +60,7 @@ TEST_F(SettingsTest, AFlagCountsMoreThanAVariableAndThatMoreThanTheFile) {
   EXPECT_EQ(options_.queue, 12u);
   EXPECT_EQ(options_.sessions, 3u);
   EXPECT_EQ(options_.wait_s, 30u) << "nobody said anything of it";
-  EXPECT_EQ(options_.package, "of-file");
+  EXPECT_EQ(options_.packages, (std::vector<std::string>{"of-file"}));
   EXPECT_TRUE(options_.no_worker);
   EXPECT_FALSE(options_.share);
   EXPECT_EQ(options_.host_names, (std::vector<std::string>{"a.example", "b.example"}));
