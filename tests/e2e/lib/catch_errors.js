@@ -6,9 +6,13 @@
     const kept = JSON.parse(sessionStorage[kKey] ?? "[]");
     sessionStorage[kKey] = JSON.stringify([...kept, text]);
   };
-  // With `true`, resources that could not be loaded, too.
-  addEventListener("error", ({ message, target }) =>
-    keep(message ?? `not loaded: ${target.src ?? target.href}`), true);
+  // With `true`, resources that could not be loaded, too; not those that a page is left before.
+  let isLeft = false;
+  addEventListener("beforeunload", () => (isLeft = true));
+  addEventListener("error", ({ message, target }) => {
+    if (message !== undefined) keep(message);
+    else if (!isLeft) keep(`not loaded: ${target.src ?? target.href}`);
+  }, true);
   addEventListener("unhandledrejection", ({ reason }) => keep(`unhandled: ${reason}`));
   addEventListener("securitypolicyviolation", ({ violatedDirective, blockedURI }) =>
     keep(`the policy ${violatedDirective} refuses ${blockedURI}`));
