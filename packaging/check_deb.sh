@@ -23,12 +23,10 @@ fail() {
   exit 1
 }
 
-# inside COMMAND...: in the root, with processes of its own that end with the first of them.
-inside() {
-  unshare --mount --pid --fork --kill-child --mount-proc="$root/proc" \
-    env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive \
-    chroot "$root" "$@"
-}
+# What a command in the root begins with: processes of its own, which end with the first of them.
+enter=(unshare --mount --pid --fork --kill-child "--mount-proc=$root/proc"
+  env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive chroot "$root")
+inside() { "${enter[@]}" "$@"; }
 
 seconds_since() {
   awk -v begin="$1" -v end="$EPOCHREALTIME" 'BEGIN { printf "%.1f", end - begin }'
@@ -44,7 +42,8 @@ inside apt-get install -y -qq --no-install-recommends /tmp/weft.deb > "$log" 2>&
   fail "apt-get install failed"
 installed_s=$(seconds_since "$begin")
 # What weft.service does: the file's variables, the service's user and its home; any free port.
-inside sh -c 'set -a; . /etc/weft/weft.env; export HOME=/var/lib/weft; cd /
+# Not by `inside`: $! would be the shell that runs it, and what it started would outlive that.
+"${enter[@]}" sh -c 'set -a; . /etc/weft/weft.env; export HOME=/var/lib/weft; cd /
   exec runuser -u weft -- weft serve --port 0 $WEFT_OPTIONS "$WEFT_MODEL"' > "$log" 2>&1 &
 server=$!
 address=""

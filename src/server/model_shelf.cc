@@ -17,11 +17,14 @@ void ModelShelf::Know(const std::string& model, uint64_t need_bytes, bool pinned
 
 void ModelShelf::Forget(const std::string& model) {
   const auto found = models_.find(model);
-  if (found == models_.end()) return;
-  if (found->second.state == State::kOnDisk)
-    models_.erase(found);
-  else
-    found->second.is_forgotten = true;
+  if (found != models_.end()) found->second.is_forgotten = true;
+}
+
+void ModelShelf::Sweep() {
+  std::erase_if(models_, [](const auto& each) {
+    const Model& model = each.second;
+    return model.is_forgotten && model.state == State::kOnDisk && model.waiting == 0;
+  });
 }
 
 bool ModelShelf::IsOpen(const std::string& model) const {
@@ -70,7 +73,6 @@ void ModelShelf::NoteUnloaded(const std::string& model) {
   Model& gone = models_.at(model);
   gone.state = State::kOnDisk;
   gone.is_closed = gone.was_closed = false;
-  if (gone.is_forgotten && gone.waiting == 0) models_.erase(model);
 }
 
 std::string ModelShelf::WhyItWaits(const std::string& model) const {

@@ -43,8 +43,10 @@ class ModelShelf {
   // A model that can be had, and the memory that it takes in all. `pinned`: it is loaded whatever
   // else is, and never unloaded.
   void Know(const std::string& model, uint64_t need_bytes, bool pinned);
-  // It is not there any more. One that is loaded stays so until it is unloaded.
+  // It is not there any more. One that is loaded stays so until it is unloaded, and one that is
+  // waited for until that is over: all are known until a Sweep finds nothing left of them.
   void Forget(const std::string& model);
+  void Sweep();
   bool Knows(const std::string& model) const { return models_.contains(model); }
   // The memory of each device. A device offers a model what that needs, as far as the models before
   // it have left memory; so several fit when each is offered as much as it needs.

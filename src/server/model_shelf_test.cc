@@ -217,11 +217,29 @@ TEST_F(ModelShelfTest, OneThatIsNotOnDiskAnyMoreStaysUntilItIsUnloaded) {
   BeginAndEnd("a");
   shelf_.Forget("a");
   shelf_.Forget("b");
+  shelf_.Sweep();
   EXPECT_TRUE(shelf_.Knows("a"));
   EXPECT_FALSE(shelf_.Knows("b"));
   Pass(Seconds(300));
   EXPECT_THAT(Next(), ElementsAre(Unload("a")));
   shelf_.NoteUnloaded("a");
+  EXPECT_EQ(shelf_.StateOf("a"), ModelShelf::State::kOnDisk);
+  shelf_.Sweep();
+  EXPECT_FALSE(shelf_.Knows("a"));
+}
+
+TEST_F(ModelShelfTest, OneThatIsNotOnDiskAnyMoreIsKnownWhileSomebodyWaitsForIt) {
+  shelf_.Ask("a");
+  shelf_.Forget("a");
+  shelf_.Sweep();
+  EXPECT_EQ(shelf_.StateOf("a"), ModelShelf::State::kOnDisk);
+  EXPECT_THAT(Next(), ElementsAre(Load("a")));
+  shelf_.Sweep();
+  shelf_.NoteFailed("a");
+  EXPECT_EQ(shelf_.StateOf("a"), ModelShelf::State::kOnDisk);
+  shelf_.Ask("a");
+  shelf_.Withdraw("a");
+  shelf_.Sweep();
   EXPECT_FALSE(shelf_.Knows("a"));
 }
 

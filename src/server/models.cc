@@ -139,7 +139,8 @@ void Models::SetKnown(std::vector<KnownModel> known) {
   }
   for (const auto& [name, model] : known_)
     if (!now.contains(name)) shelf_.Forget(name);
-  // What is loaded stays known until it is unloaded.
+  shelf_.Sweep();
+  // What is loaded or waited for stays known, as all does until the library is read again.
   for (auto& [name, model] : known_)
     if (shelf_.Knows(name)) now.try_emplace(name, std::move(model));
   known_ = std::move(now);
@@ -435,7 +436,6 @@ void Models::Unload(const std::string& name) {
     closing_.erase(name);
     gone->cell->host().CloseAllWorkers("'" + name + "' was unloaded");
     shelf_.NoteUnloaded(name);
-    if (!shelf_.Knows(name)) known_.erase(name);
     Look();
   };
   if (library_.on_closing) return library_.on_closing(*loaded->cell, done);

@@ -19,7 +19,7 @@ import {
 } from "../kernels/experts/experts.ts";
 import { hasSuperblocks } from "../kernels/product/fragments.ts";
 import { productParams } from "../kernels/product/ops.ts";
-import type { ExpertParams, Segment } from "../kernels/product/ops.ts";
+import type { ExpertParams, ProductParams, Segment } from "../kernels/product/ops.ts";
 import {
   gatheredTiles,
   groupsOfMatVec,
@@ -84,7 +84,6 @@ export function expertDrafts(context: LayerContext, step: Experts, round: number
 
 // Of the two halves of experts: gate and up, and down.
 interface Half {
-  readonly matrix: Matrix;
   readonly of: ProductVariant;
   readonly tiles: readonly MatMulTile[]; // none: pairs are never gathered
   readonly inputsOfRow: number;
@@ -92,12 +91,12 @@ interface Half {
 
 function upHalf(context: LayerContext, { op, block: { gateUp, expertCount } }: Block): Half {
   const of = variantOf(context, gateUp, op.gateUpBias !== null);
-  return { matrix: gateUp, of, tiles: tilesOf(of, expertCount), inputsOfRow: 1 };
+  return { of, tiles: tilesOf(of, expertCount), inputsOfRow: 1 };
 }
 
 function downHalf(context: LayerContext, { op, block: { down, expertCount } }: Block): Half {
   const of = variantOf(context, down, op.downBias !== null);
-  return { matrix: down, of, tiles: tilesOf(of, expertCount), inputsOfRow: op.topK };
+  return { of, tiles: tilesOf(of, expertCount), inputsOfRow: op.topK };
 }
 
 function tilesOf(of: ProductVariant, experts: number): MatMulTile[] {
@@ -270,8 +269,26 @@ function biasAt(context: LayerContext, id: number | null, shift: number): number
   return id === null ? kNone : context.vector(id) + shift;
 }
 
-function orderBaseOf({ layout }: LayerContext): number {
-  return layout.aux.orderAt / 4;
+type Told = "groupCount" | "in" | "segments" | "experts";
+
+// What is not told happens to no output.
+function boundSlab(
+  context: LayerContext,
+  matrix: Matrix,
+  slab: Slab,
+  told: Partial<ProductParams> & Pick<ProductParams, Told>,
+): BoundSlab {
+  const params = productParams({
+    ...shapeOf(context, matrix, slab),
+    ...kNoNorm,
+    activation: 0,
+    residual: null,
+    residual2: null,
+    roundKind: 0,
+    orderBase: context.layout.aux.orderAt / 4,
+    ...told,
+  });
+  return { groupCount: told.groupCount, params, bound: boundOf(context, slab) };
 }
 
 // Gate and up, of each pair: the outputs go to `hidden`.
@@ -289,20 +306,13 @@ function upSlab(context: LayerContext, own: Block, slab: Slab): BoundSlab {
     bias: biasAt(context, op.gateUpBias, firstBias),
     biasUp: biasAt(context, op.gateUpBias, firstBias + upRows - width),
   };
-  const params = productParams({
-    ...shapeOf(context, matrix, slab),
-    ...kNoNorm,
+  return boundSlab(context, matrix, slab, {
     groupCount,
     in: context.place(op.in),
     activation: op.activation,
-    residual: null,
-    residual2: null,
-    roundKind: 0,
     segments: [segment],
     experts: expertParams(own, matrix, upRows),
-    orderBase: orderBaseOf(context),
   });
-  return { groupCount, params, bound: boundOf(context, slab) };
 }
 
 // Down and the sum of a row's pairs. `most`: columns from the slab's first one on.
@@ -329,12 +339,9 @@ function downSlab(
     biasUp: kNone,
   };
   const experts = expertParams(own, matrix, columns);
-  const params = productParams({
-    ...shapeOf(context, matrix, slab),
-    ...kNoNorm,
+  return boundSlab(context, matrix, slab, {
     groupCount,
     in: hidden,
-    activation: 0,
     residual: isFirst ? null : placeOf(op.out),
     residual2: isLast && step.residual ? placeOf(step.residual) : null,
     roundKind: round,
@@ -342,7 +349,6 @@ function downSlab(
     // moe_down.wgsl knows the end of an expert's groups from this.
     experts: { ...experts, groups: Math.min(experts.groups, groupCount) },
   });
-  return { groupCount, params, bound: boundOf(context, slab) };
 }
 
 // Down of each pair alone: the outputs go to `totals`.
@@ -351,18 +357,10 @@ function totalsSlab(context: LayerContext, own: Block, slab: Slab): BoundSlab {
   const matrix = block.down;
   const { columns } = op.out;
   const groupCount = Math.min(slab.groupCount, groupsOf(columns));
-  const params = productParams({
-    ...shapeOf(context, matrix, slab),
-    ...kNoNorm,
+  return boundSlab(context, matrix, slab, {
     groupCount,
     in: hidden,
-    activation: 0,
-    residual: null,
-    residual2: null,
-    roundKind: 0,
     segments: [{ first: 0, end: columns, out: totals, bias: kNone, biasUp: kNone }],
     experts: expertParams(own, matrix, columns),
-    orderBase: orderBaseOf(context),
   });
-  return { groupCount, params, bound: boundOf(context, slab) };
 }
