@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/sha256.h"
+#include "base/task_queue.h"
 #include "server/responses.h"
 #include "server/static_files.h"
 
@@ -45,13 +46,31 @@ std::optional<StageRange> ParseStageName(std::string_view name, int layer_count)
 
 }  // namespace
 
+struct PackageRoutes::Threads : std::enable_shared_from_this<Threads> {
+  explicit Threads(net::EventLoop& the_loop) : loop(the_loop) {}
+
+  // Called on a thread, which keeps no reference: connections end on the loop alone.
+  void Deliver(std::shared_ptr<net::Responder> responder, net::HttpResponse response) {
+    loop.Post([weak = weak_from_this(), responder = std::move(responder),
+               response = std::move(response)]() mutable {
+      if (const auto self = weak.lock()) --self->waiting;
+      responder->Send(std::move(response));
+    });
+  }
+  void ReadAsItIsSent(net::HttpResponse& response);
+
+  net::EventLoop& loop;
+  size_t waiting = 0;  // answers, and pieces of them, that the threads owe
+  // Last: their tasks use what stands above. Apart: a graph takes seconds, and blobs go on.
+  TaskQueue reading{kReadingThreads};
+  TaskQueue cutting{1};
+};
+
 PackageRoutes::PackageRoutes(package::Package package, std::shared_ptr<StageGraphs> graphs,
                              net::EventLoop& loop)
     : package_(std::move(package)),
-      loop_(loop),
       graphs_(std::move(graphs)),
-      reading_threads_(kReadingThreads),
-      cutting_threads_(1) {}
+      threads_(std::make_shared<Threads>(loop)) {}
 
 void PackageRoutes::Answer(const net::HttpRequest& request,
                            std::shared_ptr<net::Responder> responder) {
@@ -64,9 +83,10 @@ void PackageRoutes::Answer(const net::HttpRequest& request,
     return responder->Send(RangedResponse(request, bytes, "\"" + package_.digest.ToHex() + "\"",
                                           "application/json", Caching::kAskAgain));
   }
-  if (waiting_ >= kMaxRequestsWaiting) {
-    return responder->Send(ErrorResponse(Overloaded(
-        std::to_string(waiting_) + " downloads wait to be read already. Try again soon.")));
+  if (threads_->waiting >= kMaxRequestsWaiting) {
+    return responder->Send(
+        ErrorResponse(Overloaded(std::to_string(threads_->waiting) +
+                                 " downloads wait to be read already. Try again soon.")));
   }
   if (rest.starts_with(kBlobs)) {
     return AnswerBlob(request, std::string(rest.substr(kBlobs.size())), std::move(responder));
@@ -83,26 +103,27 @@ void PackageRoutes::AnswerBlob(const net::HttpRequest& request, const std::strin
   if (!digest.ok() || !package_.manifest.blobs.contains(*digest)) {
     return responder->Send(ErrorResponse(NotFound("This package has no such blob.")));
   }
-  ++waiting_;
-  reading_threads_.Push([this, request, responder = std::move(responder), digest = *digest,
-                         info = &package_.manifest.blobs.at(*digest)]() mutable {
-    auto blob = package_.blobs->Map(digest, *info);  // the receiver verifies
+  ++threads_->waiting;
+  threads_->reading.Push([threads = threads_.get(), blobs = package_.blobs, request,
+                          responder = std::move(responder), digest = *digest,
+                          info = package_.manifest.blobs.at(*digest)]() mutable {
+    auto blob = blobs->Map(digest, info);  // the receiver verifies
     net::HttpResponse response;
     if (blob.ok()) {
       response = RangedResponse(request, *blob, "\"" + digest.ToHex() + "\"",
                                 "application/octet-stream", Caching::kForeverByClient);
-      ReadAsItIsSent(response);
+      threads->ReadAsItIsSent(response);
     } else {
       LogError("{}", blob.error().ToString());
       response = ErrorResponse(NotFound("The blob's file is missing on the server."));
     }
-    Deliver(std::move(responder), std::move(response));
+    threads->Deliver(std::move(responder), std::move(response));
   });
 }
 
 // What is mapped comes from the disk when it is touched: a thread does that piece by piece, so that
 // the socket finds each in memory. It stays in the system's cache, not in ours.
-void PackageRoutes::ReadAsItIsSent(net::HttpResponse& response) {
+void PackageRoutes::Threads::ReadAsItIsSent(net::HttpResponse& response) {
   std::vector<Slice> pieces;
   for (const Slice& part : response.body) {
     for (uint64_t begin = 0; begin < part.byte_count(); begin += kReadAheadBytes) {
@@ -110,12 +131,14 @@ void PackageRoutes::ReadAsItIsSent(net::HttpResponse& response) {
     }
   }
   response.body = std::move(pieces);
-  response.prepare = [this](const Slice& piece, std::function<void()> go_on) {
-    ++waiting_;
-    reading_threads_.Push([this, piece, go_on = std::move(go_on)]() mutable {
+  auto owner = weak_from_this().lock();
+  if (!owner) return;  // they are ending, and so is whoever asked
+  response.prepare = [self = std::move(owner)](const Slice& piece, std::function<void()> go_on) {
+    ++self->waiting;
+    self->reading.Push([threads = self.get(), piece, go_on = std::move(go_on)]() mutable {
       BringIntoMemory(piece.bytes());
-      loop_.Post([this, go_on = std::move(go_on)] {
-        --waiting_;
+      threads->loop.Post([weak = threads->weak_from_this(), go_on = std::move(go_on)] {
+        if (const auto alive = weak.lock()) --alive->waiting;
         go_on();
       });
     });
@@ -130,9 +153,9 @@ void PackageRoutes::AnswerStage(const net::HttpRequest& request, const std::stri
         ErrorResponse(NotFound("Stages are named <first>-<end>.onnx, end at most " +
                                std::to_string(package_.manifest.layers.size()) + ".")));
   }
-  ++waiting_;
-  cutting_threads_.Push([this, request, responder = std::move(responder), range = *range,
-                         graphs = graphs_]() mutable {
+  ++threads_->waiting;
+  threads_->cutting.Push([threads = threads_.get(), graphs = graphs_, request,
+                          responder = std::move(responder), range = *range]() mutable {
     auto stage = graphs->Cut(range.first, range.end);
     net::HttpResponse response;
     if (stage.ok()) {
@@ -143,15 +166,7 @@ void PackageRoutes::AnswerStage(const net::HttpRequest& request, const std::stri
       LogError("{}", stage.error().ToString());
       response = ErrorResponse(api::FromError(stage.error()));
     }
-    Deliver(std::move(responder), std::move(response));
-  });
-}
-
-// The thread keeps no reference: connections end on the loop alone.
-void PackageRoutes::Deliver(std::shared_ptr<net::Responder> responder, net::HttpResponse response) {
-  loop_.Post([this, responder = std::move(responder), response = std::move(response)]() mutable {
-    --waiting_;
-    responder->Send(std::move(response));
+    threads->Deliver(std::move(responder), std::move(response));
   });
 }
 

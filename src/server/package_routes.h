@@ -5,7 +5,6 @@
 #include <memory>
 #include <string>
 
-#include "base/task_queue.h"
 #include "net/http.h"
 #include "net/loop.h"
 #include "package/package.h"
@@ -27,17 +26,13 @@ class PackageRoutes {
                   std::shared_ptr<net::Responder> responder);
   void AnswerStage(const net::HttpRequest& request, const std::string& name,
                    std::shared_ptr<net::Responder> responder);
-  // On a thread.
-  void ReadAsItIsSent(net::HttpResponse& response);
-  void Deliver(std::shared_ptr<net::Responder> responder, net::HttpResponse response);
+
+  // An answer that is being sent holds them, since its routes may end before: a model is unloaded.
+  struct Threads;
 
   const package::Package package_;
-  net::EventLoop& loop_;
   const std::shared_ptr<StageGraphs> graphs_;
-  size_t waiting_ = 0;  // answers, and pieces of them, that the threads owe
-  // Last: their threads use what stands above. Apart: a graph takes seconds, and blobs go on.
-  TaskQueue reading_threads_;
-  TaskQueue cutting_threads_;
+  const std::shared_ptr<Threads> threads_;
 };
 
 }  // namespace weft::server

@@ -95,6 +95,19 @@ TEST_F(PackageRoutesTest, ABlobIsReadAPieceAtATime) {
   Await([&] { return is_read; });
 }
 
+TEST_F(PackageRoutesTest, ADownloadGoesOnAfterItsModelWasUnloaded) {
+  const Client whole = Ask(blob_path_);
+  Await([&] { return whole->answers == 1; });
+  routes_.reset();
+  int read_count = 0;
+  for (const Slice& piece : whole->response.body) {
+    whole->response.prepare(piece, [&] { ++read_count; });
+  }
+  Await([&] { return read_count == 3; });
+  whole->response.prepare = nullptr;  // as a connection does at its end, on the loop
+  EXPECT_EQ(whole->body, AsText(blob_));
+}
+
 // The loop does not run at first: what the threads have made is not taken from them.
 TEST_F(PackageRoutesTest, NoMoreThanSoManyDownloadsWait) {
   std::vector<Client> waiting;

@@ -267,10 +267,11 @@ void SwarmHost::Send(swarm::SendData& send) {
   worker->second.send(std::move(send.pieces));
 }
 
+// The host may end while its plan is being made: only the loop is safe to touch then.
 void SwarmHost::Plan(const swarm::StartPlanning& job) {
-  pool_.Push([this, alive = std::weak_ptr(alive_), planner = planner_, job] {
+  pool_.Push([this, &loop = loop_, alive = std::weak_ptr(alive_), planner = planner_, job] {
     planner::PlanOutcome outcome = planner(job);
-    loop_.Post([this, alive, work = job.work, outcome = std::move(outcome)] {
+    loop.Post([this, alive, work = job.work, outcome = std::move(outcome)] {
       if (!alive.expired()) Handle(swarm::PlanFound{work, outcome});
     });
   });

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <future>
+
 #include "base/secret.h"
 #include "server/connect_testing.h"
 
@@ -96,6 +98,27 @@ TEST_F(SwarmHostTest, ARevokedTokenClosesTheDevicesThatJoinedWithItAlone) {
   EXPECT_EQ(host_->snapshot().workers.size(), 2u);
   revoke("of-b");
   EXPECT_EQ(closed, "of-b: revoked\nof-b: revoked\n") << "once";
+}
+
+TEST_F(SwarmHostTest, MayEndWhileItsPlanIsBeingMade) {
+  Serve(8);
+  std::promise<void> ended;
+  host_->SetPlanner([&, end = ended.get_future().share()](const swarm::StartPlanning& job) {
+    loop_.Stop();
+    end.wait();
+    return swarm::RunPlanning(job);
+  });
+  WorkerSink sink;
+  sink.send = [](const std::vector<Slice>&) {};
+  sink.close = [](const std::string&) {};
+  host_->OnWorkerMessage(host_->AttachWorker(std::move(sink), "10.0.0.1", "", false),
+                         ConnectMessage(""));
+  loop_.Run();  // until the planner is called
+  host_.reset();
+  ended.set_value();
+  planning_.Stop();
+  loop_.Stop();
+  loop_.Run();
 }
 
 }  // namespace

@@ -114,10 +114,10 @@ void WhatIf::Answer(const net::HttpRequest& request, std::shared_ptr<net::Respon
   if (is_searching_)
     return client->Send(ErrorResponse(OverShare("Another page asks the same just now.")));
   is_searching_ = true;
-  planning_.Push([this, alive = std::weak_ptr(alive_), core = core_, snapshot = host_.snapshot(),
-                  memory_bytes, client = std::move(client)]() mutable {
+  planning_.Push([this, &loop = loop_, alive = std::weak_ptr(alive_), core = core_,
+                  snapshot = host_.snapshot(), memory_bytes, client = std::move(client)]() mutable {
     std::string found = WhatIfJson(*core, snapshot, memory_bytes);
-    loop_.Post([this, alive, found = std::move(found), client = std::move(client)] {
+    loop.Post([this, alive, found = std::move(found), client = std::move(client)] {
       if (alive.expired()) return;
       is_searching_ = false;
       client->Send(JsonResponse(200, found));
