@@ -1,16 +1,16 @@
 // The native engine beside llama.cpp, on the same shapes with random weights, in turns.
 //
 //   ./dev bench engine [--against llama.cpp] [--size 0.6B] [--layers N] [--threads 1,2]
-//     [--forms q4s,q4] [--table q8] [--prefills 512] [--contexts 128,2048] [--tokens 32]
-//     [--batches 8] [--rounds 5] [--clock wall|processor] [--json FILE] [--program FILE]
-//     [--llama DIR]
+//     [--forms q4s,q4] [--table q8] [--their-table q6_k] [--prefills 512] [--contexts 128,2048]
+//     [--tokens 32] [--batches 8] [--rounds 5] [--clock wall|processor] [--json FILE]
+//     [--program FILE] [--llama DIR]
 //
 // llama.cpp is npm's node-llama-cpp, which picks the processor's kernels and repacks Q4_0: what a
-// user gets. It is installed under bench/engine when it is asked for. Its file is Q4_0 throughout;
-// ours have embedding and head in --table. A row says the bytes of each. A machine without a
-// compiler gets --program, our native_engine_bench, and --llama, a folder with llama_subject.mjs
-// and its node_modules. Where others use the machine, --clock processor counts a single thread's
-// processor time alone.
+// user gets. It is installed under bench/engine when it is asked for. Its file is Q4_0, and Q6_K
+// for the embeddings, which are the head: llama-quantize makes such files. Ours have them in
+// --table. A row says the bytes of each. A machine without a compiler gets --program, our
+// native_engine_bench, and --llama, a folder with llama_subject.mjs and its node_modules. Where
+// others use the machine, --clock processor counts a single thread's processor time alone.
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -35,6 +35,7 @@ const { values } = parseArgs({
     threads: { type: "string", default: "1,2" },
     forms: { type: "string", default: "q4s,q4" },
     table: { type: "string", default: "q8" },
+    "their-table": { type: "string", default: "q6_k" },
     prefills: { type: "string", default: "512" },
     contexts: { type: "string", default: "128,2048" },
     tokens: { type: "string", default: "32" },
@@ -61,6 +62,7 @@ if (!["wall", "processor"].includes(values.clock)) {
   process.exit(2);
 }
 const shape = { ...known, ...(values.layers && { layers: Number(values.layers) }) };
+const theirShape = { ...shape, table: values["their-table"] };
 const prefills = numbers(values.prefills);
 const contexts = numbers(values.contexts);
 const tokens = Number(values.tokens);
@@ -141,7 +143,7 @@ try {
   if (values.against) {
     installLlama();
     const target = join(folder, "gguf");
-    gguf = join(target, writeGguf(target, shape, 1 << 20).files[0]);
+    gguf = join(target, writeGguf(target, theirShape, 1 << 20).files[0]);
   }
   for (const threads of numbers(values.threads)) {
     const subjects = [];

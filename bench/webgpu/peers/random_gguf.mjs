@@ -2,10 +2,11 @@
 // for 32 of them, as our q4) or others, and a vocabulary of single bytes and made-up words. It is
 // split into files that a browser takes.
 //
-//   node bench/webgpu/peers/random_gguf.mjs DIR --size 1.7B [--weights q4_k] [--layers N]
-//     [--vocabulary N] [--chunk 1024]
+//   node bench/webgpu/peers/random_gguf.mjs DIR --size 1.7B [--weights q4_k] [--table q6_k]
+//     [--layers N] [--vocabulary N] [--chunk 1024]
 //
 // The output head is the embedding's table, as in Qwen3 up to 4B: a token reads as many bytes.
+// The table has the form of --weights unless --table names another; llama-quantize makes it Q6_K.
 import { randomFillSync } from "node:crypto";
 import { closeSync, mkdirSync, openSync, writeFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
@@ -95,21 +96,22 @@ function metadata(shape) {
   ];
 }
 
-function formOf({ weights = "q4_0" }) {
+function formOf(weights = "q4_0") {
   const form = kForms[weights];
   if (!form) throw new Error(`no weights ${weights}, but ${Object.keys(kForms).join(", ")}`);
   return form;
 }
+const tableOf = ({ weights, table }) => formOf(table ?? weights);
 
 function tensors(shape) {
   const { layers, hidden, width, heads, kvHeads, headColumns, vocabulary: count } = shape;
-  const form = formOf(shape);
-  // With `count` matrices in one tensor: those of experts.
-  const matrix = (name, rows, columns, count = []) => {
+  const inForm = (form) => (name, rows, columns, count = []) => {
     const dims = [columns, rows, ...count];
     const bytes = (dims.reduce((product, dim) => product * dim) * form.bytes) / form.values;
     return { name: `${name}.weight`, dims, type: form.type, bytes };
   };
+  // With `count` matrices in one tensor: those of experts.
+  const matrix = inForm(formOf(shape.weights));
   const vector = (name, columns) => {
     return { name: `${name}.weight`, dims: [columns], type: kF32, bytes: 4 * columns };
   };
@@ -129,7 +131,7 @@ function tensors(shape) {
       matrix(name("ffn_down_exps"), hidden, width, [shape.experts]),
     ];
   };
-  const list = [matrix("token_embd", count, hidden)];
+  const list = [inForm(tableOf(shape))("token_embd", count, hidden)];
   for (let layer = 0; layer < layers; ++layer) {
     const name = (part) => `blk.${layer}.${part}`;
     list.push(
@@ -162,14 +164,19 @@ function split(list, limit) {
   return groups;
 }
 
-// Random blocks with scales, and ones.
-function patterns({ type, bytes, scalesAt, scale }) {
+// Random blocks of a form, with its scales.
+function blocksOf({ bytes, scalesAt, scale }) {
   const blocks = randomFillSync(Buffer.alloc(kPattern - (kPattern % (bytes * kAlignment))));
   for (let at = 0; at < blocks.length; at += bytes) {
     for (const place of scalesAt) blocks.writeUInt16LE(scale, at + place);
   }
+  return blocks;
+}
+
+// By type of tensor: random blocks, and ones.
+function patterns(forms) {
   const ones = Buffer.from(new Float32Array(1 << 16).fill(1).buffer);
-  return { [type]: blocks, [kF32]: ones };
+  return Object.fromEntries([[kF32, ones], ...forms.map((form) => [form.type, blocksOf(form)])]);
 }
 
 function writeFile(path, entries, list, fill) {
@@ -205,7 +212,7 @@ export function writeGguf(dir, size, chunkMiB = 1024) {
   const shape = typeof size === "string" ? shapeOf(size) : size;
   const all = tensors(shape);
   const groups = split(all, chunkMiB * 2 ** 20);
-  const fill = patterns(formOf(shape));
+  const fill = patterns([formOf(shape.weights), tableOf(shape)]);
   const padding = (index) => String(index).padStart(5, "0");
   const files = groups.map((list, index) => {
     const name = `model-${padding(index + 1)}-of-${padding(groups.length)}.gguf`;
@@ -231,12 +238,14 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
       size: { type: "string", default: "tiny" },
       chunk: { type: "string", default: "1024" },
       weights: { type: "string" },
+      table: { type: "string" },
       layers: { type: "string" },
       vocabulary: { type: "string" },
     },
   });
   const shape = { ...shapeOf(values.size) };
   if (values.weights) shape.weights = values.weights;
+  if (values.table) shape.table = values.table;
   if (values.layers) shape.layers = Number(values.layers);
   if (values.vocabulary) shape.vocabulary = Number(values.vocabulary);
   console.log(JSON.stringify(writeGguf(positionals[0], shape, Number(values.chunk))));
