@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/file_testing.h"
+
 namespace weft::server {
 namespace {
 
@@ -14,9 +16,8 @@ using testing::HasSubstr;
 class PackageCheckTest : public testing::Test {
  protected:
   PackageCheckTest() {
-    std::filesystem::remove_all(folder_);
     package_.blobs =
-        std::move(package::BlobStore::Open(folder_, package::DamagedFile::kKeep)).value();
+        std::move(package::BlobStore::Open(folder_.path(), package::DamagedFile::kKeep)).value();
     package_.manifest.lowered = false;
     package_.manifest.layers.resize(2);
     for (uint8_t layer = 0; layer < 2; ++layer) {
@@ -30,9 +31,9 @@ class PackageCheckTest : public testing::Test {
           package_.blobs->Get(digests_[layer], package_.manifest.blobs.at(digests_[layer])).ok());
     }
   }
-  std::filesystem::path PathOf(int layer) const { return folder_ / digests_[layer].ToHex(); }
+  std::filesystem::path PathOf(int layer) const { return folder_.path() / digests_[layer].ToHex(); }
 
-  const std::filesystem::path folder_ = std::filesystem::path(testing::TempDir()) / "package_check";
+  const TemporaryFolder folder_;
   package::Package package_;
   package::Digest digests_[2];
 };
