@@ -28,6 +28,7 @@ const numbers = (text) => text.split(",").filter(Boolean).map(Number);
 const { values } = parseArgs({
   options: {
     program: { type: "string" },
+    weft: { type: "string" }, // that `./dev bench` names; not needed here
     llama: { type: "string", default: join(dirname(fileURLToPath(import.meta.url)), "engine") },
     against: { type: "string" },
     size: { type: "string", default: "0.6B" },
