@@ -24,24 +24,25 @@ struct Superblock {
   const uint8_t* at;
   size_t part;
 
-  Ints Words(size_t offset, size_t i) const {
-    return LoadInts(at + offset + (i * kPanelOutputs + part * kLanes) * 4);
-  }
+  // A word of each output.
+  Ints Words(size_t offset) const { return LoadInts(at + offset + part * kLanes * 4); }
   Floats Factors(size_t i) const {
     return LoadHalves(at + kLayout.factors + (i * kPanelOutputs + part * kLanes) * 2);
   }
 
   // The levels of 32 columns, four columns a register.
+  template <bool kHints>
   void Levels(size_t j, Ints (&q)[8]) const {
     WEFT_UNROLL
     for (size_t t = 0; t < 4; ++t) {
-      __builtin_prefetch(at + (4 * j + t) * 64 + 4096);
-      const Ints both = Words(0, 4 * j + t);
+      const size_t nibbles = kLayout.Nibbles(4 * j + t);
+      if constexpr (kHints) __builtin_prefetch(at + nibbles + 4096);
+      const Ints both = Words(nibbles);
       q[2 * t] = And(both, AllBytes(15));
       q[2 * t + 1] = And(NibblesDown(both), AllBytes(15));
     }
     if constexpr (kForm == DType::kQ5K) {
-      const Ints fifth = Words(kLayout.upper, j);
+      const Ints fifth = Words(kLayout.Upper(j));
       WEFT_UNROLL
       for (size_t k = 0; k < 8; ++k)
         q[k] = Or(q[k], NibblesUp(And(ShiftRight(fifth, k), AllBytes(1))));
@@ -49,7 +50,7 @@ struct Superblock {
     if constexpr (kForm == DType::kQ6K) {
       WEFT_UNROLL
       for (size_t k = 0; k < 8; ++k) {
-        const Ints upper = Words(kLayout.upper, 2 * j + k / 4);
+        const Ints upper = Words(kLayout.Upper(2 * j + k / 4));
         q[k] = Or(q[k], NibblesUp(And(ShiftRight(upper, k % 4 * 2), AllBytes(3))));
       }
     }
@@ -63,13 +64,13 @@ struct Scales {
   Ints m[2];
 
   explicit Scales(const Superblock<kForm>& superblock) {
-    constexpr size_t kAt = LayoutOf(kForm).scales;
+    constexpr size_t kAt = LayoutOf(kForm).scales, kWord = kPanelOutputs * 4;
     if constexpr (kForm == DType::kQ6K) {
       WEFT_UNROLL
-      for (size_t i = 0; i < 4; ++i) s[i] = superblock.Words(kAt, i);
+      for (size_t i = 0; i < 4; ++i) s[i] = superblock.Words(kAt + i * kWord);
     } else {
-      const Ints a = superblock.Words(kAt, 0), b = superblock.Words(kAt, 1),
-                 c = superblock.Words(kAt, 2);
+      const Ints a = superblock.Words(kAt), b = superblock.Words(kAt + kWord),
+                 c = superblock.Words(kAt + 2 * kWord);
       // The high two bits of each byte of a and b become bits 4 and 5.
       s[0] = And(a, AllBytes(63));
       m[0] = And(b, AllBytes(63));
@@ -114,7 +115,7 @@ inline Floats Minima(const Ints (&m)[2], const IntegerInput& in) {
   return ToFloats(sum);
 }
 
-template <DType kForm, size_t kRows>
+template <DType kForm, size_t kRows, bool kHints>
 inline void AddSuperblock(const Superblock<kForm>& superblock, const IntegerInput* in,
                           size_t stride, Floats* y) {
   const Scales<kForm> scales(superblock);
@@ -123,7 +124,7 @@ inline void AddSuperblock(const Superblock<kForm>& superblock, const IntegerInpu
   for (size_t r = 0; r < kRows; ++r) sums[r] = {ZeroInts(), ZeroInts()};
   for (size_t j = 0; j < 8; ++j) {
     Ints q[8];
-    superblock.Levels(j, q);
+    superblock.template Levels<kHints>(j, q);
     if constexpr (kForm == DType::kQ6K) {
       WEFT_UNROLL
       for (size_t i = 0; i < 2; ++i) {
@@ -156,7 +157,7 @@ inline void AddSuperblock(const Superblock<kForm>& superblock, const IntegerInpu
 }
 
 // kPanels panels that follow each other, so that their sums do not wait for each other.
-template <DType kForm, size_t kRows, size_t kPanels>
+template <DType kForm, size_t kRows, size_t kPanels, bool kHints>
 inline void RunTile(const PanelProduct& product, size_t panel, size_t row) {
   const size_t superblocks = product.superblocks();
   alignas(64) float values[kPanels][kRows][kPanelOutputs];
@@ -169,7 +170,8 @@ inline void RunTile(const PanelProduct& product, size_t panel, size_t row) {
       WEFT_UNROLL
       for (size_t p = 0; p < kPanels; ++p) {
         const Superblock<kForm> own{product.Panel(panel + p) + b * LayoutOf(kForm).end, part};
-        AddSuperblock<kForm, kRows>(own, product.in + row * superblocks + b, superblocks, y[p]);
+        AddSuperblock<kForm, kRows, kHints>(own, product.in + row * superblocks + b, superblocks,
+                                            y[p]);
       }
     }
     WEFT_UNROLL
@@ -185,9 +187,13 @@ template <DType kForm, size_t kRows>
 inline void RunRows(const PanelProduct& product, size_t first, size_t end, size_t row) {
   constexpr size_t kPanels = kRows == 1 ? kPanelsOfOneRow : 1;
   size_t panel = first;
+  if (kRows == 1 && FollowsOneStream()) {
+    for (; panel < end; ++panel) RunTile<kForm, kRows, 1, false>(product, panel, row);
+    return;
+  }
   for (; panel + kPanels <= end; panel += kPanels)
-    RunTile<kForm, kRows, kPanels>(product, panel, row);
-  for (; panel < end; ++panel) RunTile<kForm, kRows, 1>(product, panel, row);
+    RunTile<kForm, kRows, kPanels, true>(product, panel, row);
+  for (; panel < end; ++panel) RunTile<kForm, kRows, 1, true>(product, panel, row);
 }
 
 constexpr size_t kPassRows = 64;  // whose superblocks stay in the second cache

@@ -31,7 +31,7 @@ void ForEachPart(DType dtype, size_t o, Take take) {
   const KQuantLayout panel = LayoutOf(dtype);
   const RecordLayout record = RecordLayoutOf(dtype);
   for (size_t i = 0; i < record.upper_words; ++i)
-    take(panel.upper + (i * kPanelOutputs + o) * 4, record.upper + 4 * i, size_t{4});
+    take(panel.Upper(i) + o * 4, record.upper + 4 * i, size_t{4});
   for (size_t i = 0; i < record.scale_words; ++i)
     take(panel.scales + (i * kPanelOutputs + o) * 4, record.scales + 4 * i, size_t{4});
   take(panel.factors + o * 2, size_t{0}, size_t{2});
@@ -42,14 +42,15 @@ void ForEachPart(DType dtype, size_t o, Take take) {
 void PackPart(const Matrix& stored, size_t first, size_t b, uint8_t* panel) {
   const auto record_words = static_cast<size_t>(RecordWords(stored.dtype));
   const size_t outputs = std::min(kPanelOutputs, stored.rows - first);
-  std::fill_n(panel, LayoutOf(stored.dtype).end, uint8_t{0});
+  const KQuantLayout layout = LayoutOf(stored.dtype);
+  std::fill_n(panel, layout.end, uint8_t{0});
   for (size_t o = 0; o < outputs; ++o) {
     const uint8_t* data = stored.DataRow(first + o) + b * kDataBytes;
     for (size_t t = 0; t < kGroups; ++t) {
       uint32_t word;
       std::memcpy(&word, data + 4 * t, 4);
       word = PanelOrder(word);
-      std::memcpy(panel + (t * kPanelOutputs + o) * 4, &word, 4);
+      std::memcpy(panel + layout.Nibbles(t) + o * 4, &word, 4);
     }
     const auto* record =
         reinterpret_cast<const uint8_t*>(stored.ScaleRow(first + o) + b * record_words);
@@ -61,9 +62,10 @@ void PackPart(const Matrix& stored, size_t first, size_t b, uint8_t* panel) {
 
 // An output's superblock as it was stored.
 void UnpackPart(DType dtype, const uint8_t* panel, size_t o, uint8_t* data, uint16_t* words) {
+  const KQuantLayout layout = LayoutOf(dtype);
   for (size_t t = 0; t < kGroups; ++t) {
     for (size_t k = 0; k < 4; ++k) {
-      const uint8_t byte = panel[(t * kPanelOutputs + o) * 4 + k];
+      const uint8_t byte = panel[layout.Nibbles(t) + o * 4 + k];
       for (const size_t c : {8 * t + k, 8 * t + 4 + k}) {
         const int level = c % 8 < 4 ? byte & 15 : byte >> 4;
         uint8_t& pair = data[c / 2];

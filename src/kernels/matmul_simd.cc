@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "kernels/panel_matmul.h"
+#include "kernels/read_ahead.h"
 #include "kernels/simd_targets.h"
 #include "kernels/superblock_row.h"
 
@@ -109,7 +110,9 @@ namespace HWY_NAMESPACE {
 
 // Registers decide how many rows share a loaded weight.
 inline constexpr size_t kMaxTileRows = kWidth == 16 ? 8 : 4;
-constexpr size_t TileColumns(size_t rows) {
+// One column is one stream (read_ahead.h).
+constexpr size_t TileColumns(size_t rows, bool one_stream) {
+  if (one_stream) return 1;
   if (kWidth < 16) return rows > 2 ? 1 : 2;
   return rows > 2 ? 2 : 4;
 }
@@ -118,7 +121,7 @@ inline constexpr size_t kChunkBlocks = 128;  // scales converted at a time
 
 // Where a tile reads and writes. Rows and columns beyond what a call has repeat the last one and
 // are not stored.
-template <size_t kRows, size_t kColumns>
+template <size_t kRows, size_t kColumns, bool kHints>
 struct Tile {
   const MatMulArgs* args;
   const float* x[kRows];
@@ -150,8 +153,8 @@ HWY_INLINE void PrefetchAhead(const void* at) {
 // f32, f16, bf16: T is float, Half or BHalf.
 template <typename T>
 struct PlainFormat {
-  template <size_t kRows, size_t kColumns>
-  static HWY_INLINE void Run(const Tile<kRows, kColumns>& tile) {
+  template <size_t kRows, size_t kColumns, bool kHints>
+  static HWY_INLINE void Run(const Tile<kRows, kColumns, kHints>& tile) {
     const size_t k_count = tile.args->weight.columns;
     const T* w[kColumns];
     Lanes sum[kRows][kColumns];
@@ -167,7 +170,7 @@ struct PlainFormat {
       HWY_UNROLL(16)
       for (size_t c = 0; c < kColumns; ++c) {
         at[c] = w[c] + k;
-        PrefetchAhead(at[c]);
+        if constexpr (kHints) PrefetchAhead(at[c]);
       }
       Step(tile, at, k, sum);
     }
@@ -184,9 +187,10 @@ struct PlainFormat {
   }
 
  private:
-  template <size_t kRows, size_t kColumns>
-  static HWY_INLINE void Step(const Tile<kRows, kColumns>& tile, const T* const (&at)[kColumns],
-                              size_t k, Lanes (&sum)[kRows][kColumns]) {
+  template <size_t kRows, size_t kColumns, bool kHints>
+  static HWY_INLINE void Step(const Tile<kRows, kColumns, kHints>& tile,
+                              const T* const (&at)[kColumns], size_t k,
+                              Lanes (&sum)[kRows][kColumns]) {
     Lanes weight[kColumns];
     HWY_UNROLL(16)
     for (size_t c = 0; c < kColumns; ++c) weight[c] = LoadWiden(at[c]);
@@ -235,8 +239,8 @@ HWY_INLINE Lanes LoadQ8(const uint8_t* from) {
 }
 
 struct Q8Format {
-  template <size_t kRows, size_t kColumns>
-  static HWY_INLINE void Run(const Tile<kRows, kColumns>& tile) {
+  template <size_t kRows, size_t kColumns, bool kHints>
+  static HWY_INLINE void Run(const Tile<kRows, kColumns, kHints>& tile) {
     const Matrix& weight = tile.args->weight;
     const size_t blocks = weight.blocks();
     Lanes sum[kRows][kColumns];
@@ -257,7 +261,7 @@ struct Q8Format {
       for (size_t b = 0; b < count; ++b) {
         HWY_UNROLL(16)
         for (size_t c = 0; c < kColumns; ++c) {
-          PrefetchAhead(w[c] + b * 32);
+          if constexpr (kHints) PrefetchAhead(w[c] + b * 32);
           const Lanes low = LoadQ8(w[c] + b * 32);
           const Lanes high = LoadQ8(w[c] + b * 32 + 16);
           const Lanes s = Splat(scale[c][b]);
@@ -324,8 +328,8 @@ struct Q4Format {
     });
   }
 
-  template <int kJ, size_t kRows, size_t kColumns>
-  static HWY_INLINE void Accumulate(const Tile<kRows, kColumns>& tile, size_t k,
+  template <int kJ, size_t kRows, size_t kColumns, bool kHints>
+  static HWY_INLINE void Accumulate(const Tile<kRows, kColumns, kHints>& tile, size_t k,
                                     const Nibbles (&nibbles)[kColumns], const Lanes& table,
                                     const Lanes (&zero)[kColumns],
                                     Lanes (&group)[kRows][kColumns]) {
@@ -347,8 +351,8 @@ struct Q4Format {
 
   // One group of each column: its nibbles lie `byte` bytes behind `data`, its four scales and zero
   // points `block` values behind `scale` and `zero`, its activations at `k`.
-  template <size_t kRows, size_t kColumns>
-  static HWY_INLINE void Group(const Tile<kRows, kColumns>& tile, size_t k, size_t byte,
+  template <size_t kRows, size_t kColumns, bool kHints>
+  static HWY_INLINE void Group(const Tile<kRows, kColumns, kHints>& tile, size_t k, size_t byte,
                                size_t block, const uint8_t* const (&data)[kColumns],
                                const float (&scale)[kColumns][kChunkBlocks],
                                const float (&zero)[kColumns][kHasZero ? kChunkBlocks : 4],
@@ -393,8 +397,8 @@ struct Q4Format {
     return LoadLanes(kValues[kHasZero ? 1 : 0]);
   }
 
-  template <size_t kRows, size_t kColumns>
-  static HWY_INLINE void Run(const Tile<kRows, kColumns>& tile) {
+  template <size_t kRows, size_t kColumns, bool kHints>
+  static HWY_INLINE void Run(const Tile<kRows, kColumns, kHints>& tile) {
     const Matrix& weight = tile.args->weight;
     const size_t blocks = weight.blocks();
     const Lanes table = Table();
@@ -432,11 +436,11 @@ struct Q4Format {
 };
 
 // Columns [first, end) of rows [first_row, first_row + row_count), row_count <= kRows.
-template <typename Format, size_t kRows>
+template <typename Format, size_t kRows, bool kOneStream = false>
 HWY_NOINLINE void RunTiles(const Call& call, size_t first, size_t end, size_t first_row,
                            size_t row_count) {
-  constexpr size_t kColumns = TileColumns(kRows);
-  Tile<kRows, kColumns> tile;
+  constexpr size_t kColumns = TileColumns(kRows, kOneStream);
+  Tile<kRows, kColumns, !kOneStream> tile;
   tile.args = &call.args;
   tile.first_row = first_row;
   tile.row_count = row_count;
@@ -461,6 +465,8 @@ HWY_INLINE void RunColumns(const Call& call, size_t first, size_t end) {
       RunTiles<Format, 4>(call, first, end, r, count);
     } else if (count == 2) {
       RunTiles<Format, 2>(call, first, end, r, count);
+    } else if (FollowsOneStream()) {
+      RunTiles<Format, 1, true>(call, first, end, r, count);
     } else {
       RunTiles<Format, 1>(call, first, end, r, count);
     }

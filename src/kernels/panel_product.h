@@ -6,6 +6,7 @@
 #include "kernels/integer_rows.h"
 #include "kernels/matrix.h"
 #include "kernels/panel_layout.h"
+#include "kernels/read_ahead.h"  // IWYU pragma: export
 
 namespace weft::kernels {
 

@@ -4,10 +4,10 @@
 //                            `signs` is set, the first lane's lowest
 //   AddColumns(q, in, i, m, sum)   adds 256 H + L of columns 16 i to 16 i + 15: four columns a
 //                            register of levels q = 0..15 as they are stored
-//   kPanelsOfOneRow, kPanelsOfFewRows   what was measured
+//   kPanelsOfOneRow, kPanelsOfFewRows   what was measured, where hints help (read_ahead.h)
 
 // A superblock of kGroups groups for kRows rows.
-template <size_t kRows, size_t kGroups>
+template <size_t kRows, bool kHints, size_t kGroups>
 inline void AddSuperblock(const PanelPart (&parts)[kGroups], const IntegerInput* in, size_t stride,
                           Floats (&y)[kRows][kGroups]) {
   Ints sum[kRows][kGroups];
@@ -19,8 +19,10 @@ inline void AddSuperblock(const PanelPart (&parts)[kGroups], const IntegerInput*
     for (size_t g = 0; g < kGroups; ++g) {
       const size_t first = g % kParts * kLanes;
       const uint8_t* at = parts[g].nibbles + i * 128 + first * 4;
-      __builtin_prefetch(at + 4096);
-      __builtin_prefetch(at + 4096 + 64);
+      if constexpr (kHints) {
+        __builtin_prefetch(at + 4096);
+        __builtin_prefetch(at + 4096 + 64);
+      }
       const Ints a = LoadInts(at), c = LoadInts(at + 64);
       const Ints q[4] = {Low(a), High(a), Low(c), High(c)};
       const Ints m = Pairs(MagnitudesOf(parts[g], i, first), i % 8,
@@ -38,7 +40,7 @@ inline void AddSuperblock(const PanelPart (&parts)[kGroups], const IntegerInput*
   }
 }
 
-template <size_t kRows, size_t kPanels>
+template <size_t kRows, size_t kPanels, bool kHints>
 void RunFew(const PanelProduct& product, size_t panel, size_t row) {
   constexpr size_t kGroups = kPanels * kParts;
   const size_t superblocks = product.superblocks();
@@ -51,7 +53,7 @@ void RunFew(const PanelProduct& product, size_t panel, size_t row) {
     WEFT_UNROLL
     for (size_t g = 0; g < kGroups; ++g)
       parts[g] = PartOf(product.Panel(panel + g / kParts), product.weight.columns, b);
-    AddSuperblock<kRows, kGroups>(parts, product.in + row * superblocks + b, superblocks, y);
+    AddSuperblock<kRows, kHints>(parts, product.in + row * superblocks + b, superblocks, y);
   }
   WEFT_UNROLL
   for (size_t r = 0; r < kRows; ++r) {
@@ -68,8 +70,13 @@ template <size_t kRows>
 void RunFewRows(const PanelProduct& product, size_t first, size_t end, size_t row) {
   constexpr size_t kPanels = kRows == 1 ? kPanelsOfOneRow : kPanelsOfFewRows;
   size_t panel = first;
-  for (; panel + kPanels <= end; panel += kPanels) RunFew<kRows, kPanels>(product, panel, row);
-  for (; panel < end; ++panel) RunFew<kRows, 1>(product, panel, row);
+  if (kRows == 1 && FollowsOneStream()) {
+    for (; panel < end; ++panel) RunFew<kRows, 1, false>(product, panel, row);
+    return;
+  }
+  for (; panel + kPanels <= end; panel += kPanels)
+    RunFew<kRows, kPanels, true>(product, panel, row);
+  for (; panel < end; ++panel) RunFew<kRows, 1, true>(product, panel, row);
 }
 
 // All rows, however many.

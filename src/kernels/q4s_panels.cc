@@ -35,7 +35,7 @@ void TransposeBits(const uint16_t (&in)[16], uint16_t* out) {
 void PackPart(const Matrix& stored, size_t first, size_t b, uint8_t* at, size_t blocks) {
   const size_t groups = blocks * 4;
   const size_t outputs = std::min(kPanelOutputs, stored.rows - first);
-  const PanelPart part{at, blocks};
+  const PanelPart part{at + kPanelRecordBytes, blocks};
   auto* scales = const_cast<uint16_t*>(part.scales());
   auto* magnitudes = const_cast<uint32_t*>(part.magnitudes());
   std::fill_n(scales, kPanelOutputs, uint16_t{0});
@@ -63,7 +63,7 @@ void PackPart(const Matrix& stored, size_t first, size_t b, uint8_t* at, size_t 
       column[0][o] = static_cast<uint32_t>(words[o][t]);
       column[1][o] = static_cast<uint32_t>(words[o][t] >> 32);
     }
-    std::memcpy(at + t * sizeof(column), column, sizeof(column));
+    std::memcpy(at + kPanelRecordBytes + t * sizeof(column), column, sizeof(column));
   }
 }
 

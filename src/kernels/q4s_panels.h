@@ -1,11 +1,11 @@
 // Panels (panel_layout.h) of q4s (tensor/dtype.h). A superblock of a panel, of `blocks` blocks of
 // 32 columns, is
-//   u8  [blocks * 4][16][4]  byte k of output o in group t: columns 8 t + k (low nibble) and
-//                            8 t + 4 + k (high nibble), so that one 32-bit lane is one output
 //   f16 [16]                 S of each output
 //   u16 [16]                 signs: bit o of word i is set where multiplier i of output o is
 //                            negative
 //   u32 [2][16]              magnitudes of multipliers 0 to 7, then 8 to 15, lowest nibble first
+//   u8  [blocks * 4][16][4]  byte k of output o in group t: columns 8 t + k (low nibble) and
+//                            8 t + 4 + k (high nibble), so that one 32-bit lane is one output
 // 140 bytes an output and superblock, as stored. Outputs that the weight has not have multipliers
 // of 1.
 #pragma once
@@ -27,7 +27,7 @@ struct PanelPart {
   size_t blocks;  // of 32 columns, at most 8
 
   const uint16_t* scales() const {
-    return reinterpret_cast<const uint16_t*>(nibbles + blocks * 256);
+    return reinterpret_cast<const uint16_t*>(nibbles - kPanelRecordBytes);
   }
   const uint16_t* signs() const { return scales() + kPanelOutputs; }
   const uint32_t* magnitudes() const {
@@ -42,7 +42,8 @@ constexpr size_t BlocksInSuperblock(size_t columns, size_t b) {
 }
 // All superblocks but the last of a row have 8 blocks.
 inline PanelPart PartOf(const uint8_t* panel, size_t columns, size_t b) {
-  return {panel + b * (8 * 256 + kPanelRecordBytes), BlocksInSuperblock(columns, b)};
+  return {panel + b * (8 * 256 + kPanelRecordBytes) + kPanelRecordBytes,
+          BlocksInSuperblock(columns, b)};
 }
 
 // Writes PanelsBytes bytes. REQUIRES: q4s, as stored, with records that CheckQ4sRow takes.
