@@ -205,20 +205,27 @@ libraryTest("a native worker helps every model that is loaded, and its loss ends
     }
   });
 
-libraryTest("a headless worker helps one model at a time, the one that is loaded",
+libraryTest("a headless worker helps all models that are loaded, in one process",
   { one: "weft-tiny", two: "weft-tiny" }, async ({ library, start }) => {
     const server = await start(["--no-worker", "--keep-alive", "-1"]);
     // It comes before any model is loaded, and waits for one.
     const worker = gpuWorker(server.origin,
-      ["--name", "gpu", "--memory", "256MiB", "--cache", join(library, "..", "cache")]);
+      ["--name", "gpu", "--memory", "512MiB", "--cache", join(library, "..", "cache")]);
     try {
-      const first = await ask(server, "one", { max_tokens: 2 });
-      assert.equal(first.status, 200, JSON.stringify(first.json));
-      // No memory is known that would hold both, so the first one goes.
-      const second = await ask(server, "two", { max_tokens: 2 });
-      assert.equal(second.status, 200, JSON.stringify(second.json));
-      assert.equal(second.json.choices[0].message.content, first.json.choices[0].message.content);
-      assert.deepEqual(await statesOf(server), { one: "on disk", two: "loaded" });
+      await eventually(() => assert.match(worker.output, /No model is loaded/));
+      const answers = await Promise.all(
+        ["one", "two"].map((model) => ask(server, model, { max_tokens: 2 })));
+      for (const { status, json } of answers) assert.equal(status, 200, JSON.stringify(json));
+      const [first, second] = answers.map(({ json }) => json.choices[0].message.content);
+      assert.equal(second, first);
+      assert.deepEqual(await statesOf(server), { one: "loaded", two: "loaded" });
+      for (const model of ["one", "two"]) {
+        const { workers } = JSON.parse((await get(server, `/api/swarm?model=${model}`)).text);
+        assert.deepEqual(workers.map(({ name }) => name), ["gpu"]);
+        assert.match(worker.output, new RegExp(`${model}: Ready: `));
+      }
+      await worker.stop();
+      assert.match(worker.output, /Leaving/);
     } catch (error) {
       error.stack += `\nThe worker said:\n${worker.output}`;
       throw error;

@@ -1,4 +1,4 @@
-// One worker from its first connection to its goodbye: gives the host what Node and Dawn have.
+// One device from its first connection to its goodbye: gives its hosts what Node and Dawn have.
 import { randomBytes } from "node:crypto";
 import { readFile, rename, writeFile } from "node:fs/promises";
 import { availableParallelism } from "node:os";
@@ -10,14 +10,17 @@ import type { BlobStore } from "@weft/worker/download/blobStore.ts";
 import type { Fetch } from "@weft/worker/download/serverHttp.ts";
 import { WorkerHost } from "@weft/worker/threads/host.ts";
 import type { HostParts } from "@weft/worker/threads/hostParts.ts";
-import type { WorkerStatus } from "@weft/worker/threads/messages.ts";
 import { ownEngine } from "@weft/worker/threads/ownEngine.ts";
 import { FileTuneStore } from "@weft/worker/threads/tuneStore.ts";
 
+import { Cells } from "./cells.ts";
+import type { StartHelping } from "./cells.ts";
 import { DiskStore } from "./disk/diskStore.ts";
 import { takeWorkerId } from "./disk/workerId.ts";
 import type { ChosenAdapter } from "./gpu/adapters.ts";
 import type { HelpOptions } from "./options.ts";
+import { followCells } from "./server/cellList.ts";
+import type { Cell } from "./server/cellList.ts";
 import { Connector } from "./server/connecting.ts";
 import type { Trust } from "./server/connecting.ts";
 import { FetchThreads, serveFetches } from "./server/fetchThreads.ts";
@@ -77,13 +80,15 @@ export function limitName(name: string): string {
   return limited;
 }
 
-function partsOf(
+// What the hosts of all models share: one connector, one folder of weights, one set of threads.
+type SharedParts = Omit<HostParts, "openSocket" | "publish">;
+
+function sharedParts(
   options: HelpOptions,
   adapter: ChosenAdapter,
+  connector: Connector,
   display: Display,
-  publish: HostParts["publish"],
-): HostParts {
-  const connector = new Connector(options.origin, options.trust);
+): SharedParts {
   const device = `${adapter.name}, Node ${process.versions.node}`;
   const openStore = async (): Promise<BlobStore | null> => {
     try {
@@ -94,20 +99,24 @@ function partsOf(
       return null;
     }
   };
+  let store: Promise<BlobStore | null> | null = null;
+  const engine = ownEngine(adapter.gpu, device, diskTuneStore(options.cache));
   return {
     kind: "headless",
     withoutGpu: kWithoutGpu,
-    openSocket: (url, events) => openSocket(connector, options.joinToken, url, events),
     fetch: fetchOnThreads(connector, options),
     blobFetcher: null,
-    openStore,
-    chooseEngine: () =>
-      Promise.resolve(ownEngine(adapter.gpu, device, diskTuneStore(options.cache))),
-    publish,
+    openStore: () => (store ??= openStore()),
+    chooseEngine: () => Promise.resolve(engine),
     now: () => performance.now(),
     random: () => randomBytes(4).readUInt32LE() / 2 ** 32,
     obstacle: () => "",
   };
+}
+
+// The worker's address, of one model where the server has several.
+function withCell(url: string, cell: Cell | null): string {
+  return cell ? `${url}?cell=${cell.cell}` : url;
 }
 
 // Settles with the exit status: 0 after a goodbye, 1 when the server refused this worker or its
@@ -118,37 +127,67 @@ export async function work(
   memoryBytes: number,
   display: Display,
 ): Promise<number> {
-  let host: WorkerHost | null = null;
-  const status = await new Promise<number>((resolve) => {
-    const publish = (status: WorkerStatus): void => {
-      display.show(status);
-      if (status.phase === "stopped") resolve(0);
-      if (status.phase === "refused") resolve(1);
-    };
-    const started = new WorkerHost(
-      partsOf(options, adapter, display, ({ status }) => publish(status)),
-    );
-    host = started;
-    onStopSignal(() => {
-      display.say("Leaving; once more ends at once.");
-      started.onMessage({ kind: "stop" });
+  const { origin, joinToken, apiKey } = options;
+  const connector = new Connector(origin, options.trust);
+  const shared = sharedParts(options, adapter, connector, display);
+  const workerId = takeWorkerId(options.cache, adapter.index);
+  const start: StartHelping = (cell, offerBytes, tell) => {
+    let isOver = false; // stopped or refused
+    let onOver: () => void = () => undefined;
+    const host = new WorkerHost({
+      ...shared,
+      openSocket: (url, events) => openSocket(connector, joinToken, withCell(url, cell), events),
+      publish: ({ status }) => {
+        tell(status);
+        isOver = status.phase === "stopped" || status.phase === "refused";
+        if (isOver) onOver();
+      },
     });
-    started.onMessage({
+    host.onMessage({
       kind: "start",
-      serverOrigin: options.origin,
-      joinToken: options.joinToken,
+      serverOrigin: origin,
+      joinToken,
       name: limitName(options.name),
-      workerId: takeWorkerId(options.cache, adapter.index),
-      memoryBytes,
+      workerId,
+      memoryBytes: offerBytes,
       isPhone: false,
       engine: "webgpu",
     });
-    if (options.wantsWhole) {
-      started.onMessage({ kind: "runHere", isWanted: true, apiKey: options.apiKey });
-    }
+    if (options.wantsWhole) host.onMessage({ kind: "runHere", isWanted: true, apiKey });
+    return {
+      stop: async () => {
+        const over = new Promise<void>((resolve) => (onOver = resolve));
+        if (!isOver) {
+          host.onMessage({ kind: "stop" });
+          await over;
+        }
+        // Dawn does not survive the end of its process while it computes.
+        await host.closed;
+      },
+    };
+  };
+
+  const asking = new AbortController();
+  const status = await new Promise<number>((resolve) => {
+    const cells = new Cells(memoryBytes, start, {
+      onStatus: (model, shown) => display.show(shown, model),
+      onGone: (model) => display.forget(model),
+      onRefused: () => void cells.leave().then(() => resolve(1)),
+    });
+    onStopSignal(() => {
+      display.say("Leaving; once more ends at once.");
+      void cells.leave().then(() => resolve(0));
+    });
+    let isIdle = false;
+    const question = { origin, joinToken, device: workerId, memoryBytes };
+    void followCells(nodeFetch(connector), question, asking.signal, (list) => {
+      const wasIdle = isIdle;
+      isIdle = list?.length === 0;
+      if (isIdle && !wasIdle) display.say("No model is loaded: one will be when it is asked for.");
+      cells.onList(list);
+    });
   });
-  // Dawn does not survive the end of its process while it computes.
-  await host!.closed;
+  asking.abort();
   return status;
 }
 

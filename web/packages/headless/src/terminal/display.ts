@@ -3,7 +3,7 @@
 import type { WorkerStatus } from "@weft/worker/threads/messages.ts";
 
 import { Rate } from "./rate.ts";
-import { figures, headline } from "./words.ts";
+import { figures, headline, plainText } from "./words.ts";
 
 const kProgressMs = 5000; // between two lines about one download
 
@@ -13,24 +13,40 @@ export interface Output {
   write(text: string): unknown;
 }
 
+// What is known of one model's worker.
+class Shown {
+  readonly rate = new Rate();
+  status: WorkerStatus | null = null;
+  bytesPerS = 0;
+  said = "";
+  saidAt = -Infinity;
+}
+
 export class Display {
   readonly #output: Output;
   readonly #now: () => number;
-  readonly #rate = new Rate();
-  #drawnLines = 0; // of the card
-  #said = "";
-  #saidAt = -Infinity;
+  readonly #shown = new Map<string, Shown>(); // by model; "": of the only one
+  #drawnLines = 0; // of the cards
 
   constructor(output: Output, now: () => number) {
     this.#output = output;
     this.#now = now;
   }
 
-  show(status: WorkerStatus): void {
-    const { download } = status;
-    const bytesPerS = this.#rate.add(download?.doneBytes ?? 0, this.#now());
-    if (this.#output.isTTY === true) this.#draw(status, bytesPerS);
-    else this.#log(status, bytesPerS);
+  // `model`: whose worker it is, where the server has several.
+  show(status: WorkerStatus, model = ""): void {
+    const shown = this.#shown.get(model) ?? new Shown();
+    this.#shown.set(model, shown);
+    shown.status = status;
+    shown.bytesPerS = shown.rate.add(status.download?.doneBytes ?? 0, this.#now());
+    if (this.#output.isTTY === true) this.#draw();
+    else this.#log(status, shown, model);
+  }
+
+  // The model's worker has gone.
+  forget(model: string): void {
+    this.#shown.delete(model);
+    if (this.#output.isTTY === true) this.#draw();
   }
 
   // A sentence that stays.
@@ -39,7 +55,7 @@ export class Display {
     this.#line(sentence);
   }
 
-  // The card stays as it is; what follows comes below it.
+  // The cards stay as they are; what follows comes below them.
   finish(): void {
     this.#drawnLines = 0;
   }
@@ -54,32 +70,32 @@ export class Display {
     this.#drawnLines = 0;
   }
 
-  #draw(status: WorkerStatus, bytesPerS: number): void {
+  #draw(): void {
     const width = Math.max(20, (this.#output.columns ?? 80) - 1);
-    const lines = [
+    const lines = [...this.#shown.values()].flatMap(({ status, bytesPerS }) => status ? [
       headline(status),
       ...figures(status, bytesPerS).map(([name, value]) => `  ${name.padEnd(14)} ${value}`),
-    ];
+    ] : []);
     this.#wipe();
     for (const line of lines) this.#output.write(`${line.slice(0, width)}\n`);
     this.#drawnLines = lines.length;
   }
 
   // Steps are not told one by one: only where the sentence changes, progress now and then.
-  #log(status: WorkerStatus, bytesPerS: number): void {
+  #log(status: WorkerStatus, last: Shown, model: string): void {
     const { phase } = status;
     const isSteady = phase === "ready" || phase === "computing";
-    const shown = figures(status, bytesPerS);
+    const shown = figures(status, last.bytesPerS);
     const valueOf = (name: string): string => shown.find(([it]) => it === name)?.[1] ?? "";
     const head = isSteady ? `Ready: ${valueOf("Holds")} of ${valueOf("Model")}.` : headline(status);
     const isProgress = phase === "downloading" || phase === "loading";
-    const isEarly = this.#now() - this.#saidAt < kProgressMs;
-    if (head === this.#said) return;
-    if (isProgress && isEarly && this.#said.slice(0, 8) === head.slice(0, 8)) return;
-    this.#said = head;
-    this.#saidAt = this.#now();
+    const isEarly = this.#now() - last.saidAt < kProgressMs;
+    if (head === last.said) return;
+    if (isProgress && isEarly && last.said.slice(0, 8) === head.slice(0, 8)) return;
+    last.said = head;
+    last.saidAt = this.#now();
     const more = isSteady ? ` ${valueOf("Memory used")}, ${valueOf("Engine")}.`
-      : bytesPerS > 0 ? ` ${valueOf("Download")}.` : "";
-    this.#line(head + more);
+      : last.bytesPerS > 0 ? ` ${valueOf("Download")}.` : "";
+    this.#line((model === "" ? "" : `${plainText(model)}: `) + head + more);
   }
 }
