@@ -17,7 +17,7 @@ export interface Question {
   readonly memoryBytes: number; // that the device has for all models
 }
 
-// A server that does not answer, and one that knows no such question: it may be another one by then.
+// After a server did not answer, and after one that knows no such question: it may be another one.
 const kAwayPauseMs = 5_000, kOneModelPauseMs = 60_000;
 const kFirstAnswerMs = 3_000, kAnswerMs = 40_000;
 const kLeastOfferBytes = 32 * 2 ** 20;
