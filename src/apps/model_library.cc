@@ -178,6 +178,7 @@ Result<server::ModelLibrary> MakeModelLibrary(const ServeOptions& options,
 CellWorkers::CellWorkers(net::EventLoop& loop, worker::NativeWorkerOptions options)
     : loop_(loop), options_(std::move(options)) {
   options_.memory = std::make_shared<engine::MemoryLimit>(options_.memory_bytes);
+  options_.threads = engine::ShareThreads(options_.thread_count);
 }
 
 CellWorkers::~CellWorkers() {

@@ -120,8 +120,10 @@ void RemoteCells::HelpOne() {
 void RemoteCells::OnList(const RemoteCellList& list) {
   if (leaving_ || !on_over_) return;
   Drop(std::exchange(single_, nullptr));
-  if (!options_.memory)
+  if (!options_.memory) {
     options_.memory = std::make_shared<engine::MemoryLimit>(options_.memory_bytes);
+    options_.threads = engine::ShareThreads(options_.thread_count);
+  }
   options_.datagrams = nullptr;  // of servers with one model
   std::set<uint32_t> there;
   for (const RemoteCell& cell : list.cells) there.insert(cell.cell);

@@ -39,6 +39,10 @@
 #include "sampling/token_logit.h"
 #include "tensor/dtype.h"
 
+namespace weft::kernels {
+class SharedThreads;
+}
+
 namespace weft::engine {
 
 // Of one engine, most of which may have stopped.
@@ -236,8 +240,14 @@ class MemoryLimit {
   uint64_t used_bytes_ = 0;  // by all of them
 };
 
+// The threads of several engines of one process. Those that compute at the same time have an equal
+// part of them each; results do not depend on it.
+std::shared_ptr<kernels::SharedThreads> ShareThreads(uint32_t thread_count);
+
 struct NativeEngineOptions {
+  // Threads of this engine alone, when `threads` is null.
   uint32_t thread_count = 1;
+  std::shared_ptr<kernels::SharedThreads> threads;
   // Whether to use only the scalar reference kernels (the oracle), whatever the processor can do.
   bool reference_kernels = false;
   // Refuse steps and loads that would take weights + KV + scratch + a step's results beyond this;

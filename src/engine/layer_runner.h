@@ -2,6 +2,7 @@
 // SlotExchange at which it stopped.
 #pragma once
 
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -67,8 +68,13 @@ struct LayerResume {
 
 class LayerRunner {
  public:
-  LayerRunner(const kernels::KernelSet& kernels, size_t thread_count)
-      : kernels_(kernels), workspace_(thread_count) {}
+  LayerRunner(const kernels::KernelSet& kernels, std::shared_ptr<kernels::SharedThreads> threads)
+      : kernels_(kernels), threads_(std::move(threads)), workspace_(*threads_) {}
+
+  // While it lives this engine is at work, and others have fewer threads.
+  kernels::SharedThreads::Work BeginWork() { return kernels::SharedThreads::Work(*threads_); }
+  // Takes the threads with which Run and Round compute from now on, until the work ends.
+  void TakeThreads(kernels::SharedThreads::Work& work) { workspace_.UseThreads(work.Threads()); }
 
   // What only one program at a time computes in. Throws std::bad_alloc.
   void Reserve(const ScratchNeeds& needs);
@@ -79,8 +85,8 @@ class LayerRunner {
   // output_columns], both without gaps; the result is in `input` when the program's input and
   // output are one buffer. `resume`: null at the beginning. kInvalidData for slots that are not
   // finite, or rows with an expert that a shard lacks. kInvalidArgument for other than the wanted
-  // slots. REQUIRES: Reserve for these needs, here and of `scratch`; a program that goes on finds
-  // rows, buffers and scratch as it left them.
+  // slots. REQUIRES: TakeThreads; Reserve for these needs, here and of `scratch`; a program that
+  // goes on finds rows, buffers and scratch as it left them.
   Result<LayerEnd> Run(const LoadedLayer& layer, const RowBatch& rows, StepScratch& scratch,
                        float* input, float* output, const LayerResume* resume = nullptr);
   // Rounds `values` in place to what `dtype` holds (kernels/round.h).
@@ -92,6 +98,7 @@ class LayerRunner {
   class OpRunner;
 
   const kernels::KernelSet& kernels_;
+  const std::shared_ptr<kernels::SharedThreads> threads_;
   kernels::Workspace workspace_;
   // Kept between runs so that decoding does not allocate.
   std::vector<float*> buffers_;                  // [buffer id] of the running program

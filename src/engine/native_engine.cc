@@ -181,7 +181,7 @@ class NativeEngine final : public StageEngine {
         kernels_(options.reference_kernels ? kernels::ReferenceKernels() : kernels::FastKernels()),
         budget_(options.memory ? options.memory
                                : std::make_shared<MemoryLimit>(options.memory_limit_bytes)),
-        runner_(kernels_, options.thread_count),
+        runner_(kernels_, options.threads ? options.threads : ShareThreads(options.thread_count)),
         step_(kernels_, runner_, options.residual_dtype) {
     for (StepState& state : states_) idle_.insert(idle_.begin(), &state);
     CHECK(options.kv_dtype == DType::kF16 || options.kv_dtype == DType::kF32);
@@ -457,6 +457,10 @@ class NativeEngine final : public StageEngine {
 };
 
 }  // namespace
+
+std::shared_ptr<kernels::SharedThreads> ShareThreads(uint32_t thread_count) {
+  return std::make_shared<kernels::SharedThreads>(thread_count);
+}
 
 std::unique_ptr<StageEngine> MakeNativeEngine(const NativeEngineOptions& options) {
   return std::make_unique<NativeEngine>(options);

@@ -319,11 +319,12 @@ void StepRunner::BeginPass(const LayerMap& layers, StepFlight& step) {
 }
 
 Result<bool> StepRunner::RunPass(const LayerMap& layers, StepFlight& step,
-                                 std::span<const float> slots) {
+                                 std::span<const float> slots, kernels::SharedThreads::Work& work) {
   StepState& state = *step.state;
   size_t columns = layers.at(step.input.layers.first).input_columns();
   for (; step.layer < step.input.layers.end; ++step.layer) {
     const LoadedLayer& layer = layers.at(step.layer);
+    runner_.TakeThreads(work);
     if (layer.is_head()) {
       TRY(RunHead(layer, step));
       return true;
@@ -367,8 +368,9 @@ Result<bool> StepRunner::Continue(const LayerMap& layers, StepFlight& step,
     ListRows(step);
     BeginPass(layers, step);
   }
+  kernels::SharedThreads::Work work = runner_.BeginWork();
   for (;;) {
-    ASSIGN_OR_RETURN(const bool ended, RunPass(layers, step, slots));
+    ASSIGN_OR_RETURN(const bool ended, RunPass(layers, step, slots, work));
     if (!ended) return false;
     if (step.first_row + step.row_count == step.state->rows.size()) return true;
     BeginPass(layers, step);

@@ -86,7 +86,8 @@ class StepRunner {
   static void ListRows(StepFlight& step);
   static void BeginPass(const LayerMap& layers, StepFlight& step);
   // Whether it came to the end of the pass.
-  Result<bool> RunPass(const LayerMap& layers, StepFlight& step, std::span<const float> slots);
+  Result<bool> RunPass(const LayerMap& layers, StepFlight& step, std::span<const float> slots,
+                       kernels::SharedThreads::Work& work);
   // Runs the head over the rows of the pass that need it, a few at a time.
   Status RunHead(const LoadedLayer& layer, StepFlight& step);
   void Select(StepFlight& step, const StepRow& row, std::span<float> logits) const;

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "kernels/kernel_set.h"
+#include "kernels/shared_threads.h"
 #include "kernels/test_case.h"
 
 namespace weft::kernels {
@@ -219,6 +220,34 @@ TEST(ThreadPool, SleepsBetweenRegions) {
   nanosleep(&pause, nullptr);
   const double busy_seconds = static_cast<double>(std::clock() - before) / CLOCKS_PER_SEC;
   EXPECT_LT(busy_seconds, 0.05);
+}
+
+TEST(SharedThreads, AreDividedAmongThoseAtWork) {
+  SharedThreads shared(5);
+  SharedThreads::Work first(shared);
+  ThreadPool& all = first.Threads();
+  EXPECT_EQ(all.thread_count(), 5u);
+  EXPECT_EQ(&first.Threads(), &all);  // nobody came, so it keeps them
+  {
+    SharedThreads::Work second(shared), third(shared);
+    EXPECT_EQ(second.Threads().thread_count(), 1u);
+    EXPECT_EQ(first.Threads().thread_count(), 1u);
+    EXPECT_NE(&second.Threads(), &first.Threads());
+  }
+  SharedThreads::Work second(shared);
+  EXPECT_EQ(second.Threads().thread_count(), 2u);
+  EXPECT_EQ(first.Threads().thread_count(), 2u);
+  EXPECT_NE(&second.Threads(), &first.Threads());
+}
+
+TEST(SharedThreads, AreUsedAgain) {
+  SharedThreads shared(3);
+  const auto threads_now = [&] { return &SharedThreads::Work(shared).Threads(); };
+  const ThreadPool* const first = threads_now();
+  EXPECT_EQ(threads_now(), first);
+  EXPECT_EQ(threads_now(), first);
+  SharedThreads none(0);
+  EXPECT_EQ(SharedThreads::Work(none).Threads().thread_count(), 1u);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "kernels/shared_threads.h"
 #include "kernels/thread_pool.h"
 
 namespace weft::kernels {
@@ -30,10 +31,17 @@ class FloatBuffer {
 
 class Workspace {
  public:
+  // With threads of its own.
   explicit Workspace(size_t thread_count)
-      : threads_(thread_count), private_(threads_.thread_count()) {}
+      : own_(std::make_unique<ThreadPool>(thread_count)),
+        threads_(own_.get()),
+        private_(own_->thread_count()) {}
+  // With what UseThreads gave last.
+  explicit Workspace(const SharedThreads& shared) : private_(shared.thread_count()) {}
 
-  ThreadPool& threads() { return threads_; }
+  // REQUIRES: outside parallel regions, and `threads` are a part of the shared ones.
+  void UseThreads(ThreadPool& threads) { threads_ = &threads; }
+  ThreadPool& threads() { return *threads_; }
 
   // Scratch shared by the threads of one call, by purpose: a kernel that calls another (moe_experts
   // calls matmul) must not share a slot with it. Valid until the next Shared of the same slot.
@@ -51,7 +59,8 @@ class Workspace {
   size_t thread_count() const { return private_.size(); }
 
  private:
-  ThreadPool threads_;
+  std::unique_ptr<ThreadPool> own_;  // null where threads are shared
+  ThreadPool* threads_ = nullptr;
   FloatBuffer shared_[kSlotCount];
   std::vector<FloatBuffer> private_;
 };

@@ -27,21 +27,6 @@ Error BadUrl(std::string_view text, const std::string& why) {
                    ". Expected something like http://127.0.0.1:8080 or wss://host:8443.");
 }
 
-// RFC 3986 5.2.4 of a path that begins with '/'; percent signs stay as they are.
-std::string WithoutDots(std::string_view path) {
-  std::string kept;
-  while (!path.empty()) {
-    const size_t end = std::min(path.find('/', 1), path.size());
-    const std::string_view part = path.substr(0, end);
-    path.remove_prefix(end);
-    const bool is_last = path.empty();
-    if (part == "/..") kept.resize(std::min(kept.rfind('/'), kept.size()));
-    if (part != "/.." && part != "/.") kept += part;
-    if (is_last && (part == "/.." || part == "/.")) kept += '/';
-  }
-  return kept;
-}
-
 }  // namespace
 
 std::vector<std::string> LanAddresses(bool with_v6) {
@@ -124,29 +109,6 @@ Result<Url> ParseUrl(std::string_view text) {
   url.fragment = parsed->fragment();
   url.query = std::string(parsed->encoded_query());
   return url;
-}
-
-Result<Url> ResolveLocation(const Url& base, std::string_view location) {
-  const std::string scheme = base.tls ? "https:" : "http:";
-  const std::string_view before_path = location.substr(0, location.find_first_of("/?#"));
-  if (before_path.find(':') != std::string_view::npos) {
-    const std::string named = LowerCase(before_path.substr(0, before_path.find(':')));
-    if (named == "https" || named == "http") return ParseUrl(location);
-    return BadUrl(location, "a redirection leads to another http address");
-  }
-  if (location.empty()) return BadUrl(location, "it is no place to go on to");
-  if (location.starts_with("//")) return ParseUrl(scheme + std::string(location));
-  std::string_view path = location.substr(0, location.find('#'));
-  const size_t question = path.find('?');
-  const std::string query =
-      question == std::string_view::npos ? "" : std::string(path.substr(question));
-  path = path.substr(0, question);
-  std::string whole = std::string(path);
-  if (path.empty()) whole = base.path;
-  if (!path.empty() && !path.starts_with('/')) {
-    whole = base.path.substr(0, base.path.rfind('/') + 1) + whole;
-  }
-  return ParseUrl(scheme + "//" + base.Authority() + WithoutDots(whole) + query);
 }
 
 std::string PercentEncoded(std::string_view text) {

@@ -40,9 +40,6 @@ struct Url {
 // kInvalidArgument names the text and what was expected.
 Result<Url> ParseUrl(std::string_view text);
 
-// Where a redirection of `base` leads: `location` is a whole http(s) URL or relative to `base`.
-Result<Url> ResolveLocation(const Url& base, std::string_view location);
-
 // `text` with everything but letters, digits and -._~ as %XX, for one part of a path.
 std::string PercentEncoded(std::string_view text);
 

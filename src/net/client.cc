@@ -71,26 +71,8 @@ void SetServerName(SSL* ssl, const std::string& host) {
 // How soon a call notices that it was cancelled.
 constexpr auto kCancelInterval = std::chrono::milliseconds(100);
 
-Error CannotReach(const Url& server, const std::string& why,
-                  const std::optional<HttpProxy>& proxy = std::nullopt) {
-  const std::string through = proxy ? " through the proxy " + proxy->Authority() : "";
-  return Error(ErrorCode::kUnavailable,
-               "Cannot reach " + server.Authority() + through + ": " + why + ".");
-}
-
-// What a proxy answers for itself, not for the server.
-Error ProxyRefused(const Url& server, const HttpProxy& proxy, int status) {
-  if (status == 407) {
-    return Error(ErrorCode::kPermissionDenied,
-                 "The proxy " + proxy.Authority() + " lets nobody through to " +
-                     server.Authority() +
-                     " without a name and a password it knows (407); they "
-                     "stand before the host in https_proxy and http_proxy, like "
-                     "http://name:password@host:port.");
-  }
-  return Error(ErrorCode::kUnavailable, "The proxy " + proxy.Authority() + " does not connect to " +
-                                            server.Authority() + " (it answered " +
-                                            std::to_string(status) + ").");
+Error CannotReach(const Url& server, const std::string& why) {
+  return Error(ErrorCode::kUnavailable, "Cannot reach " + server.Authority() + ": " + why + ".");
 }
 
 // A certificate that is not trusted will not be by asking again; a connection that broke may.
@@ -114,8 +96,8 @@ Error TlsFailed(const Url& server, const error_code& error) {
 // One connection and its private io_context; every blocking call runs that context until the
 // operation is done or the deadline passed.
 struct HttpClient::State {
-  State(Url url, ClientTls client_tls, std::optional<HttpProxy> through)
-      : server(std::move(url)), tls(std::move(client_tls)), proxy(std::move(through)), timer(io) {}
+  State(Url url, ClientTls client_tls)
+      : server(std::move(url)), tls(std::move(client_tls)), timer(io) {}
 
   // Runs `start(handler)` to its end, or aborts the stream when nothing completes within `timeout`.
   template <typename Start>
@@ -147,21 +129,18 @@ struct HttpClient::State {
     buffer.clear();
     tcp::resolver resolver(io);
     error_code error;
-    const auto endpoints =
-        resolver.resolve(proxy ? proxy->host : server.host,
-                         std::to_string(proxy ? proxy->port : server.port), error);
-    if (error) return CannotReach(server, error.message(), proxy);
+    const auto endpoints = resolver.resolve(server.host, std::to_string(server.port), error);
+    if (error) return CannotReach(server, error.message());
     stream = std::make_unique<AnyStream>(tcp::socket(io), nullptr);
     error = Await(timeout, [&](auto handler) {
       asio::async_connect(stream->socket(), endpoints, std::move(handler));
     });
     if (error) {
       stream.reset();
-      return CannotReach(server, error.message(), proxy);
+      return CannotReach(server, error.message());
     }
     stream->socket().set_option(tcp::no_delay(true), error);
     if (!server.tls) return OkStatus();
-    if (proxy) TRY(AskProxy(timeout));
     context = ClientContext(server, tls);
     auto& secured = stream->AddTls(*context);
     SetServerName(secured.native_handle(), server.host);
@@ -175,37 +154,8 @@ struct HttpClient::State {
     return OkStatus();
   }
 
-  // From here on the proxy passes bytes on as they are.
-  Status AskProxy(Duration timeout) {
-    const auto give_up = [this](Error error) {
-      stream.reset();
-      return error;
-    };
-    http::request<http::empty_body> request(http::verb::connect, server.Authority(), 11);
-    request.set(http::field::host, server.Authority());
-    if (!proxy->authorization.empty()) {
-      request.set(http::field::proxy_authorization, proxy->authorization);
-    }
-    error_code error = Await(
-        timeout, [&](auto handler) { http::async_write(*stream, request, std::move(handler)); });
-    if (error) return give_up(CannotReach(server, error.message(), proxy));
-    http::response_parser<http::empty_body> parser;
-    parser.skip(true);  // what follows is the server's
-    error = Await(timeout, [&](auto handler) {
-      http::async_read_header(*stream, buffer, parser, std::move(handler));
-    });
-    if (error) return give_up(CannotReach(server, error.message(), proxy));
-    const auto status = static_cast<int>(parser.get().result_int());
-    if (status / 100 != 2) return give_up(ProxyRefused(server, *proxy, status));
-    if (buffer.size() > 0) {  // the server's TLS waits for ours
-      return give_up(CannotReach(server, "bytes came before the handshake", proxy));
-    }
-    return OkStatus();
-  }
-
   Url server;
   ClientTls tls;
-  std::optional<HttpProxy> proxy;
   const std::atomic<bool>* cancelled = nullptr;  // of the call that is running
   asio::io_context io{1};
   asio::steady_timer timer;
@@ -214,12 +164,8 @@ struct HttpClient::State {
   beast::flat_buffer buffer;
 };
 
-std::string HttpProxy::Authority() const {
-  return Url{.host = host, .port = port, .path = {}, .fragment = {}, .query = {}}.Authority();
-}
-
-HttpClient::HttpClient(Url server, ClientTls tls, std::optional<HttpProxy> proxy)
-    : state_(std::make_unique<State>(std::move(server), std::move(tls), std::move(proxy))) {}
+HttpClient::HttpClient(Url server, ClientTls tls)
+    : state_(std::make_unique<State>(std::move(server), std::move(tls))) {}
 HttpClient::~HttpClient() = default;
 HttpClient::HttpClient(HttpClient&&) noexcept = default;
 
@@ -232,21 +178,10 @@ Error Stopped(State& state) {
   return Error(ErrorCode::kCancelled, "The transfer was cancelled.");
 }
 
-// To a proxy without a tunnel everything is said with the whole address.
-template <typename State>
-bool IsViaProxy(const State& state) {
-  return state.proxy && !state.server.tls;
-}
-
 template <typename State>
 http::request<http::string_body> RequestOf(const State& state, const HttpCall& call) {
-  const std::string target =
-      IsViaProxy(state) ? "http://" + state.server.Authority() + call.path : call.path;
-  http::request<http::string_body> request(http::string_to_verb(call.method), target, 11);
+  http::request<http::string_body> request(http::string_to_verb(call.method), call.path, 11);
   request.set(http::field::host, state.server.Authority());
-  if (IsViaProxy(state) && !state.proxy->authorization.empty()) {
-    request.set(http::field::proxy_authorization, state.proxy->authorization);
-  }
   for (const auto& [name, value] : call.headers) request.set(name, value);
   request.body() = call.body;
   request.prepare_payload();
@@ -255,13 +190,12 @@ http::request<http::string_body> RequestOf(const State& state, const HttpCall& c
 
 template <typename State>
 Result<HttpReply> Exchange(State& state, const HttpCall& call,
-                           const std::function<bool(ByteSpan)>& on_data,
-                           const std::function<bool(const HttpReply&)>& on_head) {
+                           const std::function<bool(ByteSpan)>& on_data) {
   const http::request<http::string_body> request = RequestOf(state, call);
   error_code error = state.Await(call.timeout, [&](auto handler) {
     http::async_write(*state.stream, request, std::move(handler));
   });
-  if (error) return CannotReach(state.server, error.message(), state.proxy);
+  if (error) return CannotReach(state.server, error.message());
 
   http::response_parser<http::buffer_body> parser;
   parser.body_limit(boost::none);
@@ -269,7 +203,7 @@ Result<HttpReply> Exchange(State& state, const HttpCall& call,
   error = state.Await(call.timeout, [&](auto handler) {
     http::async_read_header(*state.stream, state.buffer, parser, std::move(handler));
   });
-  if (error) return CannotReach(state.server, error.message(), state.proxy);
+  if (error) return CannotReach(state.server, error.message());
   HttpReply reply;
   reply.status = static_cast<int>(parser.get().result_int());
   for (const auto& field : parser.get()) {
@@ -277,11 +211,6 @@ Result<HttpReply> Exchange(State& state, const HttpCall& call,
     for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
     reply.headers.emplace_back(std::move(name), std::string(field.value()));
   }
-  if (IsViaProxy(state) && reply.status == 407) {
-    state.stream.reset();
-    return ProxyRefused(state.server, *state.proxy, reply.status);
-  }
-  if (on_head && !on_head(reply)) return Stopped(state);
   const bool to_caller = on_data && reply.status / 100 == 2;
   std::vector<uint8_t> piece(256 * 1024);
   while (!parser.is_done()) {
@@ -307,7 +236,7 @@ Result<HttpReply> Exchange(State& state, const HttpCall& call,
                                          " closed the connection before the reply to " + call.path +
                                          " was complete.");
       }
-      return CannotReach(state.server, error.message(), state.proxy);
+      return CannotReach(state.server, error.message());
     }
   }
   if (!parser.keep_alive()) state.stream.reset();
@@ -317,25 +246,21 @@ Result<HttpReply> Exchange(State& state, const HttpCall& call,
 }  // namespace
 
 Result<HttpReply> HttpClient::Call(const HttpCall& call,
-                                   const std::function<bool(ByteSpan)>& on_data,
-                                   const std::function<bool(const HttpReply&)>& on_head) {
+                                   const std::function<bool(ByteSpan)>& on_data) {
   state_->cancelled = call.cancelled;
   const bool was_open = state_->stream != nullptr;
   if (!was_open) TRY(state_->Connect(call.timeout));
   bool got_data = false;
   auto reply = Exchange(
-      *state_, call,
-      !on_data ? on_data
-               : [&](ByteSpan data) {
-                   got_data = true;
-                   return on_data(data);
-                 },
-      on_head);
+      *state_, call, !on_data ? on_data : [&](ByteSpan data) {
+        got_data = true;
+        return on_data(data);
+      });
   // A kept connection may have been closed by the server meanwhile: once more on a fresh one.
   if (!reply.ok() && was_open && !got_data && !state_->IsCancelled() &&
       reply.error().code() == ErrorCode::kUnavailable) {
     TRY(state_->Connect(call.timeout));
-    reply = Exchange(*state_, call, on_data, on_head);
+    reply = Exchange(*state_, call, on_data);
   }
   if (!reply.ok()) {
     state_->stream.reset();

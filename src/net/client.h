@@ -5,7 +5,6 @@
 #include <atomic>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "base/clock.h"
@@ -24,16 +23,6 @@ struct ClientTls {
   bool insecure = false;
 };
 
-// A proxy between this machine and the servers: asked with CONNECT for servers with TLS, with whole
-// addresses for the others.
-struct HttpProxy {
-  std::string host;
-  uint16_t port = 0;
-  std::string authorization;  // "Basic ...", for the proxy alone; may be ""
-
-  std::string Authority() const;  // "host:port"
-};
-
 struct HttpCall {
   std::string method = "GET";
   std::string path = "/";  // with query
@@ -49,20 +38,17 @@ struct HttpCall {
 // A connection that is kept open between calls and reopened when needed. One thread at a time.
 class HttpClient {
  public:
-  HttpClient(Url server, ClientTls tls, std::optional<HttpProxy> proxy = std::nullopt);
+  HttpClient(Url server, ClientTls tls);
   ~HttpClient();
   HttpClient(HttpClient&&) noexcept;
 
   // `on_data`, when given, receives the body of a 2xx reply piece by piece and stops the transfer
-  // (kCancelled) by returning false. `on_head`, when given, sees status and headers before that and
-  // may stop the transfer in the same way. Redirections are the caller's (they may lead to another
-  // host). Errors: kUnavailable when the server or the proxy cannot be reached, or the proxy does
-  // not let through (the sentence names it). kPermissionDenied when the server's certificate is not
-  // trusted or the proxy wants a password. kIo when it closes in the middle of a reply,
-  // kInvalidData for a body beyond the limit.
+  // (kCancelled) by returning false. Redirections are the caller's (they may lead to another host).
+  // Errors: kUnavailable when the server cannot be reached, kPermissionDenied when its
+  // certificate is not trusted, kIo when it closes in the middle of a reply, kInvalidData for a
+  // body beyond the limit.
   Result<HttpReply> Call(const HttpCall& call,
-                         const std::function<bool(ByteSpan)>& on_data = nullptr,
-                         const std::function<bool(const HttpReply&)>& on_head = nullptr);
+                         const std::function<bool(ByteSpan)>& on_data = nullptr);
 
  private:
   struct State;

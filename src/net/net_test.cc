@@ -58,20 +58,6 @@ TEST_F(NetTest, HeadHasLengthAndNoBodyAndTheConnectionGoesOn) {
   }
 }
 
-TEST_F(NetTest, ALookAtTheHeadMayStopATransfer) {
-  Listen();
-  HttpClient client(ServerUrl("http"), {});
-  int status = 0;
-  const auto reply = client.Call({}, nullptr, [&](const HttpReply& head) {
-    status = head.status;
-    return false;
-  });
-  ASSERT_FALSE(reply.ok());
-  EXPECT_EQ(reply.error().code(), ErrorCode::kCancelled);
-  EXPECT_EQ(status, 200);
-  EXPECT_TRUE(client.Call({}).ok());  // on a fresh connection
-}
-
 TEST_F(NetTest, RefusesAReplyBeyondItsLimit) {
   Listen();
   HttpClient client(ServerUrl("http"), {});
@@ -294,23 +280,7 @@ TEST(Address, ParsesUrls) {
   }
 }
 
-TEST(Address, FollowsLocations) {
-  const Url base = *ParseUrl("https://hub.example:8443/a/b");
-  const auto target = [&](std::string_view location) {
-    const auto url = ResolveLocation(base, location);
-    return url.ok() ? url->Authority() + url->Target() + (url->tls ? " tls" : "") : "refused";
-  };
-  EXPECT_EQ(target("/x%2Fy?sig=a%2Bb&n=1"), "hub.example:8443/x%2Fy?sig=a%2Bb&n=1 tls");
-  EXPECT_EQ(target("http://other/z"), "other:80/z");
-  EXPECT_EQ(target("//cdn.example/z?q"), "cdn.example:443/z?q tls");
-  EXPECT_EQ(target("HTTPS://CDN.example/z"), "CDN.example:443/z tls");
-  EXPECT_EQ(target("z"), "hub.example:8443/a/z tls");
-  EXPECT_EQ(target("../z?q#part"), "hub.example:8443/z?q tls");
-  EXPECT_EQ(target("../../../z/./y/.."), "hub.example:8443/z/ tls");
-  EXPECT_EQ(target("?q"), "hub.example:8443/a/b?q tls");
-  EXPECT_EQ(target("ws://other/z"), "refused");
-  EXPECT_EQ(target("file:///etc/passwd"), "refused");
-  EXPECT_EQ(target(""), "refused");
+TEST(Address, EncodesPartsOfPaths) {
   EXPECT_EQ(PercentEncoded("refs/pr/1 \xC3\xBC~"), "refs%2Fpr%2F1%20%C3%BC~");
 }
 

@@ -1,11 +1,13 @@
 #include "registry/proxies.h"
 
 #include <arpa/inet.h>
+#include <curl/curl.h>
 #include <netinet/in.h>
 
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <memory>
 
 #include "net/http_fields.h"
 #include "net/web_names.h"
@@ -31,23 +33,6 @@ Variable Find(const Environment& environment, const std::string& name) {
   return {name, ""};
 }
 
-std::string Base64(std::string_view text) {
-  constexpr std::string_view kDigits =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string out;
-  for (size_t i = 0; i < text.size(); i += 3) {
-    uint32_t bits = 0;
-    for (size_t j = 0; j < 3; ++j) {
-      const auto byte = i + j < text.size() ? static_cast<uint8_t>(text[i + j]) : uint8_t{0};
-      bits = bits << 8 | byte;
-    }
-    for (size_t j = 0; j < 4; ++j) {
-      out += i + j <= text.size() ? kDigits[bits >> (18 - 6 * j) & 63] : '=';
-    }
-  }
-  return out;
-}
-
 // Whether the first bits of two canonical addresses of one kind are equal.
 bool IsInNetwork(const std::string& address, const std::string& network, unsigned prefix_bits) {
   const auto bytes_of = [](const std::string& text) {
@@ -65,49 +50,35 @@ bool IsInNetwork(const std::string& address, const std::string& network, unsigne
   return true;
 }
 
-// "%40" -> "@".
-std::string Decoded(std::string_view text) {
-  const auto digit = [](char c) {
-    const std::string_view digits = "0123456789abcdef";
-    return digits.find(c >= 'A' && c <= 'F' ? static_cast<char>(c + 32) : c);
-  };
-  std::string out;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const bool is_coded = text[i] == '%' && i + 2 < text.size() &&
-                          digit(text[i + 1]) != std::string_view::npos &&
-                          digit(text[i + 2]) != std::string_view::npos;
-    out += is_coded ? static_cast<char>(digit(text[i + 1]) * 16 + digit(text[i + 2])) : text[i];
-    if (is_coded) i += 2;
-  }
-  return out;
+std::string PartOf(CURLU* url, CURLUPart part) {
+  char* text = nullptr;
+  if (curl_url_get(url, part, &text, 0) != CURLUE_OK) return {};
+  const std::unique_ptr<char, decltype(&curl_free)> owner(text, curl_free);
+  return text;
 }
 
 // The value is not repeated: it may hold a password.
-Result<std::optional<net::HttpProxy>> Parse(const Variable& variable) {
-  if (variable.value.empty()) return std::optional<net::HttpProxy>();
-  std::string_view text = variable.value;
+Result<HttpProxy> Parse(const Variable& variable) {
+  HttpProxy proxy{variable.name, "", ""};
+  if (variable.value.empty()) return proxy;
   const auto refuse = [&](const std::string& why) {
     return Error(ErrorCode::kInvalidArgument,
                  "The variable " + variable.name + " names a proxy that weft cannot use: " + why +
                      ". Expected http://host:port or http://name:password@host:port.");
   };
-  if (const size_t scheme = text.find("://"); scheme != std::string_view::npos) {
-    const std::string name = net::LowerCase(text.substr(0, scheme));
-    if (name != "http") return refuse("its kind is '" + name + "'");
-    text.remove_prefix(scheme + 3);
+  const bool has_scheme = variable.value.find("://") != std::string::npos;
+  const std::string text = has_scheme ? variable.value : "http://" + variable.value;
+  const std::unique_ptr<CURLU, decltype(&curl_url_cleanup)> url(curl_url(), curl_url_cleanup);
+  if (curl_url_set(url.get(), CURLUPART_URL, text.c_str(), CURLU_NON_SUPPORT_SCHEME) != CURLUE_OK) {
+    return refuse("it is no address");
   }
-  net::HttpProxy proxy;
-  if (const size_t at = text.rfind('@'); at != std::string_view::npos) {
-    std::string user = Decoded(text.substr(0, at));
-    if (text.substr(0, at).find(':') == std::string_view::npos) user += ":";  // no password
-    proxy.authorization = "Basic " + Base64(user);
-    text.remove_prefix(at + 1);
-  }
-  const auto url = net::ParseUrl("http://" + std::string(text));
-  if (!url.ok()) return refuse("it is no address");
-  proxy.host = url->host;
-  proxy.port = url->port;
-  return std::optional<net::HttpProxy>(std::move(proxy));
+  const std::string scheme = PartOf(url.get(), CURLUPART_SCHEME);
+  if (scheme != "http") return refuse("its kind is '" + scheme + "'");
+  // libcurl would take 1080, the port of SOCKS.
+  if (PartOf(url.get(), CURLUPART_PORT).empty()) curl_url_set(url.get(), CURLUPART_PORT, "80", 0);
+  proxy.address = PartOf(url.get(), CURLUPART_URL);
+  proxy.authority = PartOf(url.get(), CURLUPART_HOST) + ":" + PartOf(url.get(), CURLUPART_PORT);
+  return proxy;
 }
 
 }  // namespace
@@ -172,8 +143,8 @@ std::optional<Proxies::Exception> Proxies::ParseException(std::string_view text)
   return exception;
 }
 
-std::optional<net::HttpProxy> Proxies::For(const net::Url& server) const {
-  if (IsExcepted(server)) return std::nullopt;
+HttpProxy Proxies::For(const net::Url& server) const {
+  if (IsExcepted(server)) return {};
   return server.tls ? https_ : http_;
 }
 

@@ -87,7 +87,7 @@ class Puller {
     std::optional<Error> first_error;
     std::condition_variable changed;
     const auto loop = [&] {
-      RegistryClient client(settings_, &stop_);
+      RegistryClient client(settings_, stop_);
       for (size_t i; !stop_ && (i = next++) < count;) {
         const Status done = work(client, i);
         if (done.ok()) continue;

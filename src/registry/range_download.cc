@@ -25,7 +25,7 @@ class RangeDownload {
  private:
   // One range after the other, for as long as there are some and nothing failed.
   void Connection() {
-    RegistryClient client(job_.settings, &job_.cancelled);
+    RegistryClient client(job_.settings, job_.cancelled);
     Patience patience = job_.make_patience();
     while (!IsOver()) {
       const auto range = file_.Take();

@@ -1,16 +1,22 @@
 #include "registry/registry_client.h"
 
 #include "net/http_fields.h"
+#include "registry/model_reference.h"
 #include "registry/registry_replies.h"
 
 namespace weft::registry {
 namespace {
 
 constexpr int kMaxRedirections = 5;
-constexpr size_t kMaxListingBytes = 16 << 20;
 
 bool SameOrigin(const net::Url& a, const net::Url& b) {
   return a.tls == b.tls && net::EqualsIgnoringCase(a.host, b.host) && a.port == b.port;
+}
+
+Result<net::Url> RedirectedFrom(const net::Url& server, const std::string& place) {
+  if (place.starts_with("http://") || place.starts_with("https://")) return net::ParseUrl(place);
+  return Error(ErrorCode::kInvalidData, server.Authority() + " redirects to '" + Printable(place) +
+                                            "'; expected an http address.");
 }
 
 std::string EncodedPath(std::string_view name) {
@@ -21,16 +27,8 @@ std::string EncodedPath(std::string_view name) {
 
 }  // namespace
 
-struct RegistryClient::Request {
-  std::string method = "GET";
-  net::Url url;
-  net::Headers headers;
-  std::function<bool(ByteSpan)> on_data = nullptr;
-  std::function<bool(const net::HttpReply&)> on_head = nullptr;
-};
-
-RegistryClient::RegistryClient(const RegistrySettings& settings, const std::atomic<bool>* cancelled)
-    : settings_(settings), cancelled_(cancelled) {}
+RegistryClient::RegistryClient(const RegistrySettings& settings, const std::atomic<bool>& cancelled)
+    : settings_(settings), connections_(settings.proxies, settings.certificates, cancelled) {}
 
 net::Url RegistryClient::At(const std::string& path) const {
   net::Url url = settings_.endpoint;
@@ -38,47 +36,26 @@ net::Url RegistryClient::At(const std::string& path) const {
   return url;
 }
 
-net::HttpClient& RegistryClient::ClientFor(const net::Url& url) {
-  const std::string key = (url.tls ? "https://" : "http://") + url.Authority();
-  const auto found = clients_.find(key);
-  if (found != clients_.end()) return found->second;
-  return clients_.emplace(key, net::HttpClient(url, net::ClientTls{}, settings_.proxies.For(url)))
-      .first->second;
-}
-
-// Follows redirections. HEAD stops where one leads to another host: what the registry says of the
-// file is in the redirection itself, and the other host knows only its own.
-Result<net::HttpReply> RegistryClient::Send(const Request& request) {
-  net::Url url = request.url;
+// Follows redirections here, because each place decides about the token and about plain http. HEAD
+// stops where one leads to another host: what the registry says of the file is in the redirection
+// itself, and the other host knows only its own.
+Result<net::HttpReply> RegistryClient::Send(Request request) {
+  const std::string first = request.url.Authority();
   for (int hop = 0; hop <= kMaxRedirections; ++hop) {
-    net::HttpCall call;
-    call.method = request.method;
-    call.path = url.Target();
-    call.headers = request.headers;
-    call.headers.emplace_back("User-Agent", "weft");
-    call.headers.emplace_back("Accept-Encoding", "identity");
-    call.reply_limit_bytes = kMaxListingBytes;
-    call.cancelled = cancelled_;
-    if (!settings_.token.empty() && SameOrigin(url, settings_.endpoint)) {
-      call.headers.emplace_back("Authorization", "Bearer " + settings_.token);
-    }
-    const auto on_head = [&](const net::HttpReply& head) {
-      return head.status / 100 != 2 || !request.on_head || request.on_head(head);
-    };
-    ASSIGN_OR_RETURN(net::HttpReply reply, ClientFor(url).Call(call, request.on_data, on_head));
-    const std::string location(reply.Header("location"));
-    if (reply.status / 100 != 3 || location.empty()) return reply;
-    ASSIGN_OR_RETURN(const net::Url next, net::ResolveLocation(url, location));
-    if (request.method == "HEAD" && !SameOrigin(next, url)) return reply;
-    if (url.tls && !next.tls) {
+    const net::Url from = request.url;
+    request.bearer = SameOrigin(from, settings_.endpoint) ? settings_.token : "";
+    ASSIGN_OR_RETURN(Answer answer, connections_.Send(request));
+    if (answer.redirected.empty()) return std::move(answer.reply);
+    ASSIGN_OR_RETURN(request.url, RedirectedFrom(from, answer.redirected));
+    if (request.head && !SameOrigin(request.url, from)) return std::move(answer.reply);
+    if (from.tls && !request.url.tls) {
       return Error(ErrorCode::kPermissionDenied,
-                   url.Authority() + " redirects from https to plain http at " + next.Authority() +
-                       ", which weft does not follow.");
+                   from.Authority() + " redirects from https to plain http at " +
+                       request.url.Authority() + ", which weft does not follow.");
     }
-    url = next;
   }
-  return Error(ErrorCode::kInvalidData, request.url.Authority() + " redirects more than " +
-                                            std::to_string(kMaxRedirections) + " times.");
+  return Error(ErrorCode::kInvalidData,
+               first + " redirects more than " + std::to_string(kMaxRedirections) + " times.");
 }
 
 std::optional<Failure> RegistryClient::List(const std::string& repository,
@@ -99,7 +76,7 @@ std::optional<Failure> RegistryClient::Look(const std::string& repository,
                                             const std::string& commit, const std::string& name,
                                             RemoteFile* file) {
   Request request;
-  request.method = "HEAD";
+  request.head = true;
   request.url = At("/" + repository + "/resolve/" + commit + "/" + EncodedPath(name));
   const auto reply = Send(request);
   if (!reply.ok()) return FailureOf(reply.error(), settings_);
@@ -121,7 +98,7 @@ std::optional<Failure> RegistryClient::Fetch(const std::string& repository,
   request.url = At("/" + repository + "/resolve/" + commit + "/" + EncodedPath(file.name));
   if (range.first > 0 || range.end < file.byte_count) {
     const std::string last = range.end < file.byte_count ? std::to_string(range.end - 1) : "";
-    request.headers.emplace_back("Range", "bytes=" + std::to_string(range.first) + "-" + last);
+    request.range = std::to_string(range.first) + "-" + last;
   }
   std::optional<Error> refused;
   request.on_data = on_data;

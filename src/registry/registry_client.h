@@ -1,17 +1,15 @@
 // The registry's HTTP API: what a repository holds, a file's hash and length, a file's bytes.
-// Follows redirections itself, because the token goes to the registry and to no other host. Not
-// thread-safe: every thread has its own.
+// The token goes to the registry and to no other host. Not thread-safe: every thread has its own.
 #pragma once
 
 #include <atomic>
 #include <functional>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "net/client.h"
 #include "registry/content_hash.h"
+#include "registry/http_connections.h"
 #include "registry/registry_failure.h"
 #include "registry/registry_replies.h"
 #include "registry/registry_settings.h"
@@ -27,7 +25,7 @@ struct ByteRange {
 class RegistryClient {
  public:
   // `settings` and `cancelled` outlive the client.
-  RegistryClient(const RegistrySettings& settings, const std::atomic<bool>* cancelled);
+  RegistryClient(const RegistrySettings& settings, const std::atomic<bool>& cancelled);
 
   // Gives nullopt when it is done and the results are filled in.
   std::optional<Failure> List(const std::string& repository, const std::string& revision,
@@ -43,14 +41,11 @@ class RegistryClient {
                                const std::function<bool(ByteSpan)>& on_data);
 
  private:
-  struct Request;
   net::Url At(const std::string& path) const;
-  Result<net::HttpReply> Send(const Request& request);
-  net::HttpClient& ClientFor(const net::Url& url);
+  Result<net::HttpReply> Send(Request request);
 
   const RegistrySettings& settings_;
-  const std::atomic<bool>* cancelled_;
-  std::map<std::string, net::HttpClient> clients_;  // by scheme and authority
+  HttpConnections connections_;
 };
 
 }  // namespace weft::registry

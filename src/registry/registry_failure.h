@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/clock.h"
-#include "net/client.h"
+#include "net/http.h"
 #include "registry/registry_settings.h"
 
 namespace weft::registry {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "net/client.h"
+#include "net/http.h"
 #include "registry/content_hash.h"
 
 namespace weft::registry {

@@ -106,6 +106,7 @@ Result<RegistrySettings> ReadRegistrySettings(const Environment& environment) {
   settings.offline = IsYes(FirstValue(environment, {"HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"}));
 
   ASSIGN_OR_RETURN(settings.proxies, Proxies::Read(environment));
+  settings.certificates = {Value(environment, "SSL_CERT_FILE"), Value(environment, "SSL_CERT_DIR")};
   if (IsYes(Value(environment, "HF_HUB_DISABLE_IMPLICIT_TOKEN"))) return settings;
   settings.token = Trimmed(FirstValue(environment, {"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"}));
   if (settings.token.empty()) {

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "net/address.h"
+#include "registry/http_connections.h"
 #include "registry/proxies.h"
 
 namespace weft::registry {
@@ -18,9 +19,10 @@ struct RegistrySettings {
   // HF_TOKEN, else the file HF_TOKEN_PATH or HF_HOME/token; may be "", and is with
   // HF_HUB_DISABLE_IMPLICIT_TOKEN.
   std::string token;
-  std::filesystem::path cache;  // HF_HUB_CACHE, else HF_HOME/hub
-  bool offline = false;         // HF_HUB_OFFLINE, else TRANSFORMERS_OFFLINE
-  Proxies proxies;              // https_proxy, http_proxy, no_proxy
+  std::filesystem::path cache;       // HF_HUB_CACHE, else HF_HOME/hub
+  bool offline = false;              // HF_HUB_OFFLINE, else TRANSFORMERS_OFFLINE
+  Proxies proxies;                   // https_proxy, http_proxy, no_proxy
+  TrustedCertificates certificates;  // SSL_CERT_FILE, SSL_CERT_DIR
   // The wait before a first retry; doubled each time.
   Duration first_backoff = Milliseconds(500);
   // Connections at once. Files of `split_bytes` or more are downloaded in ranges over several.

@@ -182,7 +182,8 @@ class NativeWorker::Impl {
     ASSIGN_OR_RETURN(package::Manifest manifest,
                      source_->FetchManifest(package::Digest(join.package_digest)));
     engine::NativeEngineOptions engine_options;
-    engine_options.thread_count = options_.thread_count;
+    engine_options.threads =
+        options_.threads ? options_.threads : engine::ShareThreads(options_.thread_count);
     engine_options.reference_kernels = options_.reference_kernels;
     engine_options.memory = options_.memory
                                 ? options_.memory

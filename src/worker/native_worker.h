@@ -23,6 +23,9 @@
 namespace weft::engine {
 class MemoryLimit;
 }
+namespace weft::kernels {
+class SharedThreads;
+}
 
 namespace weft::worker {
 
@@ -35,6 +38,8 @@ struct NativeWorkerOptions {
   // What this device's workers of several models hold together; null: the offer is the limit.
   std::shared_ptr<engine::MemoryLimit> memory;
   uint32_t thread_count = 1;
+  // What computes this device's workers of several models; null: threads of this worker's own.
+  std::shared_ptr<kernels::SharedThreads> threads;
   bool reference_kernels = false;
   dispatch::Options dispatch = {};  // as a hub
   // For sums that may be lost; null: there are no datagrams. What comes is OnDatagram's. With them

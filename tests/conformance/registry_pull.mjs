@@ -2,7 +2,7 @@
 // real small model and misbehaves in the ways real ones do. Hugging Face's own client reads our
 // cache, and we read its cache.
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import {
   existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync,
 } from 'node:fs';
@@ -204,6 +204,26 @@ if (!weft) {
     const ranges = fake.requests.filter((r) => r.host === 'cdn' && r.method === 'GET');
     assert.equal(ranges.length, 2);
     assert.match(ranges[1].range, /^bytes=\d+-$/);
+  });
+
+  test('a registry with HTTP/2 is trusted by its certificate', async (context) => {
+    const [key, cert] = ['key.pem', 'cert.pem'].map((name) => join(folder, name));
+    execFileSync('openssl', ['req', '-x509', '-newkey', 'ec', '-pkeyopt',
+      'ec_paramgen_curve:P-256', '-nodes', '-days', '2', '-subj', '/CN=registry', '-addext',
+      'subjectAltName=IP:127.0.0.1,DNS:localhost', '-keyout', key, '-out', cert],
+    { stdio: 'pipe' });
+    const secure = await FakeRegistry.start({ key: readFileSync(key), cert: readFileSync(cert) });
+    context.after(() => secure.stop());
+    secure.add('org/tiny', tiny, tinyFiles);
+    secure.faults.breakAt = { 'model.safetensors': 3 << 20 };
+    const args = ['pull', 'org/tiny', '--download-only'];
+    const refused = await run(args, { env: { HF_ENDPOINT: secure.registry } });
+    assert.match(refused.stderr, /self-signed certificate.*SSL_CERT_FILE/);
+    await pulled(args, { env: { HF_ENDPOINT: secure.registry, SSL_CERT_FILE: cert } });
+    assert.deepEqual(new Set(secure.requests.map((request) => request.version)), new Set(['2.0']));
+    const ranges = secure.requests.filter(({ path, range }) =>
+      path.endsWith('model.safetensors') && range);
+    assert.ok(ranges.length > 0, 'it began again after a break');
   });
 
   test('wrong bytes are thrown away', async () => {

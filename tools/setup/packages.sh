@@ -7,7 +7,7 @@ native_packages=(
   build-essential cmake ninja-build pkg-config ccache lld git
   libprotobuf-dev protobuf-compiler libssl-dev libpcre2-dev libutf8proc-dev libhwy-dev
   libcli11-dev libspdlog-dev libqrencode-dev libsqlite3-dev libtomlplusplus-dev
-  prometheus-cpp-dev zlib1g-dev libedit-dev
+  prometheus-cpp-dev zlib1g-dev libedit-dev libcurl4-openssl-dev
 )
 test_packages=(libgtest-dev libgmock-dev libbenchmark-dev)
 # What chat templates are compared with.

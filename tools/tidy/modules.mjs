@@ -63,6 +63,7 @@ export const kConfinedHeaders = [
   { pattern: /^google\/protobuf\b/, modules: ["wire", "onnx", "program"],
     instead: "use the generated classes through that module's own functions" },
   { pattern: /^openssl\//, modules: ["base", "net", "server"], instead: "use src/base" },
+  { pattern: /^curl\//, modules: ["registry"], instead: "use registry/http_connections.h" },
   { pattern: /^spdlog\//, modules: ["base"], instead: "use base/log.h" },
   { pattern: /^hwy\//, modules: ["kernels", "tensor"],
     instead: "put vector code into src/kernels" },

@@ -4,6 +4,7 @@ import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { readFileSync, readdirSync } from 'node:fs';
 import { createServer } from 'node:http';
+import { createSecureServer } from 'node:http2';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 
@@ -19,16 +20,17 @@ function treeEntry([path, bytes]) {
   return { ...entry, lfs: { oid: sha256(bytes), size: bytes.length, pointerSize: 134 } };
 }
 
-function listen(server) {
+function listen(server, scheme) {
   return new Promise((resolve) => {
-    server.listen(0, '127.0.0.1', () => resolve(`http://127.0.0.1:${server.address().port}`));
+    server.listen(0, '127.0.0.1', () => resolve(`${scheme}://127.0.0.1:${server.address().port}`));
   });
 }
 
 export class FakeRegistry {
   #repositories = new Map();
   #servers = [];
-  requests = []; // { host: 'registry' or 'cdn', method, path, range, authorized, sent }
+  // { host: 'registry' or 'cdn', method, path, range, authorized, sent, version }
+  requests = [];
   faults = {
     token: '', // demanded of everybody
     gated: false,
@@ -38,12 +40,14 @@ export class FakeRegistry {
     bytesPerSecond: 0, // of large files, each connection; 0: at once
   };
 
-  static async start() {
+  // With a certificate, { key, cert }, it is on https with HTTP/2; else on http.
+  static async start(certificate = null) {
     const fake = new FakeRegistry();
     for (const host of ['registry', 'cdn']) {
-      const server = createServer((request, response) => fake.#answer(host, request, response));
+      const answer = (request, response) => fake.#answer(host, request, response);
+      const server = certificate ? createSecureServer(certificate, answer) : createServer(answer);
       fake.#servers.push(server);
-      fake[host] = await listen(server);
+      fake[host] = await listen(server, certificate ? 'https' : 'http');
     }
     fake.cdn = fake.cdn.replace('127.0.0.1', 'localhost'); // another name is another host to all
     return fake;
@@ -51,7 +55,7 @@ export class FakeRegistry {
 
   async stop() {
     for (const server of this.#servers) {
-      server.closeAllConnections();
+      server.closeAllConnections?.(); // those of HTTP/2 end with the client
       await new Promise((resolve) => server.close(resolve));
     }
   }
@@ -85,6 +89,7 @@ export class FakeRegistry {
       range: request.headers.range ?? '',
       authorized: Boolean(request.headers.authorization),
       sent: 0,
+      version: request.httpVersion,
     };
     this.requests.push(record);
     if (host === 'cdn') return this.#answerAsCdn(url, request, response, record);
