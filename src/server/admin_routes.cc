@@ -278,7 +278,7 @@ std::string ModelIn(const AdminParts& parts, const Request& request, net::Respon
   }
   const auto fields = ObjectIn(request);
   const std::string asked = fields ? TextIn(*fields, "model") : "";
-  const std::string name = asked.empty() ? "" : parts.models->NameOf(asked);
+  std::string name = asked.empty() ? "" : parts.models->NameOf(asked);
   if (asked.empty())
     client.Send(ErrorResponse(Refused(
         400, "Expected {\"model\": the name of a model in /api/admin/models}.", "model", "")));
