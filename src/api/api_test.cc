@@ -204,6 +204,9 @@ TEST(Responses, ContentEventEqualsTheGeneralChunk) {
 }
 
 TEST(Responses, ProgressIsACommentInOneLine) {
+  EXPECT_EQ(LoadingComment("a\n\n\"b", 40),
+            ": progress {\"loading\":\"a\\n\\n\\\"b\",\"percent\":40}\n\n");
+  EXPECT_EQ(LoadingComment("b", std::nullopt), ": progress {\"loading\":\"b\"}\n\n");
   EXPECT_EQ(ProgressComment({true, 2, 100, 0}), ": progress {\"requests_ahead\":2}\n\n");
   EXPECT_EQ(ProgressComment({false, 0, 1200, 320}),
             ": progress {\"prompt_tokens\":1200,\"prompt_done\":320}\n\n");

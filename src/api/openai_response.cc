@@ -184,6 +184,12 @@ std::string ProgressComment(const swarm::RequestProgress& progress) {
   return ": progress " + json::serialize(fields) + "\n\n";
 }
 
+std::string LoadingComment(const std::string& model, std::optional<uint32_t> percent) {
+  json::object fields = {{"loading", model}};
+  if (percent) fields["percent"] = *percent;
+  return ": progress " + json::serialize(fields) + "\n\n";
+}
+
 std::string ErrorEvent(const ApiError& error) {
   return Event(ErrorObject(error));
 }

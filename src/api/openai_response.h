@@ -72,6 +72,8 @@ std::string FinishReason(EndReason reason);
 // Gives a comment between events: ": progress {...}\n\n" (docs/protocol.md). Every reader of
 // server-sent events skips it. Pages show by it how far a request without a token is.
 std::string ProgressComment(const swarm::RequestProgress& progress);
+// The same while devices load the model: ": progress {"loading":"qwen3-8b","percent":40}\n\n".
+std::string LoadingComment(const std::string& model, std::optional<uint32_t> percent);
 
 // Gives the whole answer. `message` is what api::AnswerMessage gives.
 boost::json::object ChoiceJson(uint32_t index, boost::json::object message,

@@ -68,45 +68,6 @@ json::object StepsJson(const swarm::StepSums& sums) {
           {"passed_us", sums.passed_us}};
 }
 
-json::object WorkerJson(const swarm::WorkerSnapshot& worker) {
-  json::array cached;
-  for (const uint32_t layer : worker.cached_layers) cached.push_back(layer);
-  return {{"id", worker.id.value()},
-          {"name", worker.name},
-          {"kind", worker.kind},
-          {"engine", worker.engine},
-          {"device", worker.device},
-          {"state", StateName(worker.state)},
-          {"memory_bytes", worker.memory_bytes},
-          {"used_bytes", worker.used_bytes},
-          {"first_layer", worker.first_layer},
-          {"end_layer", worker.end_layer},
-          {"cached_layers", std::move(cached)},
-          {"downloaded_bytes", worker.downloaded_bytes},
-          {"download_total_bytes", worker.download_total_bytes},
-          {"latency_ms", worker.latency_ms},
-          {"download_bytes_per_s", worker.download_bytes_per_s},
-          {"upload_bytes_per_s", worker.upload_bytes_per_s},
-          {"overhead_us", worker.overhead_us},
-          {"handover_us", worker.handover_us},
-          {"batch_gain", worker.batch_gain},
-          {"load_bytes_per_us", worker.load_bytes_per_us},
-          {"expected_stay_s", worker.expected_stay_s},
-          {"us_per_token", worker.us_per_token},
-          {"speed_bytes_per_us", worker.speed_bytes_per_us},
-          {"computing", worker.computing},
-          {"tokens_computed", worker.tokens_computed},
-          {"steps", StepsJson(worker.steps)},
-          {"bytes_sent", worker.bytes_sent},
-          {"bytes_received", worker.bytes_received},
-          {"experts_told", worker.experts_told},
-          {"experts_held", worker.experts_held},
-          {"expert_messages", worker.expert_messages},
-          {"holder", HolderJson(worker.holder)},
-          {"check", worker.check},
-          {"problem", worker.problem}};
-}
-
 json::object CountsJson(const std::vector<std::pair<std::string, uint64_t>>& counts) {
   json::object object;
   for (const auto& [name, count] : counts) object[name] = count;
@@ -158,7 +119,7 @@ json::object PictureJson(const swarm::Snapshot& snapshot, const ModelCard& model
   for (const auto& asked : snapshot.consents)
     consents.push_back({{"worker", asked.worker.value()}, {"ends_in_s", asked.ends_in_s}});
   for (const auto& hub : snapshot.losses) losses.push_back(LossesJson(hub));
-  for (const auto& worker : snapshot.workers) workers.push_back(WorkerJson(worker));
+  for (const auto& worker : snapshot.workers) workers.push_back(DeviceJson(worker));
   for (const auto& stage : snapshot.stages) stages.push_back(StageJson(stage));
   for (const auto& plan : snapshot.side_plans) {
     json::array own;
@@ -218,6 +179,45 @@ json::object PictureJson(const swarm::Snapshot& snapshot, const ModelCard& model
 }
 
 }  // namespace
+
+json::object DeviceJson(const swarm::WorkerSnapshot& worker) {
+  json::array cached;
+  for (const uint32_t layer : worker.cached_layers) cached.push_back(layer);
+  return {{"id", worker.id.value()},
+          {"name", worker.name},
+          {"kind", worker.kind},
+          {"engine", worker.engine},
+          {"device", worker.device},
+          {"state", StateName(worker.state)},
+          {"memory_bytes", worker.memory_bytes},
+          {"used_bytes", worker.used_bytes},
+          {"first_layer", worker.first_layer},
+          {"end_layer", worker.end_layer},
+          {"cached_layers", std::move(cached)},
+          {"downloaded_bytes", worker.downloaded_bytes},
+          {"download_total_bytes", worker.download_total_bytes},
+          {"latency_ms", worker.latency_ms},
+          {"download_bytes_per_s", worker.download_bytes_per_s},
+          {"upload_bytes_per_s", worker.upload_bytes_per_s},
+          {"overhead_us", worker.overhead_us},
+          {"handover_us", worker.handover_us},
+          {"batch_gain", worker.batch_gain},
+          {"load_bytes_per_us", worker.load_bytes_per_us},
+          {"expected_stay_s", worker.expected_stay_s},
+          {"us_per_token", worker.us_per_token},
+          {"speed_bytes_per_us", worker.speed_bytes_per_us},
+          {"computing", worker.computing},
+          {"tokens_computed", worker.tokens_computed},
+          {"steps", StepsJson(worker.steps)},
+          {"bytes_sent", worker.bytes_sent},
+          {"bytes_received", worker.bytes_received},
+          {"experts_told", worker.experts_told},
+          {"experts_held", worker.experts_held},
+          {"expert_messages", worker.expert_messages},
+          {"holder", HolderJson(worker.holder)},
+          {"check", worker.check},
+          {"problem", worker.problem}};
+}
 
 std::string SwarmJson(const swarm::Snapshot& snapshot, const ModelCard& model) {
   return json::serialize(PictureJson(snapshot, model, StateName(snapshot.state)));

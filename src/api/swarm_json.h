@@ -1,6 +1,7 @@
 // The swarm's picture as the JSON of GET /api/swarm.
 #pragma once
 
+#include <boost/json/object.hpp>
 #include <string>
 
 #include "swarm/snapshot.h"
@@ -17,6 +18,8 @@ struct ModelCard {
   uint32_t context_length = 0;
 };
 
+// A device as it stands in "workers".
+boost::json::object DeviceJson(const swarm::WorkerSnapshot& worker);
 std::string SwarmJson(const swarm::Snapshot& snapshot, const ModelCard& model);
 // The same where no model is loaded: the state is "idle", and questions may be asked.
 std::string IdleSwarmJson();

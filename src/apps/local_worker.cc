@@ -88,7 +88,7 @@ void LocalWorker::State::Attach() {
     const auto state = weak.lock();
     if (state && state->host_) state->OnClosed(reason);
   };
-  *id_ = host_->AttachWorker(std::move(sink), "in this process", "", true);
+  *id_ = host_->AttachWorker(std::move(sink), server::kInThisProcess, "", true);
 }
 
 worker::NativeWorkerHooks LocalWorker::State::Hooks() {

@@ -5,6 +5,10 @@
 
 namespace weft::server {
 
+void StreamingWriter::SayLoading(const std::string& model, std::optional<uint32_t> percent) {
+  responder_->Write(api::LoadingComment(model, percent));
+}
+
 void StreamingWriter::SayProgress(const swarm::RequestProgress& progress) {
   responder_->Write(api::ProgressComment(progress));
 }

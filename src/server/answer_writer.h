@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,11 +30,16 @@ class AnswerWriter {
   // Called once when nobody waits for the answer any more. Asked for once.
   virtual void OnClosed(std::function<void()> callback) = 0;
 
-  // The core has the request and the swarm is up: a stream has its status.
+  // The core has the request, and the swarm is up or loads the model: a stream has its status.
   virtual void Begin() = 0;
   // What the model said, in order: pieces of content and thoughts, calls whole. `said`: the tokens
   // whose text begins in it, where logprobs are asked for. One of both may be empty.
   virtual void Write(const std::vector<chat::Event>& events, std::vector<api::SaidToken> said) = 0;
+  // Whether SayLoading has a form here that every client skips. Such a stream may begin before the
+  // swarm is up, for what goes wrong later can be told in it.
+  virtual bool tells_loading() const { return false; }
+  // Devices load the model; `percent` of the download, where it is known. Behind Begin.
+  virtual void SayLoading(const std::string& /*model*/, std::optional<uint32_t> /*percent*/) {}
   // Of a stream without a token so far, when it has changed, else every five seconds.
   virtual void SayProgress(const swarm::RequestProgress& progress) = 0;
   // Of a stream in which nothing was written for five seconds.
@@ -58,6 +64,8 @@ class StreamingWriter : public AnswerWriter {
   void OnClosed(std::function<void()> callback) override {
     responder_->OnClosed(std::move(callback));
   }
+  bool tells_loading() const override { return is_stream_; }
+  void SayLoading(const std::string& model, std::optional<uint32_t> percent) override;
   void SayProgress(const swarm::RequestProgress& progress) override;
   void SayAlive() override;
 

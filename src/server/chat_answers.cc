@@ -139,7 +139,11 @@ class ChatWriter : public AnswerWriter {
     if (deltas.empty() && !entries.empty()) deltas.push_back({{"content", ""}});
     for (json::object& delta : deltas) WriteDelta(std::move(delta), std::exchange(entries, {}));
   }
-  // All choices wait for the same prompt.
+  bool tells_loading() const override { return is_stream(); }
+  // All choices wait for the same model and the same prompt.
+  void SayLoading(const std::string& model, std::optional<uint32_t> percent) override {
+    if (index_ == 0) answer_->WriteComment(api::LoadingComment(model, percent));
+  }
   void SayProgress(const swarm::RequestProgress& progress) override {
     if (index_ == 0) answer_->WriteComment(api::ProgressComment(progress));
   }

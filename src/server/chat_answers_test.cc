@@ -128,6 +128,20 @@ TEST_F(Choices, OneThatBreaksBreaksTheStream) {
   EXPECT_THAT(closed_, testing::ElementsAre(0, 1, 2));
 }
 
+TEST_F(Choices, ToldOnceThatTheirModelIsLoaded) {
+  Ask({.stream = true});
+  for (const auto& writer : writers_) {
+    EXPECT_TRUE(writer->tells_loading());
+    writer->Begin();
+  }
+  for (const auto& writer : writers_) writer->SayLoading("tiny", std::nullopt);
+  const std::string comment = ": progress {\"loading\":\"tiny\"}\n\n";
+  EXPECT_THAT(client_->body, testing::EndsWith(comment));
+  EXPECT_EQ(client_->body.find(comment), client_->body.rfind(comment));
+  Ask({});
+  EXPECT_FALSE(writers_[0]->tells_loading());
+}
+
 TEST_F(Choices, AClientThatLeavesEndsAll) {
   Ask({.stream = true});
   for (const auto& writer : writers_) writer->Begin();

@@ -218,8 +218,8 @@ void ChatRoutes::Begin(const Prompt& prompt, const swarm::Request& request,
                          count](RequestCallbacks callbacks) {
     return begin(count(std::move(callbacks)));
   };
-  Completion::Start({host_, loop_, *text_, options_.wait, options_.load_wait}, chat, prompt.reading,
-                    generate, std::move(go_on), std::move(writer));
+  Completion::Start({host_, loop_, *text_, options_.wait, options_.load_wait, options_.model_name},
+                    chat, prompt.reading, generate, std::move(go_on), std::move(writer));
 }
 
 void ChatRoutes::StartKeeping(const Prompt& prompt, std::shared_ptr<net::Responder> responder) {

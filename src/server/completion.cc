@@ -13,6 +13,8 @@ constexpr Duration kKeepAliveInterval = Seconds(5);
 // How often a request without a token is looked at; what has changed is said in a comment.
 constexpr Duration kProgressInterval = Milliseconds(250);
 constexpr int kLooksPerKeepAlive = 20;
+// Small models are loaded sooner, and a refusal can have a status until then.
+constexpr Duration kQuietLoading = Seconds(1);
 
 api::TokenChance ChanceOf(const Tokenizer& tokenizer, int32_t id, float logprob) {
   const std::vector<int32_t> ids = {id};
@@ -35,6 +37,7 @@ Completion::Completion(const CompletionContext& context, const api::ChatRequest&
     : host_(context.host),
       loop_(context.loop),
       text_(context.text),
+      model_(context.model),
       wait_(context.wait),
       load_wait_(context.load_wait),
       logprobs_(chat.logprobs),
@@ -81,10 +84,23 @@ void Completion::AwaitSwarm() {
   const Duration waited = MonotonicNow() - submitted_;
   const bool may_load = waited < load_wait_ && host_.is_loading();
   if (waited >= wait_ && !may_load) return GiveUp();
+  if (may_load && waited >= kQuietLoading && writer_->tells_loading()) SayLoading();
   timer_.FireAfter(kProgressInterval, [weak = weak_from_this()] {
     const auto self = weak.lock();
     if (self && !self->finished_ && !self->under_way_) self->AwaitSwarm();
   });
+}
+
+// When the share has changed, else every five seconds.
+void Completion::SayLoading() {
+  const Instant now = MonotonicNow();
+  const auto percent = host_.snapshot().loading_percent;
+  if (said_loading_at_ && said_percent_ == percent && now < *said_loading_at_ + kKeepAliveInterval)
+    return;
+  if (!std::exchange(has_begun_, true)) writer_->Begin();
+  said_loading_at_ = now;
+  said_percent_ = percent;
+  writer_->SayLoading(model_, percent);
 }
 
 // The core ends it as cancelled, which is told as the reason that is set here.
@@ -99,7 +115,7 @@ void Completion::GiveUp() {
 void Completion::Begin() {
   under_way_ = true;
   timer_.Cancel();
-  writer_->Begin();
+  if (!std::exchange(has_begun_, true)) writer_->Begin();
   if (writer_->is_stream()) KeepAlive();
 }
 

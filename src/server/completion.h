@@ -4,7 +4,8 @@
 //
 // No byte is sent before the core has the request in its queue and the swarm is up. So a full queue
 // and a swarm that stays down are told as such, with a status. From then on the answer is under
-// way, and what goes wrong is an event of the stream.
+// way, and what goes wrong is an event of the stream. Only where devices load one of several models
+// a stream begins earlier: that may take minutes, and proxies cut connections without a byte.
 #pragma once
 
 #include <deque>
@@ -32,6 +33,7 @@ struct CompletionContext {
   // How long a request waits for a swarm that is down before it is given up (503), and for one
   // whose devices load the model where that may be longer.
   Duration wait, load_wait = {};
+  std::string model = {};  // its name, for who waits until it is loaded
 };
 
 // Has the core generate: the request's number, for cancelling and progress. Tokens that are known
@@ -63,6 +65,7 @@ class Completion : public std::enable_shared_from_this<Completion> {
   RequestCallbacks Callbacks();
   // Before the answer is under way: whether it can be now.
   void AwaitSwarm();
+  void SayLoading();
   void GiveUp();
   void Begin();
 
@@ -89,6 +92,7 @@ class Completion : public std::enable_shared_from_this<Completion> {
   SwarmHost& host_;
   net::EventLoop& loop_;
   const api::ModelText& text_;
+  const std::string model_;
   const Duration wait_, load_wait_;
   const bool logprobs_;
   const bool shows_thinking_;
@@ -101,7 +105,10 @@ class Completion : public std::enable_shared_from_this<Completion> {
   const Instant submitted_;
   swarm::RequestId id_;
 
-  bool under_way_ = false;  // from the first byte of a stream; of a whole answer, from "up"
+  bool under_way_ = false;  // the swarm is up
+  bool has_begun_ = false;  // the writer's Begin was called
+  std::optional<Instant> said_loading_at_;
+  std::optional<uint32_t> said_percent_;
   bool finished_ = false;
   std::optional<api::ApiError> given_up_;
   bool has_token_ = false;

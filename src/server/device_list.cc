@@ -31,7 +31,8 @@ std::optional<uint64_t> NumberIn(const net::HttpRequest& request, const char* na
 
 }  // namespace
 
-DeviceList::DeviceList(net::EventLoop& loop, Models& models) : models_(models), timer_(loop) {
+DeviceList::DeviceList(net::EventLoop& loop, Models& models, const Evictions& evictions)
+    : models_(models), evictions_(evictions), timer_(loop) {
   Look();
 }
 
@@ -99,7 +100,9 @@ void DeviceList::Look() {
 
 void DeviceList::CountMemory() {
   std::vector<uint64_t> bytes;
-  for (const auto& [id, device] : devices_) bytes.push_back(device.memory_bytes);
+  const Instant now = MonotonicNow();
+  for (const auto& [id, device] : devices_)
+    if (!evictions_.Find(id, now)) bytes.push_back(device.memory_bytes);
   if (std::exchange(told_bytes_, bytes) != bytes) models_.SetDeviceMemory(std::move(bytes));
 }
 

@@ -16,14 +16,15 @@
 
 #include "net/http.h"
 #include "net/loop.h"
+#include "server/evictions.h"
 #include "server/models.h"
 
 namespace weft::server {
 
 class DeviceList {
  public:
-  // `models` outlives it.
-  DeviceList(net::EventLoop& loop, Models& models);
+  // `models` and `evictions` outlive it.
+  DeviceList(net::EventLoop& loop, Models& models, const Evictions& evictions);
 
   // Answers at once where the device has not seen the models as they are, else when they change,
   // or after a while. 400: a field that it cannot read.
@@ -44,6 +45,7 @@ class DeviceList {
   void CountMemory();
 
   Models& models_;
+  const Evictions& evictions_;
   uint64_t version_ = 1;
   std::map<std::string, Device> devices_;
   std::vector<uint64_t> told_bytes_;

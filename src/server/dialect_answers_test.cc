@@ -104,6 +104,20 @@ TEST(AnthropicAnswers, CountsAreOfThePrompt) {
   EXPECT_EQ(AsText(response.body.front().bytes()), R"({"input_tokens":12})");
 }
 
+// Comments are in server-sent events alone, and whole answers have nothing before their end.
+TEST(Loading, IsToldWhereEveryClientSkipsIt) {
+  Asked stream = AskAnthropic(R"(, "stream": true)");
+  ASSERT_TRUE(stream.writer().tells_loading());
+  stream.writer().Begin();
+  stream.writer().SayLoading("m", 40);
+  EXPECT_THAT(stream.client->body, HasSubstr(": progress {\"loading\":\"m\",\"percent\":40}\n\n"));
+  stream.writer().Fail({503, "It did not come up.", "overloaded_error", "", "unavailable"});
+  EXPECT_THAT(stream.client->body, HasSubstr("event: error\n"));
+  EXPECT_TRUE(stream.client->has_ended);
+  EXPECT_FALSE(AskAnthropic().writer().tells_loading());
+  EXPECT_FALSE(AskOllama().writer().tells_loading());
+}
+
 TEST(OllamaAnswers, LinesBeginLiveAndBreakOff) {
   Asked asked = AskOllama();
   EXPECT_TRUE(asked.writer().is_stream()) << "unless it is said otherwise";

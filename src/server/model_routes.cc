@@ -273,7 +273,7 @@ std::string ModelOf(const Models& models, const net::HttpRequest& request) {
 std::vector<Route> SeveralModelsRoutes(net::EventLoop& loop, Models& models,
                                        const RouteParts& parts) {
   const auto parked = std::make_shared<ParkedSockets>(models);
-  const auto devices = std::make_shared<DeviceList>(loop, models);
+  const auto devices = std::make_shared<DeviceList>(loop, models, *parts.evictions);
   models.OnLoadedChanged([parked, devices] {
     parked->AttachAll();
     devices->Changed();

@@ -29,7 +29,13 @@ void ModelShelf::Sweep() {
 
 bool ModelShelf::IsOpen(const std::string& model) const {
   const Model& known = models_.at(model);
-  return known.state == State::kLoaded && !known.is_closed;
+  return known.state == State::kLoaded && !known.is_closed && !known.is_to_go;
+}
+
+void ModelShelf::AskUnload(const std::string& model) {
+  Model& asked = models_.at(model);
+  CHECK(asked.state == State::kLoaded && !asked.is_pinned, "it cannot be unloaded");
+  asked.is_to_go = true;
 }
 
 void ModelShelf::Ask(const std::string& model) {
@@ -72,12 +78,14 @@ void ModelShelf::NoteFailed(const std::string& model) {
 void ModelShelf::NoteUnloaded(const std::string& model) {
   Model& gone = models_.at(model);
   gone.state = State::kOnDisk;
-  gone.is_closed = gone.was_closed = false;
+  gone.is_closed = gone.was_closed = gone.is_to_go = false;
 }
 
 std::string ModelShelf::WhyItWaits(const std::string& model) const {
   const Model& waits = models_.at(model);
   if (waits.state == State::kLoading) return "'" + model + "' is being loaded.";
+  if (waits.is_to_go)
+    return "'" + model + "' is to be unloaded, and is loaded again when its answers have ended.";
   std::string holders;
   for (const auto& [name, other] : models_)
     if (other.state != State::kOnDisk && name != model)
@@ -142,6 +150,7 @@ std::vector<ModelShelf::Action> ModelShelf::Next(Instant now) {
   std::vector<Action> actions;
   next_look_.reset();
   for (auto& [name, model] : models_) model.was_closed = std::exchange(model.is_closed, false);
+  UnloadAsked(actions);
   std::vector<std::pair<uint64_t, const std::string*>> wanted;
   for (const auto& [name, model] : models_)
     if (model.state == State::kOnDisk && (model.waiting > 0 || model.is_pinned))
@@ -160,6 +169,12 @@ std::vector<ModelShelf::Action> ModelShelf::Next(Instant now) {
   }
   MakeRoom(0, now, actions);
   return actions;
+}
+
+void ModelShelf::UnloadAsked(std::vector<Action>& actions) {
+  for (auto& [name, model] : models_)
+    if (model.is_to_go && model.state == State::kLoaded && model.under_way == 0)
+      Unload(name, model, actions);
 }
 
 void ModelShelf::UnloadExpired(Instant now, std::vector<Action>& actions) {

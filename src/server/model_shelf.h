@@ -61,6 +61,14 @@ class ModelShelf {
   // A request waits for it, or has given up.
   void Ask(const std::string& model);
   void Withdraw(const std::string& model);
+  // It goes as soon as what is under way has ended. Requests that come later wait until it is
+  // loaded again. REQUIRES: it is loaded, and not pinned.
+  void AskUnload(const std::string& model);
+  bool IsPinned(const std::string& model) const { return models_.at(model).is_pinned; }
+  // What it takes of all devices together.
+  uint64_t NeedOf(const std::string& model) const { return models_.at(model).need_bytes; }
+  // Requests that wait for it to be loaded.
+  uint32_t WaitingFor(const std::string& model) const { return models_.at(model).waiting; }
   // A request is under way, or over.
   void Begin(const std::string& model, Instant now);
   void End(const std::string& model, Instant now);
@@ -83,6 +91,7 @@ class ModelShelf {
     bool is_forgotten = false;
     State state = State::kOnDisk;
     uint32_t waiting = 0, under_way = 0;
+    bool is_to_go = false;    // the owner wants it unloaded
     uint64_t asked = 0;       // when it was first asked, in an order; 0: nobody waits
     bool is_closed = false;   // others have waited for it long enough
     bool was_closed = false;  // until now, so that requests wait for it
@@ -97,6 +106,7 @@ class ModelShelf {
   bool Fits(const Model& model) const;
   bool IsIdle(const Model& model) const;
   void Unload(const std::string& name, Model& model, std::vector<Action>& actions);
+  void UnloadAsked(std::vector<Action>& actions);
   void UnloadExpired(Instant now, std::vector<Action>& actions);
   // For a further model; 0: for those that are held, of which devices have gone.
   void MakeRoom(uint64_t further_bytes, Instant now, std::vector<Action>& actions);

@@ -205,6 +205,23 @@ TEST_F(ModelShelfTest, PinnedOnesAreLoadedAtOnceAndStay) {
   EXPECT_TRUE(shelf_.IsOpen("p"));
 }
 
+TEST_F(ModelShelfTest, OneThatIsToGoWaitsForItsAnswersAndTakesNoMore) {
+  BeginAndEnd("a");
+  shelf_.Begin("a", now_);
+  shelf_.AskUnload("a");
+  EXPECT_THAT(Next(), IsEmpty()) << "an answer is under way";
+  EXPECT_FALSE(shelf_.IsOpen("a"));
+  shelf_.Ask("a");
+  EXPECT_THAT(shelf_.WhyItWaits("a"), testing::HasSubstr("'a' is to be unloaded"));
+  shelf_.End("a", now_);
+  EXPECT_THAT(Next(), ElementsAre(Unload("a")));
+  EXPECT_THAT(Next(), IsEmpty());
+  shelf_.NoteUnloaded("a");
+  EXPECT_THAT(Next(), ElementsAre(Load("a"))) << "somebody waits for it";
+  shelf_.NoteLoaded("a", now_);
+  EXPECT_TRUE(shelf_.IsOpen("a"));
+}
+
 TEST_F(ModelShelfTest, ALoadThatFailedLeavesNobodyWaiting) {
   shelf_.Ask("a");
   Next();

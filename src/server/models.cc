@@ -196,6 +196,53 @@ std::vector<api::OllamaHeld> Models::OllamaHeldNow() const {
   return held;
 }
 
+std::vector<Models::Shelved> Models::Shelf() {
+  std::vector<Shelved> all;
+  for (const api::ServedModel& served : Served()) {
+    const std::string& name = served.name;
+    Shelved& model = all.emplace_back();
+    model.name = name;
+    model.state = served.state;
+    model.is_pinned = shelf_.IsPinned(name);
+    model.weight_bytes = known_.at(name).ollama.byte_count;
+    model.need_bytes = shelf_.NeedOf(name);
+    model.waiting = shelf_.WaitingFor(name);
+    model.loaded = FindLoaded(name);
+    if (const auto end = shelf_.EndOf(name)) model.goes_in = *end - MonotonicNow();
+    const auto problem = problems_.find(name);
+    if (problem != problems_.end()) model.problem = problem->second;
+  }
+  return all;
+}
+
+void Models::LoadNow(const std::string& name) {
+  const bool is_loaded = shelf_.StateOf(name) == ModelShelf::State::kLoaded;
+  if (ended_with_ || is_loaded || asked_loads_.contains(name)) return;
+  problems_.erase(name);
+  asked_loads_.emplace(name, MonotonicNow());
+  shelf_.Ask(name);
+  Look();
+  LookAtWaiting();
+}
+
+Status Models::UnloadNow(const std::string& name) {
+  if (shelf_.IsPinned(name))
+    return Error(ErrorCode::kUnsupported,
+                 "'" + name + "' was named when the server was started, so it stays loaded.");
+  if (shelf_.StateOf(name) != ModelShelf::State::kLoaded)
+    return Error(ErrorCode::kUnavailable, "'" + name + "' is not loaded.");
+  shelf_.AskUnload(name);
+  Look();
+  return OkStatus();
+}
+
+// Nobody waits for it any more, but for requests.
+void Models::EndAskedLoad(const std::string& name, std::string problem) {
+  if (asked_loads_.erase(name) == 0) return;
+  shelf_.Withdraw(name);
+  if (!problem.empty()) problems_[name] = std::move(problem);
+}
+
 std::shared_ptr<Models::Loaded> Models::FindLoaded(const std::string& name) const {
   const auto found = loaded_.find(name);
   return found == loaded_.end() ? nullptr : found->second;
@@ -306,7 +353,11 @@ void Models::LetIn(const std::string& name) {
 
 // Whose turn does not come is told so. A model that is being loaded is waited for.
 void Models::LookAtWaiting() {
-  if (waiting_.empty()) return;
+  if (waiting_.empty() && asked_loads_.empty()) return;
+  const Instant last = MonotonicNow() - shared_.options.wait;
+  for (const auto& [name, since] : std::map(asked_loads_))
+    if (since <= last && shelf_.StateOf(name) != ModelShelf::State::kLoading)
+      EndAskedLoad(name, shelf_.WhyItWaits(name));
   const auto waiting = waiting_;
   for (const auto& each : waiting) {
     if (shelf_.StateOf(each->model) == ModelShelf::State::kLoading ||
@@ -327,6 +378,7 @@ void Models::LookAtWaiting() {
 
 void Models::EndRequests(const Error& error) {
   ended_with_ = error;
+  for (const auto& [name, since] : std::map(asked_loads_)) EndAskedLoad(name, "");
   for (const auto& each : std::exchange(waiting_, {})) {
     shelf_.Withdraw(each->model);
     Refuse(*each, api::FromError(error));
@@ -373,6 +425,8 @@ void Models::OnOpened(const std::string& name, Result<ServedModel> opened) {
     for (const auto& each : waiting_)
       if (each->model == name) refused.push_back(each);
     std::erase_if(waiting_, [&](const auto& each) { return each->model == name; });
+    EndAskedLoad(name, "");
+    problems_[name] = error.message();
     shelf_.NoteFailed(name);
     for (const auto& each : refused)
       Refuse(*each, api::FromError(Error(ErrorCode::kUnavailable,
@@ -399,6 +453,8 @@ void Models::OnOpened(const std::string& name, Result<ServedModel> opened) {
     if (feed_ != nullptr && feed_->host() == host) feed_->Changed();
   });
   shelf_.NoteLoaded(name, MonotonicNow());
+  problems_.erase(name);
+  EndAskedLoad(name, "");
   if (library_.on_opened) library_.on_opened(*loaded->cell, package, loaded->need_bytes);
   if (salts_) loaded->cell->Resume(salts_());
   Choose(current_.empty() ? name : current_);

@@ -93,6 +93,23 @@ class Models {
   std::vector<api::OllamaModel> OllamaModels();
   std::vector<api::OllamaHeld> OllamaHeldNow() const;
   std::vector<std::string> Names() const;
+  // The same for whoever looks after the server.
+  struct Shelved {
+    std::string name, state;  // as in Served
+    bool is_pinned = false;
+    uint64_t weight_bytes = 0, need_bytes = 0;
+    uint32_t waiting = 0;             // requests until it is loaded
+    std::optional<Duration> goes_in;  // without further requests
+    std::shared_ptr<Loaded> loaded;   // nullptr: it is not
+    std::string problem;              // why it could not be loaded the last time
+  };
+  std::vector<Shelved> Shelf();
+  // Loads the model as if somebody had asked it. Of one that finds no memory in ServerOptions::wait
+  // the problem is kept. REQUIRES of both: it is known (NameOf).
+  void LoadNow(const std::string& name);
+  // Unloads it when what is under way has ended. Errors: kUnavailable, it is not loaded;
+  // kUnsupported, it was named at the start, and stays.
+  Status UnloadNow(const std::string& name);
 
   // The memory of each device that helps all models (device_list.h), beside the server's own.
   void SetDeviceMemory(std::vector<uint64_t> bytes);
@@ -118,6 +135,7 @@ class Models {
   void EndUse(const std::string& name);
   void LetIn(const std::string& name);
   void LookAtWaiting();
+  void EndAskedLoad(const std::string& name, std::string problem);
   void Choose(const std::string& name);
 
   const CellShared shared_;
@@ -128,7 +146,9 @@ class Models {
   // Whose workers in this process have not ended yet.
   std::map<std::string, std::shared_ptr<Loaded>> closing_;
   std::deque<std::shared_ptr<Waiting>> waiting_;
-  std::string current_;  // that was asked last
+  std::map<std::string, Instant> asked_loads_;   // LoadNow, each a request that waits
+  std::map<std::string, std::string> problems_;  // of the last attempt to load
+  std::string current_;                          // that was asked last
   uint32_t last_number_ = 0;
   SwarmFeed* feed_ = nullptr;
   std::function<std::vector<std::string>()> salts_;

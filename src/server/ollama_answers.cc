@@ -48,6 +48,8 @@ class LineWriter : public StreamingWriter {
     if (is_stream() && !lines.empty()) responder().Write(std::move(lines));
   }
 
+  // A line without text would look like an answer that has begun; clients wait for the status.
+  bool tells_loading() const override { return false; }
   void SayProgress(const swarm::RequestProgress& /*progress*/) override {
     if (MonotonicNow() - spoke_ < kQuietInterval) return;
     spoke_ = MonotonicNow();

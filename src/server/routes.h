@@ -10,6 +10,7 @@
 #include "api/ollama_models.h"
 #include "server/chat_routes.h"
 #include "server/embedding_routes.h"
+#include "server/evictions.h"
 #include "server/key_keeper.h"
 #include "server/package_routes.h"
 #include "server/response_store.h"
@@ -34,6 +35,7 @@ struct RouteParts {
   const SharedLinks* links = nullptr;
   const net::TlsContext* tls = nullptr;  // nullptr: none
   KeyKeeper* keys = nullptr;             // named ones
+  const Evictions* evictions = nullptr;
   const api::OllamaModel* ollama_model = nullptr;
   size_t chat_body_bytes = 0;  // the longest request that a chat may be
   // Of the Responses API; models of one server share it.

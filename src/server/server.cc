@@ -62,6 +62,8 @@ Result<std::unique_ptr<Server>> Server::Listen(const ServerOptions& options, Ser
                    Prepare(options, model.info.package_digest, model.package.manifest.name));
   Server* const self = server.get();
   self->files_ = std::move(model.files);
+  AdminParts admin;
+  admin.need_bytes = NeedBytes(options, model.info);
   self->cell_ =
       std::make_unique<Cell>(self->Shared(false), std::move(model), self->recovery_.get());
   self->body_limit_bytes_ = self->cell_->body_limit_bytes();
@@ -70,7 +72,8 @@ Result<std::unique_ptr<Server>> Server::Listen(const ServerOptions& options, Ser
   self->loop_.Post([self] { self->cell_->Resume(self->Salts()); });
   RouteParts parts = self->Parts();
   self->cell_->AddParts(parts);
-  self->MakeRouter(MakeRoutes(parts));
+  admin.cell = self->cell_.get();
+  self->MakeRouter(MakeRoutes(parts), admin);
   TRY(self->Open());
   return server;
 }
@@ -85,7 +88,9 @@ Result<std::unique_ptr<Server>> Server::Listen(const ServerOptions& options, Mod
   self->models_->SetSalts([self] { return self->Salts(); });
   RouteParts parts = self->Parts();
   parts.chat_body_bytes = self->body_limit_bytes_;
-  self->MakeRouter(SeveralModelsRoutes(self->loop_, *self->models_, parts));
+  AdminParts admin;
+  admin.models = self->models_.get();
+  self->MakeRouter(SeveralModelsRoutes(self->loop_, *self->models_, parts), admin);
   self->router_->FindModelsWith([models = self->models_.get()](const net::HttpRequest& request) {
     return ModelOf(*models, request);
   });
@@ -174,6 +179,9 @@ void Server::HashSecretsInto(swarm::CoreOptions& core) const {
   core.is_join_token = [&named](const std::string& hash) {
     return named.IsGood(hash, store::Role::kHelper);
   };
+  core.find_eviction = [this](const std::string& device) {
+    return evictions_.Find(device, MonotonicNow());
+  };
   core.is_owner_key = [&named](const std::string& hash) {
     return named.IsGood(hash, store::Role::kAdmin);
   };
@@ -186,10 +194,14 @@ RouteParts Server::Parts() {
   parts.links = &links_;
   parts.tls = tls_.get();
   parts.keys = keys_.get();
+  parts.evictions = &evictions_;
   return parts;
 }
 
-void Server::MakeRouter(std::vector<Route> routes) {
+void Server::MakeRouter(std::vector<Route> routes, AdminParts admin) {
+  admin.evictions = &evictions_;
+  admin.keys = &keys_->table();
+  for (Route& route : AdminRoutes(admin)) routes.push_back(std::move(route));
   router_ = std::make_unique<Router>(std::move(routes));
   if (options_.log_requests) router_->LogRequests();
 }

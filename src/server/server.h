@@ -13,7 +13,9 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "net/server.h"
+#include "server/admin_routes.h"
 #include "server/cell.h"
+#include "server/evictions.h"
 #include "server/key_keeper.h"
 #include "server/models.h"
 #include "server/recovery.h"
@@ -67,7 +69,8 @@ class Server {
   void HashSecretsInto(swarm::CoreOptions& core) const;
   CellShared Shared(bool has_several);
   RouteParts Parts();
-  void MakeRouter(std::vector<Route> routes);
+  // `admin`: with the cell or the models that there are.
+  void MakeRouter(std::vector<Route> routes, AdminParts admin);
   void CloseRevoked();
   std::vector<std::string> Salts() const;
   Status Open();
@@ -84,6 +87,7 @@ class Server {
   std::unique_ptr<Recovery> recovery_;  // nullptr: there is no journal
   std::vector<journal::pb::Secrets> earlier_secrets_;
   std::unique_ptr<KeyKeeper> keys_;
+  Evictions evictions_;
   TaskQueue planning_thread_;
   std::shared_ptr<net::TlsContext> tls_;
   std::unique_ptr<SwarmFeed> feed_;

@@ -65,6 +65,24 @@ class ServerTest : public testing::Test {
                              body));
     return client;
   }
+  // The answer to a request, from its status line to its end.
+  std::string Call(const std::string& request_line, const std::string& body) {
+    const std::string port = std::to_string(server_->reach().port);
+    net::RawClient client(server_->reach().port);
+    EXPECT_TRUE(client.Send(request_line + " HTTP/1.1\r\nHost: 127.0.0.1:" + port +
+                            "\r\nContent-Length: " + std::to_string(body.size()) +
+                            "\r\nConnection: close\r\n\r\n" + body));
+    return client.ReadUntil("\n\n\n");  // which never comes
+  }
+  // A worker that connects from that address; `closed` gets the reason where it is sent away.
+  void AddWorkerFrom(const std::string& address, std::string* closed) {
+    OnLoop([&] {
+      const auto worker = server_->host().AttachWorker(
+          {[](const std::vector<Slice>&) {}, [closed](const std::string& why) { *closed = why; }},
+          address, "", true);
+      server_->host().OnWorkerMessage(worker, ConnectMessage());
+    });
+  }
   // A worker that connects, which makes the core want a plan.
   void AddWorker() {
     OnLoop([&] {
@@ -117,6 +135,47 @@ TEST_F(ServerTest, ConsentIsForWhoIsAskedForOnly) {
         << body;
   for (const char* body : {R"({"worker":1,"allow":true})", R"({"worker":-1,"allow":false})"})
     EXPECT_THAT(answer(body), testing::HasSubstr(" 404 ")) << body;
+}
+
+TEST_F(ServerTest, AnEvictedDeviceIsRefusedUntilItIsLetIn) {
+  std::string first, again, other;
+  AddWorkerFrom("192.0.2.7", &first);
+  AddWorkerFrom("192.0.2.8", &other);
+  EXPECT_THAT(Call("GET /api/admin/devices", ""),
+              testing::AllOf(testing::HasSubstr(R"("model":"slow")"),
+                             testing::HasSubstr(R"("address":"192.0.2.7")"),
+                             testing::HasSubstr(R"("is_own":false)")));
+  EXPECT_THAT(Call("POST /api/admin/devices/evict", R"({"worker":1,"model":"slow"})"),
+              testing::HasSubstr(R"("ends_in_s":3.6E3)"));
+  EXPECT_THAT(first, testing::HasSubstr("has evicted this device. It may come back in 60 min"));
+  AddWorkerFrom("192.0.2.7", &again);
+  EXPECT_EQ(again, first);
+  EXPECT_EQ(other, "") << "another device";
+  EXPECT_THAT(Call("GET /api/admin/devices", ""), testing::HasSubstr(R"("evicted":[{"number":1,)"));
+  EXPECT_THAT(Call("DELETE /api/admin/evicted/1", ""), testing::HasSubstr(R"({"let_in":1})"));
+  EXPECT_THAT(Call("DELETE /api/admin/evicted/1", ""), testing::HasSubstr(" 404 "));
+  std::string let_in;
+  AddWorkerFrom("192.0.2.7", &let_in);
+  EXPECT_EQ(let_in, "");
+}
+
+TEST_F(ServerTest, OrdersForWhatIsNotThereSayWhatWasExpected) {
+  for (const char* body : {"", "[]", "{}", R"({"worker":"1"})", R"({"worker":-1})"})
+    EXPECT_THAT(Call("POST /api/admin/devices/evict", body),
+                testing::AllOf(testing::HasSubstr(" 400 "), testing::HasSubstr("a device's id")))
+        << body;
+  for (const char* body :
+       {R"({"worker":7})", R"({"worker":7,"model":"slow"})", R"({"worker":7,"model":"quick"})"})
+    EXPECT_THAT(Call("POST /api/admin/devices/evict", body), testing::HasSubstr(" 404 ")) << body;
+  for (const char* number : {"", "x", "1", "-1", "99999999999999999999"})
+    EXPECT_THAT(Call(std::string("DELETE /api/admin/evicted/") + number, ""),
+                testing::AllOf(testing::HasSubstr(" 404 "), testing::HasSubstr("let in already")))
+        << number;
+  for (const char* verb : {"load", "unload"})
+    EXPECT_THAT(Call(std::string("POST /api/admin/models/") + verb, R"({"model":"slow"})"),
+                testing::AllOf(testing::HasSubstr(" 409 "), testing::HasSubstr("stays loaded")));
+  EXPECT_THAT(Call("GET /api/admin/models", ""),
+              testing::HasSubstr(R"({"name":"slow","state":"loaded","stays":true)"));
 }
 
 }  // namespace

@@ -158,7 +158,7 @@ Result<StaticFiles> StaticFiles::Load(const std::filesystem::path& root) {
     file.immutable = url.starts_with("/assets/");  // Vite puts a content hash into these names
     loaded.files_.emplace(url, std::move(file));
   }
-  for (const char* route : {"/", "/join", "/chat", "/swarm", "/certificate"}) {
+  for (const char* route : {"/", "/join", "/chat", "/swarm", "/certificate", "/admin"}) {
     loaded.files_[route] = loaded.files_.at("/index.html");
   }
   return loaded;

@@ -135,9 +135,16 @@ swarm::RequestId SwarmHost::Submit(swarm::Request request, RequestCallbacks call
       tell(end);
     };
   }
-  requests_.emplace(id, OpenRequest{std::move(callbacks), MonotonicNow(), std::nullopt});
+  requests_.emplace(
+      id, OpenRequest{std::move(callbacks), request.client, MonotonicNow(), std::nullopt});
   Handle(swarm::RequestSubmitted{std::move(request)});
   return id;
+}
+
+std::map<std::string, uint32_t> SwarmHost::OpenRequests() const {
+  std::map<std::string, uint32_t> open;
+  for (const auto& [id, request] : requests_) ++open[request.client];
+  return open;
 }
 
 void SwarmHost::Cancel(swarm::RequestId request) {

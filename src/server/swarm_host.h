@@ -5,6 +5,7 @@
 
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <unordered_map>
@@ -18,6 +19,9 @@
 #include "swarm/core/core.h"
 
 namespace weft::server {
+
+// The address of the worker that the server itself runs.
+inline constexpr const char* kInThisProcess = "in this process";
 
 // How the host reaches one worker.
 struct WorkerSink {
@@ -78,6 +82,12 @@ class SwarmHost {
   void Consent(swarm::WorkerId worker, bool allowed) {
     Handle(swarm::ConsentGiven{worker, allowed});
   }
+  // The owner wants the worker to go (swarm::WorkerEvicted).
+  void Evict(swarm::WorkerId worker, const std::string& sentence) {
+    Handle(swarm::WorkerEvicted{worker, sentence});
+  }
+  // Requests that have not ended, by their client (swarm::Request::client).
+  std::map<std::string, uint32_t> OpenRequests() const;
   // What is kept under the name (swarm::Request::keep) need not be any longer.
   void ForgetPrefix(const std::string& salt, const std::string& name);
   // Ends every request with `error`, those that come later too.
@@ -119,6 +129,7 @@ class SwarmHost {
   // One that waits for its answer: since when, and when its last token came.
   struct OpenRequest {
     RequestCallbacks callbacks;
+    std::string client;
     Instant submitted;
     std::optional<Instant> last_token;
   };

@@ -104,6 +104,12 @@ struct ConsentGiven {
   WorkerId worker;
   bool allowed = false;
 };
+// The owner wants the device to go. Its layers move to others first, where there are any, and it is
+// told the sentence. CoreOptions::find_eviction keeps it from coming back.
+struct WorkerEvicted {
+  WorkerId worker;
+  std::string sentence;
+};
 // The result of CheckLayers: a sentence about what is wrong with them on the server, or nullopt.
 struct LayersChecked {
   uint32_t first = 0, end = 0;
@@ -113,7 +119,7 @@ struct TimerFired {};  // Core::next_timer() has come
 
 using Event = std::variant<WorkerConnected, WorkerControl, WorkerData, WorkerLost, WorkerHeldBack,
                            RequestSubmitted, RequestCancelled, PrefixForgotten, PlanFound,
-                           ConsentGiven, LayersChecked, TimerFired>;
+                           ConsentGiven, WorkerEvicted, LayersChecked, TimerFired>;
 
 // ---- actions ----
 struct SendControl {

@@ -185,6 +185,9 @@ struct CoreOptions {
   // which is good now. It is asked where one is demanded or brought, and may be empty. Only this
   // may answer otherwise the next time.
   std::function<bool(const std::string&sha256_hex)> is_join_token, is_owner_key;
+  // Gives the sentence for a device that the owner has evicted (Worker::probation_key); nullopt
+  // lets it join. It may be empty, and may answer otherwise the next time.
+  std::function<std::optional<std::string>(const std::string& device)> find_eviction;
   uint64_t probe_seed = 0;                      // random: of the rows that devices are checked with
   uint64_t probe_bytes = 8 << 20;               // length of GET /probe that a joining worker times
   uint32_t worker_limit = kDefaultWorkerLimit;  // workers beyond that are refused

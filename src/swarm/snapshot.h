@@ -23,6 +23,12 @@ struct HolderSnapshot {
   HolderTimes times;
 };
 
+// Why a device gets no work, or less than it offers.
+struct AsideSnapshot {
+  std::string reason;           // a sentence; empty: it is used as it wants to be
+  std::optional<double> for_s;  // then it is looked at again; nullopt: no time is set
+};
+
 struct WorkerSnapshot {
   WorkerId id;
   std::string name, kind, engine, device;
@@ -52,7 +58,14 @@ struct WorkerSnapshot {
   uint64_t expert_messages = 0;          // between it and others, both ways
   std::optional<HolderSnapshot> holder;  // nullopt: no hub has told of it
   std::string check;                     // CheckName
-  std::string problem;                   // its last failure in a sentence, empty when all is well
+  // For whoever looks after the swarm; not for the picture that all users see.
+  std::string address;
+  std::string device_id;    // the same device in other connections (Worker::probation_key)
+  double connected_s = 0;   // since it came
+  double silent_s = 0;      // since the last byte of it
+  bool is_leaving = false;  // until its layers are elsewhere
+  AsideSnapshot aside;
+  std::string problem;  // its last failure in a sentence, empty when all is well
 };
 
 struct StageSnapshot {
@@ -119,6 +132,9 @@ struct Snapshot {
   SwarmState state = SwarmState::kDown;
   std::string message;                // a sentence for people: what is going on and what to do
   uint64_t missing_memory_bytes = 0;  // > 0: no plan because of memory
+  // While devices load the model: the share of the download that they have; nullopt where nobody
+  // downloads.
+  std::optional<uint32_t> loading_percent;
   std::vector<WorkerSnapshot> workers;
   uint64_t plan_version = 0;          // rises with every change of plan
   std::vector<StageSnapshot> stages;  // the active plan

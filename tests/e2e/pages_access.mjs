@@ -66,6 +66,18 @@ const kViews = [
     await page.getByText("Old tablet").waitFor();
     await page.locator(".history-canvas canvas").first().waitFor();
   }],
+  ["admin", "/admin", "up", async (page) => {
+    await page.getByRole("button", { name: "Evict Heron, Chrome on Linux" }).click();
+    await page.getByRole("button", { name: "Evict it" }).click();
+    await page.getByText("1 evicted device").waitFor();
+    await page.getByLabel("Name").fill("maths-2");
+    await page.getByRole("button", { name: "Make it" }).click();
+    await page.getByRole("textbox", { name: "The key" }).waitFor();
+  }],
+  ["evicting", "/admin", "up", async (page) => {
+    await page.getByRole("button", { name: "Evict Heron, Chrome on Linux" }).click();
+    await page.getByRole("dialog", { name: "Evict this device?" }).waitFor();
+  }],
   ["preparing", "/swarm", "preparing", (page) => page.getByText("Heron").waitFor()],
   ["join", "/join", "up", async (page) => {
     await page.getByText("weft-tiny").waitFor();

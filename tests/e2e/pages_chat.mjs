@@ -282,6 +282,8 @@ pageTest("a wait says how many requests come first, then how much of the prompt 
     await ask(page, "Me too");
     await lastAnswer(page).getByText("Reading the prompt").waitFor();
     const say = (words) => stream.raw(`: progress ${JSON.stringify(words)}\n\n`);
+    say({ loading: "qwen3-8b", percent: 40 });
+    await lastAnswer(page).getByText("Loading qwen3-8b, 40%").waitFor();
     say({ requests_ahead: 2 });
     await lastAnswer(page).getByText("2 requests ahead of yours").waitFor();
     say({ requests_ahead: 0 });

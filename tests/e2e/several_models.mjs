@@ -7,6 +7,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 
+import { proxy } from "./lib/proxy.mjs";
+import { buildHarness, harness, launchBrowser, noBrowser, Tab } from "./lib/tabs.mjs";
 import {
   complete, eventually, gpuWorker, modelFolder, nativeWorker, noDawn, packageOf, reasonToSkip,
   serve, stream,
@@ -233,6 +235,142 @@ libraryTest("a headless worker helps all models that are loaded, in one process"
       await worker.stop();
     }
   }, skip || noDawn());
+
+libraryTest("a tab helps the model that needs it, and the next tab goes on with what it leaves",
+  { large: "weft-tiny-moe", small: "weft-tiny" }, async ({ library, start }) => {
+    await buildHarness();
+    const browser = await launchBrowser();
+    const server = await start(["--no-worker", "--web-root", harness], ["large", "small"]);
+    const { models } = JSON.parse((await get(server, "/api/admin/models")).text);
+    // So much that the native worker has nothing left for the second model.
+    const memory = models.find(({ name }) => name === "large").need_bytes;
+    const worker = nativeWorker(server.origin, ["--memory", String(memory), "--threads", "1",
+      "--cache", join(library, "..", "cache")]);
+    const devicesOf = async (model) =>
+      JSON.parse((await get(server, `/api/swarm?model=${model}`)).text);
+    const open = async (name) => {
+      const tab = await Tab.open(await browser.newContext(), server.origin);
+      await tab.start({ name, memoryBytes: 256 << 20 });
+      return tab;
+    };
+    try {
+      await eventually(async () => assert.equal((await devicesOf("large")).state, "up"), 60_000);
+      assert.equal((await devicesOf("small")).state, "down");
+      const first = await open("first tab");
+      await eventually(async () => assert.equal((await devicesOf("small")).state, "up"), 60_000);
+      assert.deepEqual((await devicesOf("small")).workers.map(({ kind }) => kind), ["web"]);
+      assert.deepEqual((await devicesOf("large")).workers.map(({ kind }) => kind), ["native"]);
+      const story = { ...question("Tell me a story."), max_tokens: 60, ignore_eos: true };
+      const ask = async (model, onDelta) =>
+        (await stream(server.origin, { model, ...story }, onDelta)).text;
+      const expected = await Promise.all(["large", "small"].map((model) => ask(model)));
+      assert.ok(expected.every((text) => text.length > 20));
+      let pieces = 0;
+      const again = await Promise.all([ask("large"), ask("small", async () => {
+        pieces += 1;
+        if (pieces !== 8) return;
+        await first.close();
+        await open("second tab");
+      })]);
+      assert.deepEqual(again, expected);
+    } finally {
+      await browser.close();
+      await worker.stop();
+    }
+  }, skip || noBrowser());
+
+// A worker whose downloads take a while, so that one sees its model being loaded: until `open` is
+// called each blob comes late.
+async function slowWorker(server, library) {
+  let isOpen = false;
+  const line = await proxy(server.origin, async ({ request, response, forward }) => {
+    if (!request.url.startsWith("/package/blobs/") || isOpen) return false;
+    await new Promise((resolve) => setTimeout(resolve, 400));
+    const { status, headers, body } = await forward();
+    response.writeHead(status, headers).end(body);
+    return true;
+  });
+  const worker = nativeWorker(line.origin, ["--memory", "600MiB", "--threads", "1",
+    "--cache", join(library, "..", "cache")]);
+  return {
+    open: () => {
+      isOpen = true;
+    },
+    kill: () => worker.child.kill("SIGKILL"),
+    stop: async () => {
+      await worker.stop();
+      line.close();
+    },
+  };
+}
+
+// The status and the text of a stream; onText(text so far).
+async function textOf(server, path, body, onText = () => {}) {
+  const response = await fetch(`${server.origin}${path}`, {
+    method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body),
+  });
+  let text = "";
+  for await (const piece of response.body.pipeThrough(new TextDecoderStream())) {
+    text += piece;
+    onText(text);
+  }
+  return { status: response.status, text };
+}
+
+const kLoading = /^: progress \{"loading":"one"(,"percent":\d+)?\}\n\n/m;
+const kAsked = { model: "one", stream: true, max_tokens: 12 };
+
+libraryTest("a stream tells that its model is being loaded, and then the answer",
+  { one: "weft-tiny" }, async ({ library, start }) => {
+    const server = await start(["--no-worker"]);
+    const worker = await slowWorker(server, library);
+    try {
+      const { status, text } = await textOf(server, "/v1/chat/completions",
+        { ...kAsked, ...question("Tell me a story.") }, (soFar) => {
+          if (kLoading.test(soFar)) worker.open();
+        });
+      assert.equal(status, 200, text);
+      assert.match(text, kLoading);
+      assert.match(text, /"finish_reason":"(length|stop)"/);
+      assert.ok(text.endsWith("data: [DONE]\n\n"), text);
+    } finally {
+      await worker.stop();
+    }
+  });
+
+libraryTest("what goes wrong while a model is loaded is told as each kind of stream tells it",
+  { one: "weft-tiny" }, async ({ library, start }) => {
+    const server = await start(["--no-worker", "--wait", "5"]);
+    const worker = await slowWorker(server, library);
+    const { messages } = question("Tell me a story.");
+    const kinds = [
+      ["/v1/chat/completions", { messages }, /data: \{"error":.*\n\ndata: \[DONE\]\n\n$/],
+      ["/v1/completions", { prompt: "Once" }, /data: \{"error":.*\n\ndata: \[DONE\]\n\n$/],
+      ["/v1/messages", { messages }, /event: error\ndata: .*overloaded_error.*\n\n$/],
+    ];
+    let told = 0;
+    try {
+      // Lines of JSON have no comments: Ollama's clients wait for the status.
+      const lines = textOf(server, "/api/chat", { model: "one", messages });
+      const ends = await Promise.all(kinds.map(async ([path, body]) => {
+        let hasTold = false;
+        return await textOf(server, path, { ...kAsked, ...body }, (soFar) => {
+          if (hasTold || !kLoading.test(soFar)) return;
+          hasTold = true;
+          told += 1;
+          if (told === kinds.length) worker.kill();
+        });
+      }));
+      ends.forEach(({ status, text }, i) => {
+        const [path, , end] = kinds[i];
+        assert.equal(status, 200, `${path}: ${text}`);
+        assert.match(text, end, path);
+      });
+      assert.equal((await lines).status, 503);
+    } finally {
+      await worker.stop();
+    }
+  });
 
 test("a checkpoint's folder is served as it is, converted once", { skip }, async () => {
   const home = mkdtempSync(join(tmpdir(), "weft-local-"));

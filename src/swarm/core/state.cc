@@ -27,8 +27,8 @@ State::State(CoreOptions core_options)
       pipelines(options, costs, roster, sessions, outbox),
       health(options, roster, outbox),
       requests(options, roster, sessions, changes, outbox),
-      view({options, costs, roster, lifecycle, planning, wishes, experts, sessions, pipelines,
-            side_plans, requests}),
+      view({options, costs, roster, probation, lifecycle, planning, wishes, experts, sessions,
+            pipelines, side_plans, requests}),
       placements({options, costs, roster, popularity, sessions, lifecycle, planning, measuring,
                   checks, outbox}) {
   CHECK(options.context_length >= 1 && options.session_count >= 1 && options.failure_limit >= 1);
@@ -116,6 +116,13 @@ void State::On(const PlanFound& event) {
 
 void State::On(const ConsentGiven& event) {
   wishes.OnConsent(event.worker, event.allowed, now);
+}
+
+void State::On(const WorkerEvicted& event) {
+  Worker* worker = roster.Find(event.worker);
+  if (worker == nullptr) return;
+  members.NoteEvicted(*worker, event.sentence);
+  LetGo(*worker, /*drains=*/true);
 }
 
 void State::On(const TimerFired&) {

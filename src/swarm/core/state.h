@@ -48,6 +48,7 @@ struct State {
   void On(const PrefixForgotten& event);
   void On(const PlanFound& event);
   void On(const ConsentGiven& event);
+  void On(const WorkerEvicted& event);
   void On(const LayersChecked& event);
   void On(const TimerFired& event);
 
@@ -89,6 +90,9 @@ struct State {
   Status OnControl(Worker& worker, const wire::pb::WorkerMessage& message);
   void OnConnect(Worker& worker, const wire::pb::Connect& connect);
   void OnLeaving(Worker& worker, const wire::pb::Leaving& leaving);
+  // Its layers move to others while it goes on, where `drains` and there are any.
+  void LetGo(Worker& worker, bool drains);
+  void SayGoodbye(const Worker& worker);
   Status OnFailed(Worker& worker, const wire::pb::Failed& failed);
   Status OnGroupsLost(Worker& worker, const wire::pb::GroupsLost& lost);
   Status OnResult(Worker& worker, const Slice& frame);

@@ -20,6 +20,27 @@ void State::Drop(WorkerId id, const std::string& reason, bool blamed) {
   Forget(id, !blamed);
 }
 
+void State::LetGo(Worker& worker, bool drains) {
+  const bool others = std::any_of(roster.begin(), roster.end(), [&](const auto& each) {
+    return each.first != worker.id && each.second.ready && !each.second.leaves_at;
+  });
+  if (!drains || !worker.ready || !lifecycle.IsUsed(worker.id) || !others) {
+    SayGoodbye(worker);
+    return Forget(worker.id);
+  }
+  if (worker.leaves_at) return;
+  members.NoteLeaving(worker, now + options.timeouts.leave_limit);
+  // Who stands by with its layers takes over at once; else they are loaded elsewhere while it goes
+  // on.
+  if (!lifecycle.Relieve(worker.id)) changes.Note({.plan_at = now});
+}
+
+// An evicted device may come back later, so it is told to try again.
+void State::SayGoodbye(const Worker& worker) {
+  if (worker.eviction.empty()) return outbox.Add(CloseWorker{worker.id, "it left"});
+  members.Refuse(worker.id, Error(ErrorCode::kUnavailable, worker.eviction));
+}
+
 // A request that takes device after device down, at the same place, is the likely reason itself.
 void State::BlameRequests(const Worker& worker) {
   if (worker.leaves_at) return;

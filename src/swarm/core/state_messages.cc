@@ -86,18 +86,7 @@ void State::OnConnect(Worker& worker, const wire::pb::Connect& connect) {
 }
 
 void State::OnLeaving(Worker& worker, const wire::pb::Leaving& leaving) {
-  const bool others = std::any_of(roster.begin(), roster.end(), [&](const auto& each) {
-    return each.first != worker.id && each.second.ready && !each.second.leaves_at;
-  });
-  if (!leaving.draining() || !worker.ready || !lifecycle.IsUsed(worker.id) || !others) {
-    outbox.Add(CloseWorker{worker.id, "it left"});
-    return Forget(worker.id);
-  }
-  if (worker.leaves_at) return;
-  members.NoteLeaving(worker, now + options.timeouts.leave_limit);
-  // Who stands by with its layers takes over at once; else they are loaded elsewhere while it goes
-  // on.
-  if (!lifecycle.Relieve(worker.id)) changes.Note({.plan_at = now});
+  LetGo(worker, leaving.draining());
 }
 
 Status State::OnFailed(Worker& worker, const wire::pb::Failed& failed) {

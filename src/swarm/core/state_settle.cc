@@ -68,7 +68,7 @@ void State::LetLeaversGo() {
   for (auto leaver = std::find_if(roster.begin(), roster.end(), may_go); leaver != roster.end();
        leaver = std::find_if(roster.begin(), roster.end(), may_go)) {
     const WorkerId id = leaver->first;
-    outbox.Add(CloseWorker{id, "it left"});
+    SayGoodbye(leaver->second);
     Forget(id);
   }
 }

@@ -292,5 +292,86 @@ TEST(Blame, ARequestThatGetsFurtherIsNot) {
   EXPECT_EQ(swarm.Tokens(request), Counting(4, 12));
 }
 
+// ---- devices that the owner sends away ----
+
+TEST(Evicted, ItsLayersMoveWhileItGoesOnAndNoTokenIsLost) {
+  TestSwarm swarm;
+  swarm.BringUp(2, Half());
+  const WorkerId front = swarm.picture().stages[0].worker;
+  const WorkerId spare = swarm.Join(Half());
+  swarm.Advance(Seconds(1));
+  const RequestId request = swarm.Submit(Counting(100, 20), 10);
+  swarm.Feed(WorkerEvicted{front, "Go, and come back in an hour."});
+  swarm.Advance(Seconds(2));
+  EXPECT_EQ(swarm.picture().state, SwarmState::kUp);
+  EXPECT_EQ(swarm.picture().stages[0].worker, spare);
+  EXPECT_EQ(swarm.Tokens(request), Counting(120, 10));
+  EXPECT_THAT(swarm.CloseReasons(front), ElementsAre("Go, and come back in an hour."));
+  EXPECT_THAT(swarm.Sent(front), HasSubstr("refused"));
+}
+
+TEST(Evicted, TheOnlyDeviceGoesAtOnceAndTheRequestWaits) {
+  TestSwarm swarm;
+  swarm.BringUp(1);
+  const WorkerId only = swarm.picture().workers[0].id;
+  swarm.worker(only).answer_steps = false;
+  const RequestId request = swarm.Submit(Counting(3, 4), 5);
+  swarm.Feed(WorkerEvicted{only, "Go."});
+  EXPECT_EQ(swarm.picture().state, SwarmState::kDown);
+  EXPECT_THAT(swarm.CloseReasons(only), ElementsAre("Go."));
+  swarm.BringUp(1);
+  EXPECT_EQ(swarm.Tokens(request), Counting(7, 5));
+}
+
+TEST(Evicted, IsToldSoWhenItComesBackUntilItIsLetIn) {
+  std::string evicted = "laptop";
+  CoreOptions options = TestOptions();
+  options.find_eviction = [&evicted](const std::string& device) {
+    return device == evicted ? std::optional<std::string>("Come back later.") : std::nullopt;
+  };
+  TestSwarm swarm(options);
+  TestWorker laptop;
+  laptop.device_id = "laptop";
+  const WorkerId refused = swarm.Join(laptop);
+  EXPECT_THAT(swarm.CloseReasons(refused), ElementsAre("Come back later."));
+  TestWorker other;
+  other.device_id = "phone";
+  EXPECT_THAT(swarm.CloseReasons(swarm.Join(other)), IsEmpty());
+  evicted.clear();
+  EXPECT_THAT(swarm.CloseReasons(swarm.Join(laptop)), IsEmpty());
+}
+
+TEST(Evicted, NobodyIsForgottenThatHasGoneAlready) {
+  TestSwarm swarm;
+  swarm.BringUp(1);
+  swarm.Feed(WorkerEvicted{WorkerId(99), "Go."});
+  EXPECT_EQ(swarm.picture().state, SwarmState::kUp);
+}
+
+// ---- what its owner is told of a device ----
+
+TEST(ForOwner, SaysWhyADeviceGetsNothing) {
+  TestSwarm swarm;
+  swarm.BringUp(1);
+  const auto aside_of = [&swarm](WorkerId id) {
+    for (const WorkerSnapshot& worker : swarm.picture().workers)
+      if (worker.id == id) return worker.aside;
+    return AsideSnapshot{"it is not there", {}};
+  };
+  const WorkerId serving = swarm.picture().workers[0].id;
+  EXPECT_EQ(aside_of(serving).reason, "");
+  EXPECT_THAT(aside_of(swarm.Open()).reason, HasSubstr("has not said yet what it offers"));
+  TestWorker short_of_memory;
+  short_of_memory.answer_prepare = false;
+  TestSwarm other;
+  const WorkerId failing = other.Join(short_of_memory);
+  other.Advance(Milliseconds(500));
+  other.Control(failing, other.Failed(BindingId(1), ErrorCode::kOutOfMemory));
+  const AsideSnapshot aside = other.picture().workers[0].aside;
+  EXPECT_THAT(aside.reason, HasSubstr("ran out of memory"));
+  ASSERT_TRUE(aside.for_s);
+  EXPECT_GT(*aside.for_s, 0);
+}
+
 }  // namespace
 }  // namespace weft::swarm

@@ -10,6 +10,11 @@ std::string Devices(size_t count) {
   return std::to_string(count) + (count == 1 ? " device" : " devices");
 }
 
+// " (40%)", or nothing.
+std::string InBrackets(const std::optional<uint32_t>& percent) {
+  return percent ? " (" + std::to_string(*percent) + "%)" : "";
+}
+
 }  // namespace
 
 const char* SwarmView::ExpertsInWords() const {
@@ -37,8 +42,8 @@ void SwarmView::DescribeExperts(Snapshot& picture) const {
                      " more memory: open the join link on another device.";
 }
 
-// " (40%)" of the bytes that the staged plan's workers download; empty: they download nothing.
-std::string SwarmView::DownloadShare() const {
+// Of the bytes that the staged plan's workers download; nullopt: they download nothing.
+std::optional<uint32_t> SwarmView::DownloadPercent() const {
   uint64_t done_bytes = 0, total_bytes = 0;
   const SwarmPlan* staged = parts_.lifecycle.staged();
   for (const auto& [id, worker] : parts_.roster) {
@@ -46,7 +51,8 @@ std::string SwarmView::DownloadShare() const {
     done_bytes += worker.layers->downloaded_bytes;
     total_bytes += worker.layers->download_total_bytes;
   }
-  return total_bytes == 0 ? "" : " (" + std::to_string(done_bytes * 100 / total_bytes) + "%)";
+  if (total_bytes == 0) return std::nullopt;
+  return static_cast<uint32_t>(std::min(done_bytes, total_bytes) * 100 / total_bytes);
 }
 
 std::string SwarmView::DescribeUp() const {
@@ -78,15 +84,17 @@ void SwarmView::Describe(const ViewedNotes& notes, Snapshot& picture) const {
       picture.message = DescribeUp();
       return;
     case SwarmState::kPreparing:
+      picture.loading_percent = DownloadPercent();
       picture.message = "Preparing: " + Devices(staged->stages.size()) +
                         (staged->stages.size() == 1 ? " loads its" : " load their") + " layers" +
-                        DownloadShare() + ".";
+                        InBrackets(picture.loading_percent) + ".";
       if (staged->is_hub()) DescribeExperts(picture);
       break;
     case SwarmState::kRepairing:
-      picture.message =
-          staged ? "A device has gone: another one takes over its layers" + DownloadShare() + "."
-                 : "A device has gone and its layers are missing. " + planning.problem();
+      picture.message = staged
+                            ? "A device has gone: another one takes over its layers" +
+                                  InBrackets(DownloadPercent()) + "."
+                            : "A device has gone and its layers are missing. " + planning.problem();
       picture.missing_memory_bytes = planning.missing_memory_bytes();
       break;
     case SwarmState::kDown:

@@ -33,6 +33,7 @@ WorkerSnapshot SwarmView::PictureOf(WorkerId id, const Worker& worker, Instant n
               : worker.measure->phase != MeasureJob::Phase::kNone ? WorkerState::kMeasuring
               : !worker.bindings->empty()                         ? WorkerState::kStandby
                                                                   : WorkerState::kIdle;
+  AddForOwner(worker, now, out);
   if (!worker.ready) return out;
   if (stage) {
     out.first_layer = static_cast<int>(stage->first);
@@ -74,6 +75,15 @@ WorkerSnapshot SwarmView::PictureOf(WorkerId id, const Worker& worker, Instant n
   out.steps = worker.steps->sums;
   out.step_times = worker.steps->times;
   return out;
+}
+
+void SwarmView::AddForOwner(const Worker& worker, Instant now, WorkerSnapshot& out) const {
+  out.address = worker.address;
+  out.device_id = worker.probation_key;
+  out.connected_s = (now - worker.connected_at).seconds();
+  out.silent_s = (now - worker.last_heard).seconds();
+  out.is_leaving = worker.leaves_at.has_value();
+  out.aside = AsideOf(worker, out.state, now);
 }
 
 // Of several hubs the one for which the holder is slowest.

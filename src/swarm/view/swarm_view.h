@@ -18,6 +18,7 @@
 #include "swarm/snapshot.h"
 #include "swarm/workers/costs.h"
 #include "swarm/workers/lifecycle.h"
+#include "swarm/workers/probation.h"
 #include "swarm/workers/worker.h"
 
 namespace weft::swarm {
@@ -27,6 +28,7 @@ struct ViewedParts {
   const CoreOptions& options;
   const Costs& costs;
   const Roster& roster;
+  const Probation& probation;
   const Lifecycle& lifecycle;
   const Planning& planning;
   const WholeWishes& wishes;
@@ -52,6 +54,9 @@ class SwarmView {
  private:
   WorkerSnapshot PictureOf(WorkerId id, const Worker& worker, Instant now) const;
   std::optional<HolderSnapshot> PictureOfHolder(const WorkerReports& holder) const;
+  void AddForOwner(const Worker& worker, Instant now, WorkerSnapshot& out) const;
+  // Why it gets no work, or less than it offers (aside_view.cc).
+  AsideSnapshot AsideOf(const Worker& worker, WorkerState state, Instant now) const;
   StageSnapshot PictureOf(const PlanStage& stage) const;
   std::optional<double> LossUs(const PlanStage& stage) const;
   void AddPlan(Snapshot& picture) const;
@@ -66,7 +71,7 @@ class SwarmView {
   std::string DescribeHolders() const;
   void DescribeExperts(Snapshot& picture) const;
   const char* ExpertsInWords() const;
-  std::string DownloadShare() const;
+  std::optional<uint32_t> DownloadPercent() const;
 
   const ViewedParts parts_;
 };

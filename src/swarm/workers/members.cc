@@ -49,6 +49,10 @@ void Members::Refuse(WorkerId id, const Error& why) {
 Status Members::Admit(Worker& worker, const wire::pb::Connect& connect,
                       const std::function<bool(const std::string&)>& is_back, Instant now) {
   ASSIGN_OR_RETURN(Offer offer, CheckConnect(connect, options_));
+  const std::string device =
+      offer.device_id.empty() ? worker.address + "/" + offer.name : offer.device_id;
+  if (const auto evicted = options_.find_eviction ? options_.find_eviction(device) : std::nullopt)
+    return Error(ErrorCode::kUnavailable, *evicted);
   if (IsFull()) return NoRoom();
   if (!is_back(offer.device_id) && !worker.network.empty() && !joins_.TryJoin(worker.network, now))
     return Error(ErrorCode::kUnavailable,
@@ -57,8 +61,7 @@ Status Members::Admit(Worker& worker, const wire::pb::Connect& connect,
                      "seconds.");
   worker.ready = true;
   worker.offer = std::move(offer);
-  worker.probation_key = worker.offer.device_id.empty() ? worker.address + "/" + worker.offer.name
-                                                        : worker.offer.device_id;
+  worker.probation_key = device;
   worker.limit.edit().bytes = worker.offer.memory_bytes;
   return OkStatus();
 }

@@ -50,6 +50,10 @@ class Members {
   void NoteHeldBack(Worker& worker, bool held, Instant now) const;
   // It goes when its layers are elsewhere, at the latest then.
   void NoteLeaving(Worker& worker, Instant latest);
+  // The owner wants it to go, and it is told this.
+  void NoteEvicted(Worker& worker, const std::string& sentence) const {
+    worker.eviction = sentence;
+  }
   // It has shown the right of somebody whom the swarm's owner trusts.
   void Trust(Worker& worker) const { worker.trusted = true; }
 

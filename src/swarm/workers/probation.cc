@@ -45,8 +45,13 @@ bool Probation::Withdraw(const std::string& device) {
 }
 
 bool Probation::IsAside(const std::string& device, Instant now) const {
+  return AsideUntil(device, now).has_value();
+}
+
+std::optional<Instant> Probation::AsideUntil(const std::string& device, Instant now) const {
   const auto found = records_.find(device);
-  return found != records_.end() && now < found->second.aside_until;
+  if (found == records_.end() || now >= found->second.aside_until) return std::nullopt;
+  return found->second.aside_until;
 }
 
 void Probation::Hasten(Duration wait) {

@@ -31,6 +31,8 @@ class Probation {
   // It has failed and not made up for it since.
   bool HasFailed(const std::string& device) const { return records_.contains(device); }
   bool IsAside(const std::string& device, Instant now) const;
+  // When a device that is aside may be used again; nullopt: it is not aside.
+  std::optional<Instant> AsideUntil(const std::string& device, Instant now) const;
   // Nothing can be computed without devices that are aside: each may be used again so long after
   // its last failure, whatever it was told.
   void Hasten(Duration wait);

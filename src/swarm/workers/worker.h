@@ -288,6 +288,7 @@ struct Worker {
   bool trusted = false;                 // as WorkerConnected says
   // It has said that it leaves, and goes on until its layers are elsewhere, at most until then.
   std::optional<Instant> leaves_at;
+  std::string eviction;  // the sentence that it is told when it goes; empty: nobody evicts it
   Offer offer;
   std::string probation_key;  // the device, across connections
 

@@ -8,6 +8,7 @@ import { createServer } from "node:http";
 import { extname, join, normalize } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
+import { MockAdmin } from "./mock_admin.mjs";
 import { dayOfHistory, swarms } from "./mock_swarm.mjs";
 
 // What the server adds to every response (AddSecurityHeaders of static_files.cc).
@@ -41,6 +42,7 @@ export class MockServer {
   isLan = true;
   requests = []; // bodies of chat requests
   keys = []; // their Idempotency-Keys
+  admin = new MockAdmin(); // what /api/admin and /api/keys give
   ownProblem = ""; // of the device that helps
   history = dayOfHistory();
   whatIf = null; // what /api/swarm/what-if gives; null: that the model gets faster
@@ -116,6 +118,8 @@ export class MockServer {
   }
 
   async #answerApi(pathname, request, response) {
+    const owned = await this.admin.answer(pathname, request);
+    if (owned) return json(response, 200, owned);
     if (pathname === "/api/swarm") return json(response, 200, this.#swarm);
     if (pathname === "/api/swarm/events") return this.#watch(response);
     if (pathname === "/api/swarm/history") return json(response, 200, this.history);
@@ -186,7 +190,7 @@ export class MockServer {
     if (this.hasFakeWorker && /^\/assets\/help\.worker-[\w-]+\.js$/.test(pathname)) {
       return file(response, kFakeWorker);
     }
-    const isRoute = ["/", "/join", "/chat", "/swarm"].includes(pathname);
+    const isRoute = ["/", "/join", "/chat", "/swarm", "/admin"].includes(pathname);
     const path = normalize(join(this.#webRoot, isRoute ? "index.html" : pathname));
     if (!path.startsWith(this.#webRoot) || !existsSync(path)) {
       return refuse(response, 404, `There is nothing at ${pathname}.`, "not_found");

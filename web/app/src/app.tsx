@@ -6,6 +6,7 @@ import { closeKeyDialog, keyWanted, saveKey } from "./api/http.ts";
 import { apiKey, joinToken } from "./api/secrets.ts";
 import { followSwarm } from "./api/swarmFeed.ts";
 import type { FeedMode } from "./api/swarmFeed.ts";
+import { AdminPage } from "./admin/adminPage.tsx";
 import { ChatPage } from "./chat/chatPage.tsx";
 import { isWanted } from "./join/helper.ts";
 import { JoinPage } from "./join/joinPage.tsx";
@@ -19,6 +20,7 @@ const kTitles: Record<Route, string> = {
   "/swarm": "Swarm – weft",
   "/join": "Help compute – weft",
   "/certificate": "Certificate – weft",
+  "/admin": "Administration – weft",
 };
 
 export function App(): VNode {
@@ -41,6 +43,7 @@ export function App(): VNode {
         {shown === "/swarm" && <SwarmPage />}
         {shown === "/join" && <JoinPage />}
         {shown === "/certificate" && <CertificatePage />}
+        {shown === "/admin" && <AdminPage />}
       </main>
       <KeyDialog
         isOpen={keyWanted.value !== "no"}
@@ -55,7 +58,7 @@ export function App(): VNode {
 // A helping page needs its connections for weights; where there is a join token, the picture wants
 // an API key.
 function feedMode(shown: Route): FeedMode {
-  if (shown === "/certificate") return "off";
+  if (shown === "/certificate" || shown === "/admin") return "off";
   if (shown !== "/join") return "events";
   return apiKey.peek() === "" && joinToken.peek() !== "" ? "off" : "poll";
 }

@@ -3,7 +3,8 @@ import { routeOf } from "./route.ts";
 
 it.each([
   ["/", "/"], ["/chat", "/"], ["/swarm", "/swarm"], ["/swarm/", "/swarm"], ["/join", "/join"],
-  ["/joining", "/"], ["/certificate", "/certificate"], ["", "/"], ["//", "/"],
+  ["/joining", "/"], ["/certificate", "/certificate"], ["/admin/", "/admin"], ["", "/"],
+  ["//", "/"],
 ])("%s shows %s", (path, route) => {
   expect(routeOf(path)).toBe(route);
 });

@@ -2,14 +2,16 @@
 // on, and helping too, while another page of the app is looked at.
 import { signal } from "@preact/signals";
 
-export type Route = "/" | "/swarm" | "/join" | "/certificate";
+export type Route = "/" | "/swarm" | "/join" | "/certificate" | "/admin";
+
+const kRoutes: readonly Route[] = ["/", "/swarm", "/join", "/certificate", "/admin"];
 
 export function routeOf(path: string): Route {
   const trimmed = path.replace(/\/+$/, "") || "/";
-  return trimmed === "/swarm" || trimmed === "/join" || trimmed === "/certificate" ? trimmed : "/";
+  return kRoutes.find((route) => route === trimmed) ?? "/";
 }
 
-const kKnown: readonly string[] = ["/", "/chat", "/swarm", "/join", "/certificate"];
+const kKnown: readonly string[] = [...kRoutes, "/chat"];
 
 // The address to show for a click, or null when the browser shall do what it does.
 function followedLink(event: MouseEvent): URL | null {

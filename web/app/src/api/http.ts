@@ -22,7 +22,7 @@ export function closeKeyDialog(): void {
 }
 
 interface ApiOptions {
-  method?: "GET" | "POST";
+  method?: "GET" | "POST" | "DELETE";
   body?: string;
   headers?: Record<string, string>;
   signal?: AbortSignal;

@@ -41,6 +41,7 @@ export function SwarmPage(): VNode {
           <SharePanel share={share.value} />
         </section>
       )}
+      {share.value && <p><a href="/admin">Devices, keys and models: administration</a></p>}
     </div>
   );
 }

@@ -1,5 +1,11 @@
 // What the app uses: components and the pure functions behind them; styles/index.css is their
 // looks.
+export * from "./admin/adminJson.ts";
+export * from "./admin/confirmDialog.tsx";
+export * from "./admin/keyForm.tsx";
+export * from "./admin/keyList.tsx";
+export * from "./admin/modelList.tsx";
+export * from "./admin/ownedDevices.tsx";
 export * from "./chat/announcer.tsx";
 export * from "./chat/branches.ts";
 export * from "./chat/chat.ts";

@@ -29,6 +29,14 @@ describe("the words", () => {
     expect(waitingText({ ...waiting, progress: readProgress(comment) }, up)).toBe(words);
   });
 
+  it("while devices load its model, whatever the picture is of", () => {
+    const text = (comment: string): string =>
+      waitingText({ ...waiting, progress: readProgress(comment) }, swarm("preparing"));
+    expect(text("progress {\"loading\":\"qwen3-8b\",\"percent\":40}"))
+      .toBe("Loading qwen3-8b, 40%");
+    expect(text("progress {\"loading\":\"qwen3-8b\"}")).toBe("Loading qwen3-8b");
+  });
+
   it("while the swarm itself is not ready", () => {
     const progress = readProgress("progress {\"requests_ahead\":0}");
     expect(waitingText({ ...waiting, progress }, swarm("preparing")))
@@ -40,6 +48,7 @@ it.each([
   "", "waiting", "progress", "progress {", "progress 7", "progress null", "progress {}",
   "progress {\"requests_ahead\":-1}", "progress {\"requests_ahead\":\"2\"}",
   "progress {\"prompt_tokens\":5,\"prompt_done\":6}", "progress {\"prompt_tokens\":5}",
+  "progress {\"loading\":4}",
 ])("is nothing that %j tells", (comment) => {
   expect(readProgress(comment)).toBeNull();
 });

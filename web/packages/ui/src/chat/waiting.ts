@@ -4,6 +4,7 @@ import { formatInteger } from "../words/format.ts";
 import type { SwarmPicture } from "../swarm/picture.ts";
 
 export type Progress =
+  | { kind: "loading"; model: string; percent: number | null } // of the download, where it is known
   | { kind: "queued"; requestsAhead: number }
   | { kind: "reading"; promptTokens: number; promptDone: number };
 
@@ -29,12 +30,19 @@ export function readProgress(comment: string): Progress | null {
   } catch {
     return null;
   }
+  const model = loadedModel(json);
+  if (model !== null) return { kind: "loading", model, percent: count(json, "percent") };
   const requestsAhead = count(json, "requests_ahead");
   if (requestsAhead !== null) return { kind: "queued", requestsAhead };
   const promptTokens = count(json, "prompt_tokens");
   const promptDone = count(json, "prompt_done");
   if (promptTokens === null || promptDone === null || promptDone > promptTokens) return null;
   return { kind: "reading", promptTokens, promptDone };
+}
+
+function loadedModel(json: unknown): string | null {
+  if (typeof json !== "object" || json === null || !("loading" in json)) return null;
+  return typeof json.loading === "string" ? json.loading : null;
 }
 
 function count(json: unknown, key: string): number | null {
@@ -46,6 +54,10 @@ function count(json: unknown, key: string): number | null {
 export function waitingText({ accepted: isAccepted, progress }: Waiting,
   picture: SwarmPicture | null): string {
   if (!isAccepted) return "Sending";
+  // Where the server has several models, the picture may be of another one.
+  if (progress?.kind === "loading") {
+    return `Loading ${progress.model}${progress.percent === null ? "" : `, ${progress.percent}%`}`;
+  }
   if (picture && picture.state !== "up") return `Waiting for the swarm. ${picture.message}`;
   if (progress?.kind === "queued") return queuedText(progress.requestsAhead);
   if (progress?.kind === "reading") {

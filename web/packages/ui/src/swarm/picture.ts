@@ -2,6 +2,9 @@
 // that knows the JSON. Missing or odd fields become harmless defaults: a page of another version
 // than its server should still show what it can.
 
+import { isObject, list, number, text } from "../words/readJson.ts";
+import type { Json } from "../words/readJson.ts";
+
 // "idle": no model is loaded, and one that is asked will be.
 export type SwarmState = "down" | "idle" | "preparing" | "repairing" | "up";
 export type DeviceState =
@@ -141,32 +144,11 @@ export interface SwarmPicture {
   devices: Device[];
 }
 
-type Json = Record<string, unknown>;
-
 const kSwarmStates: readonly string[] = ["down", "idle", "preparing", "repairing", "up"];
 const kDeviceStates: readonly string[] =
   ["connecting", "measuring", "idle", "preparing", "active", "standby"];
 // More layers than any model has: what a broken answer could make the page draw.
 const kMaxLayers = 2000;
-
-function isObject(value: unknown): value is Json {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
-function number(json: Json, key: string, ifAbsent = 0): number {
-  const value = json[key];
-  return typeof value === "number" && Number.isFinite(value) ? value : ifAbsent;
-}
-
-function text(json: Json, key: string): string {
-  const value = json[key];
-  return typeof value === "string" ? value : "";
-}
-
-function list(json: Json, key: string): unknown[] {
-  const value = json[key];
-  return Array.isArray(value) ? value : [];
-}
 
 function readModel(value: unknown): Model & { layers: number } {
   const json = isObject(value) ? value : {};
@@ -242,7 +224,7 @@ function readSteps(value: unknown): Device["steps"] {
   };
 }
 
-function readDevice(json: Json): Device {
+export function readDevice(json: Json): Device {
   const state = text(json, "state");
   return {
     id: number(json, "id", -1),
