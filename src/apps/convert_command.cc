@@ -112,8 +112,8 @@ void AddConvertCommand(CLI::App& app, int* exit_code) {
       ->add_option(
           "--quant", arguments->quantisation,
           "Weights as f32, f16, q8 or q4 (blocks of 32; embeddings and head at q8), as q4s "
-          "(superblocks of 256: nearer and smaller than q4), or keep them as they are; keep-k: "
-          "Q4_K, Q5_K and Q6_K of GGUF files, too, which keep makes q8")
+          "(superblocks of 256: nearer and smaller than q4; embeddings and head at q6k), or keep "
+          "them as they are; keep-k: Q4_K, Q5_K and Q6_K of GGUF files, too, which keep makes q8")
       ->check(CLI::IsMember({"f32", "f16", "q8", "q4", "q4s", "keep", "keep-k"}))
       ->capture_default_str();
   command->add_option("--name", arguments->name,

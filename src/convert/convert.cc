@@ -37,9 +37,11 @@ DType Wider(DType a, DType b) {
   return DType::kF32;  // f16 and bf16
 }
 
-// Tables and the head stay q8, and so does what is not made of a tensor's rows as they are.
+// Tables of layers' own inputs stay q8, and so does what is not made of a tensor's rows as they
+// are.
 bool MayKeepKQuants(const WeightSpec& weight) {
-  const bool has_form = weight.role == WeightRole::kMatrix || weight.role == WeightRole::kExpert;
+  const bool has_form = weight.role == WeightRole::kMatrix || weight.role == WeightRole::kExpert ||
+                        weight.role == WeightRole::kVocabulary;
   return has_form && weight.offset == 0 && !weight.minus_exp && weight.factor == 1 &&
          std::ranges::none_of(weight.pieces, [](const SourcePiece& piece) {
            return piece.transposed || !piece.factors.empty();
@@ -67,9 +69,11 @@ DType TargetDType(const WeightSpec& weight, const TensorMap& tensors,
   if (weight.role == WeightRole::kRouter) return DType::kF16;
   // Lookups in a quantised table want whole blocks.
   if (weight.shape[1] % kBlockValues != 0) return DType::kF16;
+  const bool is_q4s = *quantisation == DType::kQ4S;
   // Tables are read row by row: the products that q4s is made for do not happen.
-  const DType table = *quantisation == DType::kQ4S ? DType::kQ4 : *quantisation;
-  return weight.role == WeightRole::kTable ? table : DType::kQ8;
+  if (weight.role == WeightRole::kTable) return is_q4s ? DType::kQ4 : *quantisation;
+  // Rows of q6k are whole superblocks.
+  return is_q4s && weight.shape[1] % kSuperblockValues == 0 ? DType::kQ6K : DType::kQ8;
 }
 
 // The widest of what a layer's experts are kept in; onnxruntime's quantised ones want whole blocks.
@@ -119,8 +123,8 @@ std::string QuantisationName(const std::optional<DType>& quantisation,
   for (const auto& [name, weight] : weights) {
     if (weight.shape.size() > 1) dtypes.insert(weight.dtype);
   }
-  if (dtypes.size() == 1) return std::string(DTypeName(*dtypes.begin()));
-  return std::ranges::any_of(dtypes, IsKQuant) ? "mixed-k" : "mixed";
+  if (std::ranges::any_of(dtypes, IsKQuant)) return "mixed-k";
+  return dtypes.size() == 1 ? std::string(DTypeName(*dtypes.begin())) : "mixed";
 }
 
 // Whether there is a form that onnxruntime has no operator for.

@@ -208,6 +208,45 @@ TEST_F(ConvertTest, QuantisesWithinHalfAStep) {
   }
 }
 
+// Rows of 512 values are two superblocks.
+TEST_F(ConvertTest, TheHeadBesideQ4sIsQ6kWhereRowsAreSuperblocks) {
+  testing::FloatTensors tensors = testing::TinyQwen3();
+  SeededRandom random(3);
+  for (auto& [name, tensor] : tensors) {
+    for (uint64_t& dimension : tensor.shape) dimension = dimension == 64 ? 512 : dimension;
+    tensor = testing::RandomTensor(&random, tensor.shape);
+  }
+  boost::json::object config = testing::TinyQwen3Config();
+  config["hidden_size"] = 512;
+  config["num_attention_heads"] = 32;
+  testing::WriteCheckpoint(source(), tensors, config);
+  options_.quantisation = DType::kQ4S;
+  const auto report = Convert(options_);
+  ASSERT_TRUE(report.ok()) << report.error().ToString();
+  EXPECT_TRUE(report->lowered) << report->why_not_lowered;
+  EXPECT_EQ(report->quantisation, "q4s");
+  const package::Package package = Open();
+  const program::Program embedding = LayerProgram(package, 0), head = LayerProgram(package, 3);
+  const program::Weight& table = embedding.weights[0];
+  EXPECT_EQ(table.dtype, DType::kQ6K);
+  EXPECT_EQ(program::VersionOf(embedding), 2u);
+  const program::Weight* product = FindWeight(head, "lm_head.weight");
+  EXPECT_EQ(product->dtype, DType::kQ6K);
+  EXPECT_EQ(product->data[0].digest, table.data[0].digest);
+  EXPECT_EQ(product->data[0].offset, table.data[0].offset);
+  EXPECT_EQ(package.manifest.layers[0].read_bytes_per_token, 2u * 210);
+  const std::vector<float> values = WeightValues(package, table);
+  const std::vector<float>& expected = tensors.at("model.embed_tokens.weight").values;
+  ASSERT_EQ(values.size(), expected.size());
+  double differences = 0, squares = 0;
+  for (size_t i = 0; i < values.size(); ++i) {
+    differences += std::pow(double{values[i]} - double{expected[i]}, 2);
+    squares += std::pow(double{expected[i]}, 2);
+  }
+  EXPECT_LT(std::sqrt(differences / squares), 0.015);
+  EXPECT_GT(differences, 0);
+}
+
 TEST_F(ConvertTest, KeepsTheDtypeOfTheCheckpoint) {
   testing::WriteCheckpoint(source(), testing::TinyQwen3(), testing::TinyQwen3Config(),
                            DType::kBF16);

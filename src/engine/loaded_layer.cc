@@ -120,7 +120,7 @@ Status CheckRoutes(const program::Program& program) {
 }  // namespace
 
 Result<LoadedLayer> LoadedLayer::Load(const program::Program& program, DType kv_dtype,
-                                      WeightSource& source) {
+                                      WeightSource& source, PanelStore& panels) {
   TRY(program::Validate(program));
   const std::string while_loading = "While loading layer " + std::to_string(program.layer_index);
   WeightUses found;
@@ -151,7 +151,7 @@ Result<LoadedLayer> LoadedLayer::Load(const program::Program& program, DType kv_
                      "only.");
   }
   for (size_t id = 0; id < program.weights.size(); ++id) {
-    auto weight = LoadedWeight::Load(program.weights[id], found.uses[id], source);
+    auto weight = LoadedWeight::Load(program.weights[id], found.uses[id], source, panels);
     if (!weight.ok()) return std::move(weight).error().Context(while_loading);
     layer.weights_.push_back(std::move(weight).value());
   }

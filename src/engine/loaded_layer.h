@@ -16,7 +16,7 @@ class LoadedLayer {
   // Validates the program and reads its weights; its KV will be kept in `kv_dtype`. kUnsupported
   // for Exchange, and for an output head with SlotExchange, whose rows are gathered.
   static Result<LoadedLayer> Load(const program::Program& program, DType kv_dtype,
-                                  WeightSource& source);
+                                  WeightSource& source, PanelStore& panels);
 
   const program::Program& program() const { return program_; }
   const LoadedWeight& weight(program::WeightId id) const { return weights_[id]; }

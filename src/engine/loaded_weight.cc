@@ -103,14 +103,45 @@ Result<Array> ReadArray(std::span<const program::Part> parts, size_t segment_cou
   return array;
 }
 
-Status LoadMatrices(const program::Weight& weight, WeightSource& source,
-                    std::vector<kernels::Matrix>& matrices, std::vector<Slice>& slices,
-                    std::vector<HeldBytes>& held) {
-  const size_t count = weight.shape.size() == 3 ? weight.shape[0] : 1;
+size_t MatrixCount(const program::Weight& weight) {
+  return weight.shape.size() == 3 ? weight.shape[0] : 1;
+}
+
+// A matrix of the weight, without contents.
+kernels::Matrix EmptyMatrix(const program::Weight& weight) {
   kernels::Matrix matrix;
   matrix.dtype = weight.dtype;
   matrix.columns = weight.shape.back();
   matrix.rows = weight.shape.size() == 1 ? 1 : weight.shape[weight.shape.size() - 2];
+  return matrix;
+}
+
+// Whether the weight is kept in panels. Rows of q4s are looked up as they are stored.
+bool HasPanels(const program::Weight& weight, WeightUse use) {
+  return use == WeightUse::kMultiplied ? IsSuperblockFormat(weight.dtype)
+                                       : use == WeightUse::kLookedUp && IsKQuant(weight.dtype);
+}
+
+// Form, shape and parts as numbers.
+std::vector<uint64_t> KeyOf(const program::Weight& weight) {
+  std::vector<uint64_t> key = {static_cast<uint64_t>(weight.dtype), weight.shape.size()};
+  key.insert(key.end(), weight.shape.begin(), weight.shape.end());
+  for (const auto* parts : {&weight.data, &weight.scale}) {
+    key.push_back(parts->size());
+    for (const program::Part& part : *parts) {
+      for (size_t i = 0; i < part.digest.size(); i += sizeof(uint64_t))
+        key.push_back(LoadLe<uint64_t>(&part.digest[i]));
+      key.insert(key.end(), {part.offset, part.byte_count});
+    }
+  }
+  return key;
+}
+
+Status LoadMatrices(const program::Weight& weight, WeightSource& source,
+                    std::vector<kernels::Matrix>& matrices, std::vector<Slice>& slices,
+                    std::vector<HeldBytes>& held) {
+  const size_t count = MatrixCount(weight);
+  kernels::Matrix matrix = EmptyMatrix(weight);
   const bool block = IsBlockFormat(weight.dtype);
   const size_t alignment = block ? 1 : static_cast<size_t>(ElementBytes(weight.dtype));
 
@@ -140,19 +171,38 @@ Status LoadMatrices(const program::Weight& weight, WeightSource& source,
 
 }  // namespace
 
+PanelStore::Panels PanelStore::Find(const program::Weight& weight) {
+  const std::lock_guard lock(mutex_);
+  const auto found = panels_.find(KeyOf(weight));
+  return found == panels_.end() ? nullptr : found->second.lock();
+}
+
+void PanelStore::Add(const program::Weight& weight, const Panels& panels) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(panels_, [](const auto& entry) { return entry.second.expired(); });
+  panels_[KeyOf(weight)] = panels;
+}
+
 Status LoadedWeight::Pack() {
   const size_t each =
       kernels::PanelsBytes(matrices_[0].dtype, matrices_[0].rows, matrices_[0].columns);
-  panels_ = LargeMemory(each * matrices_.size());
-  uint8_t* at = panels_.data();
-  TRY(PackAllPanels(matrices_, each, at));
+  const auto panels = std::make_shared<LargeMemory>(each * matrices_.size());
+  TRY(PackAllPanels(matrices_, each, panels->data()));
+  Use(panels);
+  slices_.clear();
+  return OkStatus();
+}
+
+void LoadedWeight::Use(PanelStore::Panels panels) {
+  const size_t each =
+      kernels::PanelsBytes(matrices_[0].dtype, matrices_[0].rows, matrices_[0].columns);
+  const uint8_t* at = panels->data();
+  held_ = {{at, each * matrices_.size()}};
   for (kernels::Matrix& matrix : matrices_) {
     matrix = {matrix.dtype, matrix.rows, matrix.columns, nullptr, nullptr, nullptr, at, 0};
     at += each;
   }
-  slices_.clear();
-  held_ = {{panels_.data(), each * matrices_.size()}};
-  return OkStatus();
+  panels_ = std::move(panels);
 }
 
 Status LoadedWeight::CheckRecords() const {
@@ -161,17 +211,24 @@ Status LoadedWeight::CheckRecords() const {
 }
 
 Result<LoadedWeight> LoadedWeight::Load(const program::Weight& weight, WeightUse use,
-                                        WeightSource& source) {
+                                        WeightSource& source, PanelStore& panels) {
   LoadedWeight loaded;
+  const bool has_panels = HasPanels(weight, use);
+  if (PanelStore::Panels shared = has_panels ? panels.Find(weight) : nullptr) {
+    loaded.matrices_.assign(MatrixCount(weight), EmptyMatrix(weight));
+    loaded.Use(std::move(shared));
+    return loaded;
+  }
   Status status = LoadMatrices(weight, source, loaded.matrices_, loaded.slices_, loaded.held_);
   if (!status.ok()) {
     return std::move(status).error().Context("While reading weight '" + weight.name + "'");
   }
   if (IsSuperblockFormat(weight.dtype)) {
-    status = use == WeightUse::kMultiplied ? loaded.Pack() : loaded.CheckRecords();
+    status = has_panels ? loaded.Pack() : loaded.CheckRecords();
     if (!status.ok())
       return std::move(status).error().Context("While reading weight '" + weight.name + "'");
   }
+  if (has_panels) panels.Add(weight, loaded.panels_);
   if (use != WeightUse::kValues) return loaded;
   const kernels::Matrix& matrix = loaded.matrices_[0];
   const size_t value_count = matrix.rows * matrix.columns;

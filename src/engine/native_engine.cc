@@ -213,7 +213,8 @@ class NativeEngine final : public StageEngine {
     try {
       for (const program::Program& program : programs) {
         if (!new_layers.contains(program.layer_index)) continue;
-        ASSIGN_OR_RETURN(LoadedLayer layer, LoadedLayer::Load(program, options_.kv_dtype, source));
+        ASSIGN_OR_RETURN(LoadedLayer layer,
+                         LoadedLayer::Load(program, options_.kv_dtype, source, panels_));
         TouchPages(layer);
         loaded->layers.emplace(program.layer_index, std::move(layer));
       }
@@ -446,6 +447,7 @@ class NativeEngine final : public StageEngine {
   const kernels::KernelSet& kernels_;
   MemoryBudget budget_;
   std::mutex layers_mutex_;  // held to change layers_, and by Read to look at it
+  PanelStore panels_;
   LayerMap layers_;
   WeightLedger ledger_;
   KvCache kv_;

@@ -41,6 +41,12 @@ std::optional<ElementType> TypeFromOp(const Node& node) {
   return std::nullopt;
 }
 
+// A table of superblocks has records of u8 in the place of scales, which have the type of values.
+bool LooksUpRecords(const Graph& graph, const Node& node) {
+  return node.IsMicrosoft("GatherBlockQuantized") &&
+         Declared(graph, node.Input(2)) == ElementType::kUint8;
+}
+
 }  // namespace
 
 ElementType InferType(const Graph& graph, const GraphIndex& index, std::string_view value) {
@@ -52,6 +58,7 @@ ElementType InferType(const Graph& graph, const GraphIndex& index, std::string_v
     const Node* node = index.ProducerNode(value);
     if (node == nullptr) break;
     if (const auto type = TypeFromOp(*node)) return *type;
+    if (LooksUpRecords(graph, *node)) return ElementType::kFloat;
     value = node->Input(TypeInput(*node));
   }
   return ElementType::kUndefined;

@@ -10,6 +10,7 @@
 #include "tensor/kquants.h"
 #include "tensor/q4_levels.h"
 #include "tensor/q4s_search.h"
+#include "tensor/q6k_search.h"
 
 namespace weft {
 namespace {
@@ -129,7 +130,8 @@ void QuantizeRowReference(DType format, std::span<const float> values, MutableBy
   const auto blocks = static_cast<size_t>(BlockCount(static_cast<int64_t>(values.size())));
   const auto block_bytes = static_cast<size_t>(BlockDataBytes(format));
   CHECK(data.size() == blocks * block_bytes && scales.size() == ScalesOf(format, values.size()) &&
-        !IsKQuant(format));
+        format != DType::kQ4K && format != DType::kQ5K);
+  if (format == DType::kQ6K) return QuantizeQ6kRow(values, data.data(), scales.data());
   if (format == DType::kQ4S) return QuantizeQ4sRowReference(values, data.data(), scales.data());
   for (size_t b = 0; b < blocks; ++b) {
     const size_t first = b * kBlockValues;

@@ -12,8 +12,8 @@ namespace weft {
 // Quantises one row of `values` to `data` (BlockCount * BlockDataBytes bytes) and `scales`
 // (ScaleWords u16). q8: symmetric, scale = max|x| / 127. q4: symmetric around 8. The scale of each
 // block is the one of a few candidates around the signed maximum / -8 with the least squared error.
-// q4s: see q4s_search.h. REQUIRES: IsBlockFormat(format) and not IsKQuant(format), matching sizes,
-// finite values.
+// q4s and q6k: see q4s_search.h and q6k_search.h. REQUIRES: IsBlockFormat(format), but not q4k or
+// q5k; matching sizes, finite values, whole superblocks in q6k.
 void QuantizeRow(DType format, std::span<const float> values, MutableByteSpan data,
                  std::span<uint16_t> scales);
 

@@ -157,6 +157,7 @@ void QuantizeRow(DType format, std::span<const float> values, MutableByteSpan da
           scales.size() == static_cast<size_t>(ScaleWords(format, columns)));
     return QuantizeQ4sRow(values, data.data(), scales.data());
   }
+  if (format == DType::kQ6K) return QuantizeRowReference(format, values, data, scales);
   static const bool has_vectors = HasVectors();
   const size_t whole = has_vectors ? values.size() / kBlockValues : 0;
   const auto block_bytes = static_cast<size_t>(BlockDataBytes(format));

@@ -12,7 +12,7 @@ enum class WeightRole {
   kMatrix,      // a projection of a transformer layer: as --quant says
   kExpert,      // a projection of an expert: as --quant says where its rows are whole blocks
   kRouter,      // chooses experts: f16 at least
-  kVocabulary,  // embedding table and output head: at least q8
+  kVocabulary,  // embedding table and output head: q8, or q6k beside q4s
   kTable,       // a layer's own table: as --quant says where its rows are whole blocks
 };
 

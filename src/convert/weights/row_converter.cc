@@ -30,6 +30,8 @@ float Limit(DType to) {
       return 65504.0f * 6;  // the smallest divisor that the scale search tries
     case DType::kQ4S:
       return 65504.0f * 60;  // kLargestX / kMostUnit of the search
+    case DType::kQ6K:
+      return 65504.0f * (127 * 28);  // kMostMultiplier * kNearLevel of the search, rounded down
     default:
       return std::numeric_limits<float>::max();
   }

@@ -1,4 +1,5 @@
 // Tables that token ids look rows up in.
+#include "lower/patterns/block_forms.h"
 #include "lower/patterns/rules.h"
 #include "lower/refuse.h"
 
@@ -54,16 +55,16 @@ Result<View> LowerGatherBlockQuantized(LoweringContext& context, const Node& nod
                     node.Int("gather_axis", 0) == 0 && node.Int("quantize_axis", 1) == 1 &&
                     !node.HasInput(3);
   if (!form || data == nullptr || data->type != ElementType::kUint8 || data->dims.size() != 2 ||
-      scale == nullptr || scale->type != ElementType::kFloat16 || scale->dims.size() != 2) {
+      scale == nullptr || scale->dims.size() != 2) {
     return Refuse(node,
-                  "is not a table of u8 [rows, bytes] in blocks of 32 with f16 "
-                  "scales and without zero points");
+                  "is not a table of u8 [rows, bytes] in blocks of 32 with f16 scales or records "
+                  "of superblocks, and without zero points");
   }
-  const DType dtype = bits == 4 ? DType::kQ4 : DType::kQ8;
   const int64_t rows = data->dims[0], columns = data->dims[1] * 8 / bits;
-  if (columns % kBlockValues != 0 ||
-      scale->dims != std::vector<int64_t>{rows, columns / kBlockValues}) {
-    return Refuse(node, "has scales that do not fit its table");
+  const DType dtype = FormOf(bits, scale->type, scale->dims[1], columns);
+  if (columns % kBlockValues != 0 || scale->dims[0] != rows ||
+      !AreScales(scale->type, scale->dims[1], dtype, columns)) {
+    return Refuse(node, "has scales or records that do not fit its table");
   }
   Weight weight{std::string(node.Input(0)),
                 dtype,

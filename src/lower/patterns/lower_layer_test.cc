@@ -205,6 +205,32 @@ TEST(Lowering, RecognisesAnEmbedding) {
   EXPECT_THAT(LowerLayer(model, 0).error().message(), HasSubstr("'/gather' (Gather)"));
 }
 
+// Records of a row of 512 columns tell the form.
+TEST(Lowering, RecognisesLookupsInSuperblocks) {
+  for (const DType dtype : {DType::kQ4K, DType::kQ5K, DType::kQ6K}) {
+    onnx::Model model;
+    Graph& graph = model.graph;
+    const int64_t record_bytes = 2 * ScaleWords(dtype, 512);
+    graph.AddInput("input_ids", ElementType::kInt64, {Dim::Of(1), Dim::Of("S")});
+    AddWeight(&graph, "table", ElementType::kUint8, {500, 256});
+    AddWeight(&graph, "records", ElementType::kUint8, {500, record_bytes});
+    graph.AddNode("GatherBlockQuantized", {"table", "input_ids", "records"}, {"hidden_out"},
+                  {Attribute::Of("bits", 4), Attribute::Of("block_size", 32),
+                   Attribute::Of("gather_axis", 0), Attribute::Of("quantize_axis", 1)},
+                  kMicrosoft, "/gather");
+    graph.AddOutput("hidden_out", ElementType::kFloat, {Dim::Of(1), Dim::Of("S"), Dim::Of(512)});
+    const auto program = LowerLayer(model, 0);
+    ASSERT_TRUE(program.ok()) << program.error().ToString();
+    EXPECT_THAT(OpNames(*program), ElementsAre("Embed"));
+    EXPECT_EQ(program->weights[0].dtype, dtype);
+    EXPECT_THAT(program->weights[0].shape, ElementsAre(500, 512));
+    EXPECT_EQ(program->weights[0].scale[0].byte_count, static_cast<uint64_t>(500 * record_bytes));
+    graph.initializers.at("records").dims[1] -= 2;
+    EXPECT_THAT(LowerLayer(model, 0).error().message(),
+                HasSubstr("has scales or records that do not fit its table"));
+  }
+}
+
 struct Refusal {
   const char* message;
   std::function<void(onnx::Model*)> change;

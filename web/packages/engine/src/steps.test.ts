@@ -213,7 +213,7 @@ describe.skipIf(!gpu)("a form that is not run everywhere", () => {
     const engine = new WebGpuEngine(gpu!, kDefaultOptions);
     const model = new ToyModel(new Map([[0, table]]));
     await expect(engine.load({ first: 0, end: 1 }, model)).rejects.toThrow(
-      "weight 'w0' in superblocks, in which no rows are looked up",
+      "weight 'w0' in superblocks, and in q4s no rows are looked up",
     );
   });
 });

@@ -10,7 +10,13 @@ import type { Fused } from "../dispatch/fuse.ts";
 import type { ExpertBlock, LoadedLayer } from "../dispatch/loadedLayer.ts";
 import { scheduled } from "../dispatch/schedule.ts";
 import { decodeProgram } from "../program/decode.ts";
-import { endsInLogits, findAttention, isSuperblockFormat, outColumnsOf } from "../program/ir.ts";
+import {
+  DType,
+  endsInLogits,
+  findAttention,
+  isSuperblockFormat,
+  outColumnsOf,
+} from "../program/ir.ts";
 import type { Embed, MatMul, MoeExperts, Program, QkNormRope, Weight } from "../program/ir.ts";
 import type { Ropes } from "../run/ropes.ts";
 import type { WeightSource } from "../stage/stageEngine.ts";
@@ -295,9 +301,8 @@ function expertSpecs(program: Program, op: MoeExperts, first: number, end: numbe
   };
 }
 
-// Products of superblocks are whole numbers, and tables of rows come in other forms.
+// Products of superblocks are whole numbers, and rows of q4s are not looked up.
 function checkSuperblocks(program: Program, what: string, hasIntegerDots: boolean): void {
-  const isOfForm = (id: number): boolean => isSuperblockFormat(program.weights[id]!.dtype);
   const refused = (id: number, why: string): EngineError =>
     new EngineError(
       "unsupported",
@@ -308,8 +313,8 @@ function checkSuperblocks(program: Program, what: string, hasIntegerDots: boolea
     throw refused(first, "and this browser's WebGPU has no packed integer products");
   }
   for (const op of program.ops) {
-    if (op.kind === "embed" && isOfForm(op.weight)) {
-      throw refused(op.weight, "in which no rows are looked up");
+    if (op.kind === "embed" && program.weights[op.weight]!.dtype === DType.q4s) {
+      throw refused(op.weight, "and in q4s no rows are looked up");
     }
   }
 }

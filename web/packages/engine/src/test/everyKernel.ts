@@ -21,8 +21,9 @@ import type { SampleKernel } from "../kernels/sample/sample.ts";
 import { selectKernels } from "../kernels/select/select.ts";
 import { DType, isBlockFormat, isSuperblockFormat } from "../program/ir.ts";
 
-const kRowDTypes = [DType.q4, DType.q8, DType.f16, DType.bf16, DType.f32];
-export const kDTypes = [...kRowDTypes, DType.q4s, DType.q4k, DType.q5k, DType.q6k];
+const kPlainDTypes = [DType.q4, DType.q8, DType.f16, DType.bf16, DType.f32];
+const kRowDTypes = [...kPlainDTypes, DType.q4k, DType.q5k, DType.q6k];
+export const kDTypes = [...kRowDTypes, DType.q4s];
 const kProducts: ProductKind[] = ["f32", "int16", "f16"];
 const kLanes: LaneKind[] = ["subgroups", "shared", "serial"];
 const kBools = [false, true];

@@ -5,7 +5,7 @@ import { named } from "../common/numbers.ts";
 import { declareOp } from "../common/op.ts";
 import { variant } from "../common/variant.ts";
 import type { Variant } from "../common/variant.ts";
-import { Activation } from "../../program/ir.ts";
+import { Activation, isKQuant, upperBitsOf } from "../../program/ir.ts";
 import { weightFragments } from "../product/fragments.ts";
 import activation from "../common/fragments/activation.wgsl?raw";
 import common from "../common/fragments/common.wgsl?raw";
@@ -15,6 +15,8 @@ import actF32 from "../common/fragments/act_f32.wgsl?raw";
 import check from "./check.wgsl?raw";
 import elementwise from "./elementwise.wgsl?raw";
 import embed from "./embed.wgsl?raw";
+import embedBlocks from "./embed_blocks.wgsl?raw";
+import embedKQuants from "./embed_kquants.wgsl?raw";
 import norm from "./norm.wgsl?raw";
 import unpack from "./unpack.wgsl?raw";
 
@@ -91,8 +93,14 @@ const kCountingBindings = [Binding.op, Binding.act, Binding.aux];
 
 export const rowKernels = {
   embed(dtype: number): Variant {
-    const parts = [common, actF32, dotEight, ...weightFragments(dtype, "f32"), embed];
-    return variant({ name: `embed dtype ${dtype}`, op: embedOp, parts });
+    const name = `embed dtype ${dtype}`;
+    if (isKQuant(dtype)) {
+      const constants = { kUpperBits: upperBitsOf(dtype) };
+      const parts = [common, actF32, embedKQuants, embed];
+      return variant({ name, op: embedOp, constants, parts });
+    }
+    const weights = [dotEight, ...weightFragments(dtype, "f32"), embedBlocks];
+    return variant({ name, op: embedOp, parts: [common, actF32, ...weights, embed] });
   },
   norm: (): Variant => variant({ name: "norm", op: normOp, parts: [common, actF32, reduce, norm] }),
   elementwise: (): Variant =>
