@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -48,7 +49,16 @@ class LineInputTerminal : public testing::Test {
     close(keyboard_);
   }
 
-  // Types the keys when the prompt is there: before that the terminal itself would take some.
+  // libedit shows the prompt, then takes the keys one by one. Between the two the terminal itself
+  // still collects lines: it would take Ctrl-R and Ctrl-D for its own.
+  void WaitUntilKeysComeSingly() const {
+    termios mode{};
+    do {
+      ASSERT_EQ(tcgetattr(keyboard_, &mode), 0);
+    } while ((mode.c_lflag & ICANON) != 0);
+  }
+
+  // Types the keys when the prompt is there and the editor listens.
   std::optional<std::string> LineOf(const std::string& keys) {
     const std::string prompt = "line " + std::to_string(++line_count_) + "> ";
     auto line = std::async(std::launch::async, [&] { return input_->Read(prompt); });
@@ -59,6 +69,7 @@ class LineInputTerminal : public testing::Test {
       if (count <= 0) return "the terminal is gone";
       shown.append(some, static_cast<size_t>(count));
     }
+    WaitUntilKeysComeSingly();
     EXPECT_EQ(write(keyboard_, keys.data(), keys.size()), static_cast<ssize_t>(keys.size()));
     return line.get();
   }
