@@ -18,7 +18,7 @@ function command(help) {
 
 const kFiles = [
   ["/etc/weft/weft.env", "what weft.service serves, and its secrets"],
-  ["~/.local/state/weft", "API keys, the journal and the server's own certificate"],
+  ["~/.local/state/weft", "API keys, what a restart needs, and the server's own certificate"],
   ["~/.local/share/weft/packages", "models that were pulled"],
   ["~/.cache/weft", "weights that a worker keeps"],
 ];

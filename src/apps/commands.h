@@ -13,6 +13,7 @@ void AddRunCommand(CLI::App& app, int* exit_code);
 void AddPullCommand(CLI::App& app, int* exit_code);
 void AddLibraryCommands(CLI::App& app, int* exit_code);  // list, show, rm
 void AddKeysCommand(CLI::App& app, int* exit_code);      // add, list, end
+void AddStateCommand(CLI::App& app, int* exit_code);     // export, import
 void AddConfigCommand(CLI::App& app, int* exit_code);    // check
 void AddJoinLinkCommand(CLI::App& app, int* exit_code);
 void AddPlanCommand(CLI::App& app, int* exit_code);

@@ -33,6 +33,7 @@ int Main(const std::vector<std::string>& arguments) {
   AddPullCommand(app, &exit_code);
   AddLibraryCommands(app, &exit_code);
   AddKeysCommand(app, &exit_code);
+  AddStateCommand(app, &exit_code);
   AddJoinLinkCommand(app, &exit_code);
   AddConvertCommand(app, &exit_code);
   AddGroupsCommand(app, &exit_code);

@@ -63,13 +63,10 @@ uint64_t HistoryBytes(const std::string& wanted) {
 }
 
 // One for each port: a server that starts again is found by its devices where the one before was.
-// On a port that is any free one nobody finds it.
 std::filesystem::path JournalOf(const ServeOptions& options) {
   if (options.journal == "off") return {};
   if (!options.journal.empty()) return options.journal;
-  const std::filesystem::path folder = StateFolder();
-  if (folder.empty() || options.port == 0) return {};
-  return folder / ("serve-" + std::to_string(options.port) + ".journal");
+  return JournalFile(options.port);
 }
 
 // Those that files hold.
@@ -489,7 +486,7 @@ void AddTextOptions(CLI::App* command, ServeOptions* options) {
 void AddJournalOptions(CLI::App* command, ServeOptions* options) {
   command->add_option("--journal", options->journal,
                       "File that a restart takes up plan, keys and requests from, or 'off' "
-                      "(default: serve-PORT.journal in the state folder)");
+                      "(default: serve-PORT.db in the state folder)");
   command->add_option("--keys", options->keys,
                       "File of named API keys (weft keys), or 'off' (default: weft.db in the state "
                       "folder)");

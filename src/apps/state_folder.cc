@@ -20,4 +20,10 @@ std::filesystem::path KeysFile(const std::filesystem::path& named) {
   return folder.empty() ? folder : folder / store::kFileName;
 }
 
+std::filesystem::path JournalFile(uint16_t port) {
+  const std::filesystem::path folder = StateFolder();
+  if (folder.empty() || port == 0) return {};
+  return folder / ("serve-" + std::to_string(port) + ".db");
+}
+
 }  // namespace weft::apps

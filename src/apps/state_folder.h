@@ -1,6 +1,7 @@
 // Where weft keeps what lasts: certificates, journals, keys.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 
 namespace weft::apps {
@@ -11,5 +12,9 @@ std::filesystem::path StateFolder();
 
 // `named`, else weft.db in the state folder; "" where there is none, or `named` is "off".
 std::filesystem::path KeysFile(const std::filesystem::path& named);
+
+// What the server of this port keeps for its next start: serve-PORT.db in the state folder; ""
+// where there is none. A server on a port that is any free one (0) has none: nobody finds it again.
+std::filesystem::path JournalFile(uint16_t port);
 
 }  // namespace weft::apps

@@ -38,6 +38,13 @@ TEST(Result, PropagatesErrorsWithContext) {
   EXPECT_EQ(Quarter(7).error().ToString(), "7 is odd.");
 }
 
+// Test case 2 of RFC 4231.
+TEST(HmacSha256, IsThatOfItsSpecification) {
+  const Sha256Digest mac = HmacSha256(AsBytes(std::string_view("Jefe")),
+                                      AsBytes(std::string_view("what do ya want for nothing?")));
+  EXPECT_EQ(ToHex(mac), "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
+}
+
 TEST(Sha256, MatchesFipsVector) {
   EXPECT_EQ(ToHex(Sha256(AsBytes("abc"))),
             "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");

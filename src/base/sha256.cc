@@ -1,6 +1,7 @@
 #include "base/sha256.h"
 
 #include <openssl/evp.h>
+#include <openssl/hmac.h>
 
 namespace weft {
 
@@ -28,6 +29,15 @@ Sha256Digest Sha256Stream::Finish() {
   unsigned length = 0;
   CHECK(EVP_DigestFinal_ex(state_->context, digest.data(), &length) == 1 && length == 32);
   return digest;
+}
+
+Sha256Digest HmacSha256(ByteSpan key, ByteSpan bytes) {
+  Sha256Digest mac;
+  unsigned length = 0;
+  const unsigned char* const made = HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()),
+                                         bytes.data(), bytes.size(), mac.data(), &length);
+  CHECK(made != nullptr && length == mac.size());
+  return mac;
 }
 
 Sha256Digest Sha256(ByteSpan bytes) {

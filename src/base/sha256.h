@@ -12,6 +12,8 @@ namespace weft {
 using Sha256Digest = std::array<uint8_t, 32>;
 
 Sha256Digest Sha256(ByteSpan bytes);
+// HMAC-SHA256 (RFC 2104): a digest that only those who know the key can make.
+Sha256Digest HmacSha256(ByteSpan key, ByteSpan bytes);
 
 class Sha256Stream {
  public:

@@ -6,10 +6,6 @@
 
 namespace weft::server {
 
-api::ApiResult<std::optional<uint64_t>> BegunAnswers::SeedOf(const KeyedCall& call) {
-  return ledger_.SeedOf(call, std::time(nullptr));
-}
-
 GoOn BegunAnswers::Continue(const swarm::Request& request) {
   return [this, request](const std::vector<int32_t>& answer_ids, RequestCallbacks callbacks) {
     swarm::Request rest = request;
@@ -32,13 +28,13 @@ Generate BegunAnswers::Begin(const Key& key, swarm::Request request) {
 // The ledger knows of it as soon as the core has accepted it: what is refused leaves no entry,
 // however often it is tried.
 Generate BegunAnswers::BeginNoted(const KeyedCall& call, bool with_prompt, swarm::Request request) {
-  journal::pb::RequestBegun begun;
-  begun.set_key(call.key);
-  begun.set_digest(call.digest);
-  begun.set_seed(*request.sampling.seed);
-  begun.set_prompt_tokens(static_cast<uint32_t>(request.prompt_ids.size()));
+  store::KeyedRequest begun;
+  begun.key = call.key;
+  begun.digest = call.digest;
+  begun.seed = *request.sampling.seed;
+  begun.prompt_tokens = static_cast<uint32_t>(request.prompt_ids.size());
   // A grammar is not noted: after a restart such a request is asked again, not gone on with.
-  if (with_prompt && request.constraint == nullptr) *begun.mutable_request() = ToRecord(request);
+  if (with_prompt && request.constraint == nullptr) begun.request = ToRecord(request);
   struct Noted {
     std::optional<RequestLedger::Run> run;
     bool is_over = false;

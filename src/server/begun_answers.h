@@ -4,7 +4,6 @@
 
 #include <optional>
 
-#include "journal/contents.h"
 #include "server/completion.h"
 #include "server/request_ledger.h"
 #include "server/resumed_answers.h"
@@ -23,14 +22,17 @@ class BegunAnswers {
         resumed_(host, ledger_) {}
 
   // Continues the requests of the previous server that had not ended. Call it once.
-  void Resume(const journal::Contents& found) { resumed_.Start(found); }
-  // The seed that the call's answer has, if there is one; 422: the key came with another body.
-  api::ApiResult<std::optional<uint64_t>> SeedOf(const KeyedCall& call);
+  void Resume(const store::FoundCell& found) { resumed_.Start(found); }
+  // Asks for the seed that the call's answer has (RequestLedger::Ask).
+  void Ask(const KeyedCall& call, RequestLedger::Known then) const {
+    ledger_.Ask(call, std::move(then));
+  }
+  uint64_t SeedFor(const KeyedCall& call) const { return ledger_.SeedFor(call); }
   struct Key {
     std::optional<KeyedCall> call;  // nullopt: without a key
     bool outlives_restart = true;   // the request may go on after one; else only its seed stays
   };
-  // REQUIRES: a seed; with a call, SeedOf had no objection.
+  // REQUIRES: a seed; with a call, Ask had no objection.
   Generate Begin(const Key& key, swarm::Request request);
   // What was said belongs to the prompt then. The core still holds its tokens, and those that
   // follow are drawn as they would have been.

@@ -70,9 +70,9 @@ size_t BodyLimitOf(const ServerOptions& options, bool embeds, uint32_t context_l
                   kBodyBytesPerPosition * context_length);
 }
 
-Cell::Cell(const CellShared& shared, ServedModel model, Recovery* recovery)
+Cell::Cell(const CellShared& shared, ServedModel model, std::unique_ptr<CellRecovery> recovery)
     : shared_(shared),
-      recovery_(recovery),
+      recovery_(std::move(recovery)),
       digest_(model.package.digest),
       lowered_(model.package.manifest.lowered),
       look_timer_(shared.loop) {
@@ -92,21 +92,19 @@ Cell::Cell(const CellShared& shared, ServedModel model, Recovery* recovery)
   host_->SetLayerChecker([package = model.package](uint32_t first, uint32_t end) {
     return FindDamage(package, first, end);
   });
-  if (recovery_ != nullptr) {
-    host_->OnPlacementChanged([this, core](const swarm::Placement& placement) {
-      recovery_->NotePlacement(placement, core);
-    });
-  }
+  host_->OnPlacementChanged([this, core](const swarm::Placement& placement) {
+    recovery_->NotePlacement(placement, core);
+  });
   what_if_ = std::make_unique<WhatIf>(core, *host_, shared_.loop, shared_.planning);
   host_->OnSwarmChanged([this] { OnSwarmChanged(); });
   CountTokens();
   ollama_model_ = DescribeForOllama(model.package, model.text.get(), context);
   chat_ = std::make_unique<ChatRoutes>(
-      ChatRoutes::Options{
-          manifest.name, std::time(nullptr), options.wait, core.model.is_recurrent(),
-          recovery_ != nullptr && recovery_->keeps_prompts(), core.model.vocabulary, context,
-          core.session_count / 4, core.model.embeds, shared_.has_several, load_wait},
-      model.text, *host_, shared_.loop, MakeLedger(), MakeNote());
+      ChatRoutes::Options{manifest.name, std::time(nullptr), options.wait,
+                          core.model.is_recurrent(), recovery_->keeps_prompts(),
+                          core.model.vocabulary, context, core.session_count / 4, core.model.embeds,
+                          shared_.has_several, load_wait},
+      model.text, *host_, shared_.loop, *recovery_, recovery_->seed_key());
   embeddings_ = std::make_unique<EmbeddingRoutes>(
       EmbeddingRoutes::Options{manifest.name, manifest.embedding, manifest.hidden_columns,
                                manifest.vocabulary, context, options.wait, core.session_count,
@@ -137,7 +135,6 @@ swarm::CoreOptions Cell::CoreOptionsOf(ServedModel& model) const {
   SecureRandomBytes(probe_seed);
   core.probe_seed = LoadLe<uint64_t>(probe_seed.data());
   shared_.add_secrets(core);
-  if (recovery_ == nullptr) return core;
   core.lifetimes = recovery_->Lifetimes();
   core.popularity = recovery_->Popularity();
   core.restored = recovery_->PlacementFor(core);
@@ -161,16 +158,6 @@ void Cell::CountTokens() {
     shared_.keys.Count(KeyOfClient(client), end.prompt_tokens, end.cached_prompt_tokens,
                        end.generated_tokens, card_.name);
   });
-}
-
-RequestLedger Cell::MakeLedger() {
-  if (recovery_ == nullptr) return {};
-  return {recovery_->found(), MakeNote(), [this] { recovery_->Flush(); }};
-}
-
-std::function<void(journal::pb::Record)> Cell::MakeNote() {
-  if (recovery_ == nullptr) return nullptr;
-  return [this](journal::pb::Record record) { recovery_->Note(std::move(record)); };
 }
 
 // A swarm that cannot come up for want of memory says nothing else: it was down and stays so.

@@ -47,8 +47,7 @@ api::OllamaModel DescribeForOllama(const package::Package& package, const api::M
 
 class Cell {
  public:
-  // `recovery` may be null: nothing of an earlier start is taken up. It outlives the cell.
-  Cell(const CellShared& shared, ServedModel model, Recovery* recovery);
+  Cell(const CellShared& shared, ServedModel model, std::unique_ptr<CellRecovery> recovery);
   Cell(const Cell&) = delete;
   Cell& operator=(const Cell&) = delete;
 
@@ -59,9 +58,7 @@ class Cell {
   SwarmHost& host() { return *host_; }
   const SwarmHost& host() const { return *host_; }
   // Continues what an earlier start left behind. Call it once, from the loop.
-  void Resume(const std::vector<std::string>& salts) {
-    if (recovery_ != nullptr) chat_->Resume(recovery_->found(), salts);
-  }
+  void Resume(const std::vector<std::string>& salts) { chat_->Resume(recovery_->found(), salts); }
   // Fills in what answers for this model alone.
   void AddParts(RouteParts& parts);
   PackageRoutes& package_routes() { return *package_routes_; }
@@ -70,19 +67,19 @@ class Cell {
   bool HasBlob(const std::string& digest) const { return blobs_.contains(digest); }
   const api::OllamaModel& ollama_model() const { return ollama_model_; }
   size_t body_limit_bytes() const { return body_limit_bytes_; }
+  // Is told that it stops, and was not killed: what ends from now on is not noted.
+  void NoteStop() { recovery_->NoteStop(); }
   // Called after the picture of its swarm may have changed.
   void OnChanged(std::function<void()> callback) { on_changed_ = std::move(callback); }
 
  private:
   swarm::CoreOptions CoreOptionsOf(ServedModel& model) const;
   void CountTokens();
-  RequestLedger MakeLedger();
-  std::function<void(journal::pb::Record)> MakeNote();
   void OnSwarmChanged();
   void TellLack(const swarm::Snapshot& snapshot);
 
   const CellShared shared_;
-  Recovery* const recovery_;
+  const std::unique_ptr<CellRecovery> recovery_;  // the others use it
   api::ModelCard card_;
   package::Digest digest_;
   bool lowered_ = false;

@@ -59,7 +59,7 @@ RequestCallbacks Counting(RequestCallbacks callbacks, std::shared_ptr<CountedRes
 }  // namespace
 
 ChatRoutes::ChatRoutes(Options options, std::shared_ptr<const api::ModelText> text, SwarmHost& host,
-                       net::EventLoop& loop, RequestLedger ledger, KeptPrefixes::TakeNote note_kept)
+                       net::EventLoop& loop, CellRecords& records, const std::string& seed_key)
     : options_(std::move(options)),
       text_(std::move(text)),
       host_(host),
@@ -67,8 +67,8 @@ ChatRoutes::ChatRoutes(Options options, std::shared_ptr<const api::ModelText> te
       reader_(
           {options_.model_name, options_.recurrent, options_.vocabulary, options_.takes_any_name},
           text_),
-      begun_answers_(host, std::move(ledger), options_.note_prompts),
-      kept_(host, loop, std::move(note_kept)),
+      begun_answers_(host, {records, seed_key}, options_.note_prompts),
+      kept_(host, loop, records),
       reading_(loop) {
   kept_.set_most_cached(options_.cached_prefixes);
 }
@@ -176,14 +176,25 @@ void ChatRoutes::Start(Prompt prompt, std::shared_ptr<net::Responder> responder)
     kept_.KeepWhileRoom(question.chat.cache_key, {prompt.asked.salt, "", prompt.opening},
                         prompt.asked.client);
   swarm::Request request = RequestOf(prompt);
-  if (prompt.call) {
-    const auto seed = begun_answers_.SeedOf(*prompt.call);
-    if (const auto* refused = std::get_if<api::ApiError>(&seed))
-      return responder->Send(dialect->Error(*refused));
-    const auto& known = std::get<std::optional<uint64_t>>(seed);
-    if (known) request.sampling.seed = known;
+  if (!prompt.call) {
+    if (!request.sampling.seed) request.sampling.seed = RandomSeed();
+    return StartWithSeed(prompt, std::move(request), responder);
   }
-  if (!request.sampling.seed) request.sampling.seed = RandomSeed();
+  if (!request.sampling.seed) request.sampling.seed = begun_answers_.SeedFor(*prompt.call);
+  const KeyedCall call = *prompt.call;
+  begun_answers_.Ask(call, [this, prompt = std::move(prompt), request = std::move(request),
+                            responder](const api::ApiResult<std::optional<uint64_t>>& seed) {
+    if (const auto* refused = std::get_if<api::ApiError>(&seed))
+      return responder->Send(prompt.asked.dialect->Error(*refused));
+    swarm::Request seeded = request;
+    if (const auto& known = std::get<std::optional<uint64_t>>(seed)) seeded.sampling.seed = known;
+    StartWithSeed(prompt, std::move(seeded), responder);
+  });
+}
+
+void ChatRoutes::StartWithSeed(const Prompt& prompt, swarm::Request request,
+                               const std::shared_ptr<net::Responder>& responder) {
+  const Question& question = prompt.question;
   Writers writers = question.write(
       {std::time(nullptr), options_.model_name, *text_, prompt.ids.size()}, responder);
   SeededRandom seeds(*request.sampling.seed);

@@ -39,10 +39,9 @@ class ChatRoutes {
     Duration load_wait;            // longer than `wait`, while devices load the model
   };
 
-  // Both `loop` and `host` outlive this.
+  // `loop`, `host` and `records` outlive this. `seed_key`: RequestLedger's.
   ChatRoutes(Options options, std::shared_ptr<const api::ModelText> text, SwarmHost& host,
-             net::EventLoop& loop, RequestLedger ledger = {},
-             KeptPrefixes::TakeNote note_kept = nullptr);
+             net::EventLoop& loop, CellRecords& records, const std::string& seed_key);
 
   api::ServedModel Served() const;
   void ListModels(net::Responder& responder) const;
@@ -50,8 +49,8 @@ class ChatRoutes {
   void DescribeModel(const net::HttpRequest& request, net::Responder& responder) const;
   // Continues the requests of the previous server that had not ended, and keeps again what it kept
   // (KeptPrefixes::Restore). Call it once, on the loop.
-  void Resume(const journal::Contents& found, const std::vector<std::string>& salts) {
-    kept_.Restore(found, salts);
+  void Resume(const store::FoundCell& found, const std::vector<std::string>& salts) {
+    kept_.Restore(found.kept_prefixes, salts);
     begun_answers_.Resume(found);
   }
   // Answers a request in the form of `dialect`, with an Idempotency-Key (request_ledger.h) or
@@ -76,6 +75,8 @@ class ChatRoutes {
   std::optional<api::ApiError> KeepOpening(const Prompt& prompt);
   std::optional<api::ApiError> FindRefusal(const std::string& client) const;
   void Start(Prompt prompt, std::shared_ptr<net::Responder> responder);
+  void StartWithSeed(const Prompt& prompt, swarm::Request request,
+                     const std::shared_ptr<net::Responder>& responder);
   void StartKeeping(const Prompt& prompt, std::shared_ptr<net::Responder> responder);
   void Begin(const Prompt& prompt, const swarm::Request& request, const BegunAnswers::Key& key,
              std::unique_ptr<AnswerWriter> writer,

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "server/cell_records_testing.h"
 #include "server/server_testing.h"
 
 namespace weft::server {
@@ -31,7 +32,7 @@ class ChatRoutesTest : public testing::Test {
     host_ = std::make_unique<SwarmHost>(loop_, planning_, Core(queue_limit));
     chat_ = std::make_unique<ChatRoutes>(
         ChatRoutes::Options{"tiny", 0, wait, false, false, vocabulary, 64}, TinyText(), *host_,
-        loop_);
+        loop_, records_, "");
   }
   Client Ask(const std::string& fields, const std::string& key = "",
              const std::string& asker = "10.0.0.1") {
@@ -64,6 +65,7 @@ class ChatRoutesTest : public testing::Test {
 
   net::EventLoop loop_;
   TaskQueue planning_{1};
+  RememberedRecords records_{&loop_};
   std::unique_ptr<SwarmHost> host_;
   std::unique_ptr<ChatRoutes> chat_;
 };
@@ -84,7 +86,7 @@ TEST_F(ChatRoutesTest, AFullQueueIsARealStatusAlsoOfAStream) {
 TEST_F(ChatRoutesTest, AModelThatMakesEmbeddingsWritesNoText) {
   Serve(8, Seconds(600));
   chat_ = std::make_unique<ChatRoutes>(ChatRoutes::Options{.model_name = "tiny", .embeds = true},
-                                       TinyText(), *host_, loop_);
+                                       TinyText(), *host_, loop_, records_, "");
   const Client client = Ask("");
   ASSERT_EQ(client->answers, 1);
   EXPECT_EQ(client->status, 400);
@@ -275,22 +277,17 @@ TEST_F(ChatRoutesTest, ChoicesThatFindNoRoomAreRefusedTogether) {
   AwaitQueued(2);
 }
 
-// An entry for each would push out the oldest of 4,096: that of somebody who comes back.
+// An entry for each would cost whoever comes back with the key.
 TEST_F(ChatRoutesTest, RefusedRequestsLeaveNoEntryBehind) {
-  std::vector<std::string> begun;
   host_ = std::make_unique<SwarmHost>(loop_, planning_, Core(0));
-  chat_ =
-      std::make_unique<ChatRoutes>(ChatRoutes::Options{"tiny", 0, Seconds(600)}, TinyText(), *host_,
-                                   loop_, RequestLedger({}, [&](const journal::pb::Record& record) {
-                                     if (record.has_request_begun())
-                                       begun.push_back(record.request_begun().key());
-                                   }));
+  chat_ = std::make_unique<ChatRoutes>(ChatRoutes::Options{"tiny", 0, Seconds(600)}, TinyText(),
+                                       *host_, loop_, records_, "");
   for (int i = 0; i < 3; ++i) {
     const Client refused = Ask("", "key" + std::to_string(i));
     Await(refused);
     EXPECT_EQ(refused->status, 503);
   }
-  EXPECT_TRUE(begun.empty());
+  EXPECT_TRUE(records_.requests.empty());
   // The same key with another body is no mistake then.
   const Client other = Ask(R"(,"max_tokens":3)", "key0");
   Await(other);
@@ -298,15 +295,11 @@ TEST_F(ChatRoutesTest, RefusedRequestsLeaveNoEntryBehind) {
 }
 
 TEST_F(ChatRoutesTest, AcceptedRequestsHaveAnEntryBeforeTheirFirstToken) {
-  int begun = 0;
   host_ = std::make_unique<SwarmHost>(loop_, planning_, Core(8));
-  chat_ =
-      std::make_unique<ChatRoutes>(ChatRoutes::Options{"tiny", 0, Seconds(0)}, TinyText(), *host_,
-                                   loop_, RequestLedger({}, [&](const journal::pb::Record& record) {
-                                     begun += record.has_request_begun() ? 1 : 0;
-                                   }));
+  chat_ = std::make_unique<ChatRoutes>(ChatRoutes::Options{"tiny", 0, Seconds(0)}, TinyText(),
+                                       *host_, loop_, records_, "");
   Await(Ask("", "key"));
-  EXPECT_EQ(begun, 1);
+  EXPECT_EQ(records_.begun_count, 1);
 }
 
 TEST_F(ChatRoutesTest, TheModelNeedNotBeNamed) {

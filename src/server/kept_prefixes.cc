@@ -99,7 +99,8 @@ void KeptPrefixes::OnFinish(uint64_t number, const swarm::FinishRequest& end) {
   const std::vector<Done> waiting = std::exchange(entry.waiting, {});
   if (end.reason == swarm::FinishReason::kStop) {
     entry.prefix.is_kept = true;
-    Note(entry.prefix);
+    const Prefix& kept = entry.prefix;
+    records_.NoteKept({kept.salt, kept.name, kept.token_ids, kept.asked_at_s});
     for (const Done& done : waiting) done(std::nullopt);
     return;
   }
@@ -136,7 +137,7 @@ bool KeptPrefixes::Forget(const std::string& salt, const std::string& name) {
   if (entry == nullptr) return false;
   Drop(*entry);
   host_.ForgetPrefix(salt, name);
-  Note({salt, name, {}, 0, false});
+  records_.NoteForgotten(salt, name);
   return true;
 }
 
@@ -147,32 +148,18 @@ std::vector<KeptPrefixes::Prefix> KeptPrefixes::Of(const std::string& salt) cons
   return prefixes;
 }
 
-void KeptPrefixes::Restore(const journal::Contents& found, const std::vector<std::string>& salts) {
-  for (const journal::pb::KeptPrefix& each : found.kept_prefixes()) {
-    const bool is_used = std::ranges::find(salts, each.salt()) != salts.end();
-    const std::string& salt = is_used ? each.salt() : salts.back();
-    if (Find(salt, each.name()) != nullptr) continue;
+void KeptPrefixes::Restore(const std::vector<store::StoredPrefix>& found,
+                           const std::vector<std::string>& salts) {
+  for (const store::StoredPrefix& each : found) {
+    const bool is_used = std::ranges::find(salts, each.salt) != salts.end();
+    const std::string& salt = is_used ? each.salt : salts.back();
+    if (Find(salt, each.name) != nullptr) continue;
     const uint64_t number = next_number_++;
     Entry& entry = entries_[number];
-    entry.prefix = {salt,
-                    each.name(),
-                    {each.token_ids().begin(), each.token_ids().end()},
-                    each.kept_at_s(),
-                    false};
+    entry.prefix = {salt, each.name, each.token_ids, each.kept_at_s, false};
     entry.is_restored = true;
     Submit(number, "");
   }
-}
-
-void KeptPrefixes::Note(const Prefix& prefix) {
-  if (!note_) return;
-  journal::pb::Record record;
-  journal::pb::KeptPrefix& kept = *record.mutable_kept_prefix();
-  kept.set_name(prefix.name);
-  kept.set_salt(prefix.salt);
-  kept.mutable_token_ids()->Assign(prefix.token_ids.begin(), prefix.token_ids.end());
-  kept.set_kept_at_s(prefix.asked_at_s);
-  note_(std::move(record));
 }
 
 }  // namespace weft::server

@@ -11,18 +11,17 @@
 #include <vector>
 
 #include "api/openai_request.h"
-#include "journal/contents.h"
 #include "net/loop.h"
+#include "server/cell_records.h"
 #include "server/swarm_host.h"
 
 namespace weft::server {
 
 class KeptPrefixes {
  public:
-  // `note` is given what a journal has to know; may be empty. `host` and `loop` outlive this.
-  using TakeNote = std::function<void(journal::pb::Record)>;
-  KeptPrefixes(SwarmHost& host, net::EventLoop& loop, TakeNote note = nullptr)
-      : host_(host), note_(std::move(note)), timer_(loop) {}
+  // All of them outlive this.
+  KeptPrefixes(SwarmHost& host, net::EventLoop& loop, CellRecords& records)
+      : host_(host), records_(records), timer_(loop) {}
 
   struct Prefix {
     std::string salt, name;
@@ -46,7 +45,8 @@ class KeptPrefixes {
 
   // What an earlier start kept is asked for again, until it is there. Of salts that are not among
   // `salts` nobody could use any: their prefixes get the last one.
-  void Restore(const journal::Contents& found, const std::vector<std::string>& salts);
+  void Restore(const std::vector<store::StoredPrefix>& found,
+               const std::vector<std::string>& salts);
 
  private:
   struct Entry {
@@ -62,10 +62,9 @@ class KeptPrefixes {
   void OnFinish(uint64_t number, const swarm::FinishRequest& end);
   void TryAgain();
   void Drop(Entry& entry);
-  void Note(const Prefix& prefix);
 
   SwarmHost& host_;
-  const TakeNote note_;
+  CellRecords& records_;
   std::map<uint64_t, Entry> entries_;  // by number, in the order in which they came
   uint64_t next_number_ = 1;
   uint64_t asked_last_ = 0;

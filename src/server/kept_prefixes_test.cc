@@ -1,9 +1,11 @@
-// What is kept by name, what a journal is told of it, and what a later start makes of that. There
-// is no worker here: prefixes wait for one.
+// What is kept by name, what the records are told of it, and what a later start makes of that.
+// There is no worker here: prefixes wait for one.
 #include "server/kept_prefixes.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "server/cell_records_testing.h"
 
 namespace weft::server {
 namespace {
@@ -27,8 +29,7 @@ class KeptPrefixesTest : public testing::Test {
  protected:
   void Serve(uint32_t sessions) {
     host_ = std::make_unique<SwarmHost>(loop_, planning_, CoreOf(sessions));
-    kept_ = std::make_unique<KeptPrefixes>(
-        *host_, loop_, [this](journal::pb::Record record) { contents_.Apply(record); });
+    kept_ = std::make_unique<KeptPrefixes>(*host_, loop_, records_);
   }
   void Keep(const std::string& name, std::vector<int32_t> ids, const std::string& salt = "") {
     kept_->Keep({salt, name, std::move(ids)}, "somebody",
@@ -49,7 +50,7 @@ class KeptPrefixesTest : public testing::Test {
 
   net::EventLoop loop_;
   TaskQueue planning_{1};
-  journal::Contents contents_;
+  RememberedRecords records_;
   std::vector<std::string> told_;
   std::string problem_;
   std::unique_ptr<SwarmHost> host_;
@@ -95,7 +96,7 @@ TEST_F(KeptPrefixesTest, TheSameTokensAreAskedForOnce) {
   EXPECT_THAT(told_, ElementsAre("fox 409", "fox 409"));
   EXPECT_THAT(kept_->Of("")[0].token_ids, ElementsAre(4, 5));
   EXPECT_FALSE(kept_->Of("")[0].is_kept);
-  EXPECT_TRUE(contents_.kept_prefixes().empty()) << "nothing is there yet";
+  EXPECT_TRUE(records_.kept.empty()) << "nothing is there yet";
 }
 
 TEST_F(KeptPrefixesTest, OnlyWhoAskedMayForget) {
@@ -121,16 +122,9 @@ TEST_F(KeptPrefixesTest, WithoutAPlaceNoneIsKept) {
 }
 
 TEST_F(KeptPrefixesTest, ALaterStartAsksForThemAgain) {
-  for (const auto& [name, salt] : {std::pair{"fox", "old key"}, {"hen", "lost key"}}) {
-    journal::pb::Record record;
-    record.mutable_kept_prefix()->set_name(name);
-    record.mutable_kept_prefix()->set_salt(salt);
-    record.mutable_kept_prefix()->add_token_ids(7);
-    record.mutable_kept_prefix()->set_kept_at_s(5);
-    contents_.Apply(record);
-  }
+  records_.kept = {{"old key", "fox", {7}, 5}, {"lost key", "hen", {7}, 5}};
   Serve(4);
-  kept_->Restore(contents_, {"old key", "new key"});
+  kept_->Restore(std::vector(records_.kept), {"old key", "new key"});
   EXPECT_EQ(queued(), 2u);
   EXPECT_THAT(Names("old key"), ElementsAre("fox"));
   EXPECT_THAT(Names("new key"), ElementsAre("hen")) << "nobody has its key any more";
@@ -139,7 +133,7 @@ TEST_F(KeptPrefixesTest, ALaterStartAsksForThemAgain) {
   // A server that stops has not forgotten.
   host_->EndRequests(Error(ErrorCode::kUnavailable, "The server is stopping."));
   EXPECT_THAT(Names("old key"), ElementsAre("fox"));
-  EXPECT_EQ(contents_.kept_prefixes().size(), 2u);
+  EXPECT_EQ(records_.kept.size(), 2u);
 }
 
 }  // namespace

@@ -142,7 +142,7 @@ TEST_F(KeyKeeperTest, UsageIsInTheFileInTheEndOnce) {
 // The thread has written, and the loop has not heard of it.
 TEST_F(KeyKeeperTest, AServerThatEndsWritesNothingTwice) {
   const int64_t key = OpenStore()->AddKey(Named("maths"), HashSecret("secret"), UnixNowMs())->id;
-  auto other = store::Database::Open(path_, Seconds(1)).value();
+  auto other = store::Database::Open(path_, {}).value();
   std::optional<store::Transaction> lock = store::Transaction::Begin(other).value();
   Start();
   keeper_->table().Count(key, 100, 40, 7);

@@ -78,8 +78,9 @@ class Models::Use {
   const std::shared_ptr<net::Responder> client_;
 };
 
-Models::Models(const CellShared& shared, ModelLibrary library)
+Models::Models(const CellShared& shared, Recovery& recovery, ModelLibrary library)
     : shared_(shared),
+      recovery_(recovery),
       library_(std::move(library)),
       shelf_({.keep_alive = shared.options.keep_alive, .least_offer_bytes = kLeastOfferBytes}),
       look_timer_(shared.loop),
@@ -376,6 +377,10 @@ void Models::LookAtWaiting() {
   });
 }
 
+void Models::NoteStop() {
+  for (const auto& [name, loaded] : loaded_) loaded->cell->NoteStop();
+}
+
 void Models::EndRequests(const Error& error) {
   ended_with_ = error;
   for (const auto& [name, since] : std::map(asked_loads_)) EndAskedLoad(name, "");
@@ -384,7 +389,6 @@ void Models::EndRequests(const Error& error) {
     Refuse(*each, api::FromError(error));
   }
   for (const auto& [name, loaded] : loaded_) {
-    if (loaded->recovery) loaded->recovery->NoteStop();
     loaded->cell->host().EndRequests(error);
   }
 }
@@ -417,28 +421,30 @@ void Models::Load(const std::string& name) {
   });
 }
 
+void Models::FailToLoad(const std::string& name, const Error& error) {
+  LogError("'{}' cannot be loaded: {}", name, error.message());
+  std::vector<std::shared_ptr<Waiting>> refused;
+  for (const auto& each : waiting_)
+    if (each->model == name) refused.push_back(each);
+  std::erase_if(waiting_, [&](const auto& each) { return each->model == name; });
+  EndAskedLoad(name, "");
+  problems_[name] = error.message();
+  shelf_.NoteFailed(name);
+  for (const auto& each : refused)
+    Refuse(*each, api::FromError(Error(ErrorCode::kUnavailable,
+                                       "'" + name + "' cannot be loaded. " + error.message())));
+  Look();
+}
+
 void Models::OnOpened(const std::string& name, Result<ServedModel> opened) {
-  if (!opened.ok()) {
-    const Error& error = opened.error();
-    LogError("'{}' cannot be loaded: {}", name, error.message());
-    std::vector<std::shared_ptr<Waiting>> refused;
-    for (const auto& each : waiting_)
-      if (each->model == name) refused.push_back(each);
-    std::erase_if(waiting_, [&](const auto& each) { return each->model == name; });
-    EndAskedLoad(name, "");
-    problems_[name] = error.message();
-    shelf_.NoteFailed(name);
-    for (const auto& each : refused)
-      Refuse(*each, api::FromError(Error(ErrorCode::kUnavailable,
-                                         "'" + name + "' cannot be loaded. " + error.message())));
-    return Look();
-  }
+  if (!opened.ok()) return FailToLoad(name, opened.error());
+  auto recovery = recovery_.BeginCell(opened->package.digest.bytes());
+  if (!recovery.ok()) return FailToLoad(name, recovery.error());
   auto made = std::make_unique<Loaded>();
   made->number = ++last_number_;
   made->need_bytes = NeedBytes(shared_.options, opened->info);
-  made->recovery = OpenRecovery(opened->package.digest);
   const package::Package package = opened->package;
-  made->cell = std::make_unique<Cell>(shared_, *std::move(opened), made->recovery.get());
+  made->cell = std::make_unique<Cell>(shared_, *std::move(opened), std::move(*recovery));
   RouteParts parts;
   made->cell->AddParts(parts);
   made->routes = CellRoutes(parts);
@@ -460,21 +466,6 @@ void Models::OnOpened(const std::string& name, Result<ServedModel> opened) {
   Choose(current_.empty() ? name : current_);
   if (on_loaded_changed_) on_loaded_changed_();
   Look();
-}
-
-// Each model has a file of its own: what one leaves behind is not another's to forget.
-std::unique_ptr<Recovery> Models::OpenRecovery(const package::Digest& digest) const {
-  const ServerOptions& options = shared_.options;
-  if (options.journal.empty()) return nullptr;
-  Recovery::Options open;
-  open.path = options.journal;
-  open.path += "." + digest.ToHex().substr(0, 12);
-  open.package_digest = digest.bytes();
-  open.keep_prompts = options.journal_prompts;
-  auto recovery = Recovery::Open(open);
-  if (recovery.ok()) return std::move(*recovery);
-  LogWarn("{} The model goes on without a journal.", recovery.error().message());
-  return nullptr;
 }
 
 void Models::Unload(const std::string& name) {

@@ -56,12 +56,12 @@ class Models {
   struct Loaded {
     uint32_t number = 0;  // never used again
     uint64_t need_bytes = 0;
-    std::unique_ptr<Recovery> recovery;
     std::unique_ptr<Cell> cell;
     std::vector<Route> routes;
   };
 
-  Models(const CellShared& shared, ModelLibrary library);
+  // `recovery` outlives this.
+  Models(const CellShared& shared, Recovery& recovery, ModelLibrary library);
   ~Models();
   Models(const Models&) = delete;
   Models& operator=(const Models&) = delete;
@@ -115,6 +115,8 @@ class Models {
   void SetDeviceMemory(std::vector<uint64_t> bytes);
   // Called when a model begins or ends to be loaded.
   void OnLoadedChanged(std::function<void()> callback) { on_loaded_changed_ = std::move(callback); }
+  // Is told that the server stops.
+  void NoteStop();
   void EndRequests(const Error& error);
   bool is_ending() const { return ended_with_.has_value(); }
 
@@ -130,7 +132,7 @@ class Models {
   void Look();
   void Load(const std::string& name);
   void OnOpened(const std::string& name, Result<ServedModel> opened);
-  std::unique_ptr<Recovery> OpenRecovery(const package::Digest& digest) const;
+  void FailToLoad(const std::string& name, const Error& error);
   void Unload(const std::string& name);
   void EndUse(const std::string& name);
   void LetIn(const std::string& name);
@@ -139,6 +141,7 @@ class Models {
   void Choose(const std::string& name);
 
   const CellShared shared_;
+  Recovery& recovery_;
   const ModelLibrary library_;
   ModelShelf shelf_;
   std::map<std::string, KnownModel> known_;

@@ -3,8 +3,8 @@
 namespace weft::server {
 namespace {
 
-journal::pb::Times ToRecord(const swarm::PlacedTimes& times) {
-  journal::pb::Times record;
+store::pb::Times ToRecord(const swarm::PlacedTimes& times) {
+  store::pb::Times record;
   if (times.overhead_us) record.set_overhead_us(*times.overhead_us);
   if (times.handover_us) record.set_handover_us(*times.handover_us);
   if (times.bytes_per_us) record.set_bytes_per_us(*times.bytes_per_us);
@@ -15,7 +15,7 @@ journal::pb::Times ToRecord(const swarm::PlacedTimes& times) {
   return record;
 }
 
-swarm::PlacedTimes FromRecord(const journal::pb::Times& record) {
+swarm::PlacedTimes FromRecord(const store::pb::Times& record) {
   swarm::PlacedTimes times;
   if (record.has_overhead_us()) times.overhead_us = record.overhead_us();
   if (record.has_handover_us()) times.handover_us = record.handover_us();
@@ -29,8 +29,8 @@ swarm::PlacedTimes FromRecord(const journal::pb::Times& record) {
 
 }  // namespace
 
-journal::pb::Placement ToRecord(const swarm::Placement& placement) {
-  journal::pb::Placement record;
+store::pb::Placement ToRecord(const swarm::Placement& placement) {
+  store::pb::Placement record;
   record.set_swarm_id(placement.swarm_id);
   record.set_last_binding(placement.last_binding.value());
   record.set_last_session(placement.last_session.value());
@@ -66,7 +66,7 @@ journal::pb::Placement ToRecord(const swarm::Placement& placement) {
   return record;
 }
 
-swarm::Placement FromRecord(const journal::pb::Placement& record) {
+swarm::Placement FromRecord(const store::pb::Placement& record) {
   swarm::Placement placement;
   placement.swarm_id = record.swarm_id();
   placement.last_binding = swarm::BindingId(record.last_binding());
@@ -95,9 +95,9 @@ swarm::Placement FromRecord(const journal::pb::Placement& record) {
   return placement;
 }
 
-journal::pb::Popularity ToRecord(const std::vector<swarm::PlacedPopularity>& popularity,
-                                 const std::string& package_digest) {
-  journal::pb::Popularity record;
+store::pb::Popularity ToRecord(const std::vector<swarm::PlacedPopularity>& popularity,
+                               const std::string& package_digest) {
+  store::pb::Popularity record;
   record.set_package_digest(package_digest);
   for (const swarm::PlacedPopularity& each : popularity) {
     auto& out = *record.add_layers();
@@ -107,7 +107,7 @@ journal::pb::Popularity ToRecord(const std::vector<swarm::PlacedPopularity>& pop
   return record;
 }
 
-std::vector<swarm::PlacedPopularity> FromRecord(const journal::pb::Popularity& record) {
+std::vector<swarm::PlacedPopularity> FromRecord(const store::pb::Popularity& record) {
   std::vector<swarm::PlacedPopularity> popularity;
   for (const auto& each : record.layers())
     popularity.push_back({each.layer(), {each.counts().begin(), each.counts().end()}});

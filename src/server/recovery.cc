@@ -1,157 +1,147 @@
 #include "server/recovery.h"
 
 #include <algorithm>
-#include <ctime>
 #include <future>
 #include <utility>
 
 #include "base/log.h"
+#include "base/unix_time.h"
 #include "server/placement_record.h"
 
 namespace weft::server {
+namespace {
 
-using journal::Durability;
+using store::Durability;
+using store::Records;
 
-Result<std::unique_ptr<Recovery>> Recovery::Open(const Options& options) {
-  journal::OpenOptions open;
-  open.path = options.path;
-  open.package_digest = std::string(AsText(options.package_digest));
-  open.keep_prompts = options.keep_prompts;
-  open.now_s = std::time(nullptr);
-  ASSIGN_OR_RETURN(auto journal, journal::Journal::Open(open));
-  if (!journal->note().empty()) LogWarn("{}", journal->note());
-  return std::unique_ptr<Recovery>(new Recovery(options, std::move(journal)));
+// What waits for a disk that is full takes no more memory than this.
+constexpr size_t kMostWaitingBytes = 64 << 20;
+// Of a write besides its tokens and messages.
+constexpr size_t kWriteBytes = 256;
+
+// Whether it may well succeed later, as a disk has room again.
+bool IsOfTheDisk(ErrorCode code) {
+  return code == ErrorCode::kIo || code == ErrorCode::kUnavailable ||
+         code == ErrorCode::kPermissionDenied || code == ErrorCode::kInvalidData;
 }
 
-Recovery::Recovery(const Options& options, std::unique_ptr<journal::Journal> journal)
-    : keep_prompts_(options.keep_prompts),
-      package_digest_(AsText(options.package_digest)),
-      journal_(std::move(journal)),
-      found_(journal_->contents()),
-      status_at_start_(journal_->status()),
-      stopped_at_s_(journal_->stopped_at_s()) {
-  for (const journal::pb::Secrets& secrets : found_.secrets())
-    if (!secrets.used()) secrets_.push_back(secrets);
+}  // namespace
+
+Result<std::unique_ptr<Recovery>> Recovery::Open(net::EventLoop& loop, const Options& options) {
+  ASSIGN_OR_RETURN(auto records, Records::Open(options.path, UnixNowMs()));
+  if (!records->note().empty()) LogWarn("{}", records->note());
+  ASSIGN_OR_RETURN(std::vector<store::StoredSecrets> secrets, records->Secrets());
+  ASSIGN_OR_RETURN(std::string seed_key, records->SeedKey());
+  std::unique_ptr<Recovery> recovery(new Recovery(loop, options, std::move(records)));
+  for (const store::StoredSecrets& each : secrets)
+    if (!each.used) recovery->unused_.push_back(each);
+  recovery->found_secrets_ = std::move(secrets);
+  recovery->seed_key_ = std::move(seed_key);
+  return recovery;
 }
+
+Recovery::Recovery(net::EventLoop& loop, const Options& options,
+                   std::unique_ptr<store::Records> records)
+    : loop_(loop),
+      options_(options),
+      records_(std::move(records)),
+      status_at_start_(records_->status()) {}
 
 Recovery::~Recovery() {
-  std::promise<void> written;
-  thread_.Push([&written] { written.set_value(); });
-  written.get_future().wait();
+  thread_.Push([this] {
+    retry_at_ = Instant();
+    WriteAll();
+  });
+  Flush();
 }
 
-std::optional<swarm::Placement> Recovery::PlacementFor(const swarm::CoreOptions& core) const {
-  const auto& record = found_.placement();
-  if (!record) return std::nullopt;
-  // Memory was planned for so many positions and marks of so many sessions.
-  if (record->context_length() != core.context_length ||
-      record->session_count() != core.session_count ||
-      (core.model.is_recurrent() && record->marks() != core.marks)) {
-    return std::nullopt;
+void Recovery::Push(Write write) {
+  thread_.Push([this, write = std::move(write)]() mutable {
+    waiting_bytes_ += write.byte_count;
+    waiting_.push_back(std::move(write));
+    if (is_failing_ && MonotonicNow() < retry_at_) return DropWhatIsTooMuch();
+    WriteAll();
+  });
+}
+
+// Answers do not depend on records: a failure is a matter for the log.
+void Recovery::WriteAll() {
+  while (!waiting_.empty()) {
+    const Write& write = waiting_.front();
+    Status status = records_->SetDurability(write.durability);
+    if (status.ok()) status = write.operation(*records_);
+    if (!status.ok() && IsOfTheDisk(status.error().code())) return NoteFailure(status.error());
+    if (!status.ok()) LogWarn("{} It is left out.", status.error().message());
+    waiting_bytes_ -= write.byte_count;
+    waiting_.pop_front();
   }
-  const auto kept_s = static_cast<int64_t>(core.timeouts.resume_limit.seconds());
-  if (stopped_at_s_ && std::time(nullptr) > *stopped_at_s_ + kept_s) return std::nullopt;
-  swarm::Placement placement = FromRecord(*record);
-  const Status status =
-      swarm::CheckPlacement(placement, static_cast<uint32_t>(core.model.layers.size()));
-  if (status.ok()) return placement;
-  LogWarn("the journal's placement is not used: {}", status.error().message());
-  return std::nullopt;
-}
-
-std::vector<swarm::PlacedLifetime> Recovery::Lifetimes() const {
-  const auto& record = found_.placement();
-  return record ? FromRecord(*record).lifetimes : std::vector<swarm::PlacedLifetime>{};
-}
-
-std::vector<swarm::PlacedPopularity> Recovery::Popularity() const {
-  for (const journal::pb::Popularity& each : found_.popularities())
-    if (each.package_digest() == package_digest_) return FromRecord(each);
-  return {};
-}
-
-// A journal that fails is a matter for the log: answers do not depend on it.
-void Recovery::Append(const journal::pb::Record& record, Durability durability) {
-  const bool was_ok = journal_->status().ok();
-  const Status appended = journal_->Append(record, durability);
-  const Status& status = journal_->status();
-  if (was_ok && !status.ok())
-    LogError("{} Nothing is noted for a restart until it can be written.",
-             status.error().message());
-  else if (!was_ok && status.ok())
+  if (!std::exchange(is_failing_, false)) return;
+  if (lost_count_ == 0)
     LogInfo("the journal can be written again, and lacks nothing");
-  else if (status.ok() && !appended.ok())
-    LogWarn("{} It is left out.", appended.error().message());
+  else
+    LogWarn("the journal can be written again; {} records were given up", lost_count_);
+  lost_count_ = 0;
 }
 
-Status Recovery::NoteSecrets(const journal::pb::Secrets& secrets) {
-  secrets_.push_back(secrets);
+void Recovery::NoteFailure(const Error& error) {
+  retry_at_ = MonotonicNow() + options_.retry_interval;
+  if (!std::exchange(is_failing_, true))
+    LogError("{} Nothing is noted for a restart until it can be written.", error.message());
+  DropWhatIsTooMuch();
+}
+
+// Tokens can be computed again. Then those go that have waited longest.
+void Recovery::DropWhatIsTooMuch() {
+  if (waiting_bytes_ <= kMostWaitingBytes) return;
+  std::erase_if(waiting_, [this](const Write& write) {
+    if (!write.are_tokens) return false;
+    waiting_bytes_ -= write.byte_count;
+    ++lost_count_;
+    return true;
+  });
+  while (waiting_bytes_ > kMostWaitingBytes) {
+    waiting_bytes_ -= waiting_.front().byte_count;
+    waiting_.pop_front();
+    ++lost_count_;
+  }
+}
+
+Status Recovery::NoteSecrets(const store::StoredSecrets& secrets, bool only_key, bool only_token) {
+  unused_.push_back(secrets);
   std::promise<Status> done;
-  thread_.Push([this, &done, secrets] {
-    journal::pb::Record record;
-    *record.mutable_secrets() = secrets;
-    done.set_value(journal_->Append(record, Durability::kMachine));
+  thread_.Push([&] {
+    Status status = records_->SetDurability(Durability::kMachine);
+    if (status.ok()) status = records_->AddSecrets(secrets, only_key, only_token);
+    done.set_value(std::move(status));
   });
   return done.get_future().get();
 }
 
 void Recovery::NoteUse(const std::string& hash_hex) {
-  if (stopped_ || secrets_.empty()) return;
+  if (stopped_ || unused_.empty()) return;
   const auto bytes = FromHex(hash_hex);
   if (!bytes) return;
   const std::string_view hash = AsText(*bytes);
-  std::erase_if(secrets_, [&](const journal::pb::Secrets& each) {
-    if (each.api_key() != hash && each.join_token() != hash) return false;
-    journal::pb::Record record;
-    *record.mutable_secrets() = each;
-    record.mutable_secrets()->set_used(true);
-    record.mutable_secrets()->clear_only_key();
-    record.mutable_secrets()->clear_only_token();
-    thread_.Push([this, record] { Append(record, Durability::kMachine); });
+  std::erase_if(unused_, [&](const store::StoredSecrets& each) {
+    if (each.api_key != hash && each.join_token != hash) return false;
+    Push({Durability::kMachine, kWriteBytes, false,
+          [each](Records& records) { return records.MarkUsed(each); }});
     return true;
   });
 }
 
-void Recovery::NotePlacement(const swarm::Placement& placement, const swarm::CoreOptions& core) {
-  if (stopped_) return;
-  NotePopularity(placement.popularity);
-  journal::pb::Record record;
-  *record.mutable_placement() = ToRecord(placement);
-  record.mutable_placement()->set_context_length(core.context_length);
-  record.mutable_placement()->set_session_count(core.session_count);
-  record.mutable_placement()->set_marks(core.marks);
-  std::string bytes = record.SerializeAsString();
-  if (bytes == last_placement_) return;
-  last_placement_ = std::move(bytes);
-  const std::lock_guard lock(mutex_);
-  const bool is_waiting = placement_.has_value();
-  placement_ = std::move(record);
-  if (!is_waiting) thread_.Push([this] { WritePlacement(); });
-}
-
-void Recovery::NotePopularity(const std::vector<swarm::PlacedPopularity>& popularity) {
-  if (popularity.empty()) return;
-  journal::pb::Record record;
-  *record.mutable_popularity() = ToRecord(popularity, package_digest_);
-  std::string bytes = record.SerializeAsString();
-  if (bytes == last_popularity_) return;
-  last_popularity_ = std::move(bytes);
-  Note(std::move(record));
-}
-
-// Those that came while the disk was busy count as one.
-void Recovery::WritePlacement() {
-  std::optional<journal::pb::Record> latest;
-  {
-    const std::lock_guard lock(mutex_);
-    latest = std::exchange(placement_, std::nullopt);
-  }
-  if (latest) Append(*latest, Durability::kMachine);
-}
-
-void Recovery::Note(journal::pb::Record record) {
-  if (stopped_) return;
-  thread_.Push([this, record = std::move(record)] { Append(record, Durability::kProcess); });
+Result<std::unique_ptr<CellRecovery>> Recovery::BeginCell(const Sha256Digest& package_digest) {
+  const std::string digest(AsText(package_digest));
+  std::promise<Result<store::FoundCell>> done;
+  thread_.Push([&] {
+    const Status synced = records_->SetDurability(Durability::kMachine);
+    if (!synced.ok())
+      done.set_value(synced.error());
+    else
+      done.set_value(records_->BeginCell(digest, options_.keep_prompts, UnixNowMs()));
+  });
+  ASSIGN_OR_RETURN(store::FoundCell found, done.get_future().get());
+  return std::make_unique<CellRecovery>(*this, digest, std::move(found));
 }
 
 void Recovery::Flush() {
@@ -160,11 +150,144 @@ void Recovery::Flush() {
   done.get_future().wait();
 }
 
-void Recovery::NoteStop() {
+// ---- one cell ----
+
+std::optional<swarm::Placement> CellRecovery::PlacementFor(const swarm::CoreOptions& core) const {
+  const auto& record = found_.placement;
+  if (!record) return std::nullopt;
+  // Memory was planned for so many positions and marks of so many sessions.
+  if (record->context_length() != core.context_length ||
+      record->session_count() != core.session_count ||
+      (core.model.is_recurrent() && record->marks() != core.marks)) {
+    return std::nullopt;
+  }
+  const auto kept_ms = static_cast<int64_t>(core.timeouts.resume_limit.us / 1000);
+  if (found_.stopped_at_ms && UnixNowMs() > *found_.stopped_at_ms + kept_ms) return std::nullopt;
+  swarm::Placement placement = FromRecord(*record);
+  const Status status =
+      swarm::CheckPlacement(placement, static_cast<uint32_t>(core.model.layers.size()));
+  if (status.ok()) return placement;
+  LogWarn("the journal's placement is not used: {}", status.error().message());
+  return std::nullopt;
+}
+
+std::vector<swarm::PlacedLifetime> CellRecovery::Lifetimes() const {
+  std::vector<swarm::PlacedLifetime> lifetimes;
+  for (const store::pb::Lifetime& each : found_.lifetimes)
+    lifetimes.push_back({each.device(), each.losses(), each.stayed_s()});
+  return lifetimes;
+}
+
+std::vector<swarm::PlacedPopularity> CellRecovery::Popularity() const {
+  if (!found_.popularity) return {};
+  return FromRecord(*found_.popularity);
+}
+
+void CellRecovery::Note(size_t byte_count, Recovery::Operation operation, bool are_tokens) {
+  if (stopped_ || recovery_.stopped()) return;
+  recovery_.Push(
+      {Durability::kProcess, kWriteBytes + byte_count, are_tokens, std::move(operation)});
+}
+
+void CellRecovery::NotePlacement(const swarm::Placement& placement,
+                                 const swarm::CoreOptions& core) {
+  if (stopped_ || recovery_.stopped()) return;
+  NotePopularity(placement.popularity);
+  store::pb::Placement record = ToRecord(placement);
+  record.set_context_length(core.context_length);
+  record.set_session_count(core.session_count);
+  record.set_marks(core.marks);
+  std::string bytes = record.SerializeAsString();
+  if (bytes == last_placement_) return;
+  last_placement_ = std::move(bytes);
+  const std::lock_guard lock(latest_->mutex);
+  const bool is_waiting = latest_->placement.has_value();
+  latest_->placement = std::move(record);
+  if (is_waiting) return;
+  recovery_.Push({Durability::kMachine, kWriteBytes + last_placement_.size(), false,
+                  [latest = latest_, cell = found_.cell](Records& records) {
+                    std::unique_lock taken(latest->mutex);
+                    auto next = std::exchange(latest->placement, std::nullopt);
+                    taken.unlock();
+                    if (!next) return OkStatus();
+                    Status written = records.SetPlacement(cell, *next, UnixNowMs());
+                    taken.lock();
+                    if (!written.ok() && !latest->placement) latest->placement = std::move(next);
+                    return written;
+                  }});
+}
+
+void CellRecovery::NotePopularity(const std::vector<swarm::PlacedPopularity>& popularity) {
+  if (popularity.empty()) return;
+  store::pb::Popularity record = ToRecord(popularity, package_digest_);
+  std::string bytes = record.SerializeAsString();
+  if (bytes == last_popularity_) return;
+  last_popularity_ = std::move(bytes);
+  Note(last_popularity_.size(), [record = std::move(record)](Records& records) {
+    return records.SetPopularity(record, UnixNowMs());
+  });
+}
+
+void CellRecovery::NoteStop() {
   if (std::exchange(stopped_, true)) return;
-  journal::pb::Record record;
-  record.mutable_stop()->set_at_s(std::time(nullptr));
-  thread_.Push([this, record] { Append(record, Durability::kProcess); });
+  recovery_.Push({Durability::kProcess, kWriteBytes, false, [cell = found_.cell](Records& records) {
+                    return records.StopCell(cell, UnixNowMs());
+                  }});
+}
+
+// Reading is in order with what was noted. While the disk refuses to be written, what waits is not
+// found: it ran or ended in this process, and its seed comes from its digest all the same.
+void CellRecovery::FindRequest(const std::string& key, Found then) {
+  recovery_.thread_.Push([&recovery = recovery_, key, alive = std::weak_ptr(alive_),
+                          then = std::move(then)]() mutable {
+    auto found = recovery.records_->FindRequest(key, UnixNowMs());
+    std::optional<store::KnownRequest> known;
+    if (found.ok())
+      known = std::move(*found);
+    else
+      LogWarn("{}", found.error().message());
+    recovery.loop_.Post([alive, known = std::move(known), then = std::move(then)]() mutable {
+      if (!alive.expired()) then(std::move(known));
+    });
+  });
+}
+
+void CellRecovery::NoteBegun(store::KeyedRequest request) {
+  const size_t byte_count =
+      request.request ? static_cast<size_t>(request.request->ByteSizeLong()) : 0;
+  Note(byte_count, [cell = found_.cell, request = std::move(request)](Records& records) {
+    return records.BeginRequest(cell, request);
+  });
+}
+
+void CellRecovery::NoteTokens(const std::string& key, uint32_t first,
+                              std::vector<int32_t> token_ids) {
+  const size_t byte_count = token_ids.size() * sizeof(int32_t);
+  Note(
+      byte_count,
+      [key, first, token_ids = std::move(token_ids)](Records& records) {
+        return records.AddTokens(key, first, token_ids);
+      },
+      /*are_tokens=*/true);
+}
+
+void CellRecovery::NoteEnded(const std::string& key, uint32_t generated_tokens) {
+  Note(0, [key, generated_tokens](Records& records) {
+    return records.EndRequest(key, generated_tokens, UnixNowMs());
+  });
+}
+
+void CellRecovery::NoteKept(store::StoredPrefix prefix) {
+  const size_t byte_count = prefix.token_ids.size() * sizeof(int32_t);
+  Note(byte_count, [cell = found_.cell, prefix = std::move(prefix)](Records& records) {
+    return records.KeepPrefix(cell, prefix);
+  });
+}
+
+void CellRecovery::NoteForgotten(const std::string& salt, const std::string& name) {
+  Note(0, [cell = found_.cell, salt, name](Records& records) {
+    return records.ForgetPrefix(cell, salt, name);
+  });
 }
 
 }  // namespace weft::server

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/bytes.h"
 #include "base/sha256.h"
 
 namespace weft::server {
@@ -39,30 +40,31 @@ api::ApiResult<KeyedCall> MakeKeyedCall(std::string_view key, std::string_view k
                    HashOf({what, std::to_string(key.size()), " ", key, body})};
 }
 
-api::ApiResult<std::optional<uint64_t>> RequestLedger::SeedOf(const KeyedCall& call,
-                                                              int64_t now_s) {
-  contents_.DropOldRequests(now_s);
-  const journal::RequestEntry* entry = contents_.FindRequest(call.key);
-  if (entry == nullptr) return std::optional<uint64_t>();
-  if (entry->begun.digest() == call.digest) return std::optional<uint64_t>(entry->begun.seed());
-  return api::ApiError{422,
+void RequestLedger::Ask(const KeyedCall& call, Known then) const {
+  auto answer = [digest = call.digest,
+                 then = std::move(then)](const std::optional<store::KnownRequest>& known) {
+    if (!known) return then(std::optional<uint64_t>());
+    if (known->digest == digest) return then(std::optional<uint64_t>(known->seed));
+    then(api::ApiError{422,
                        "This Idempotency-Key was used with another body within the last day: use a "
                        "new key for a new request.",
-                       "invalid_request_error", "Idempotency-Key", "idempotency_key_reused"};
+                       "invalid_request_error", "Idempotency-Key", "idempotency_key_reused"});
+  };
+  const auto live = live_.find(call.key);
+  if (live != live_.end()) return answer(live->second.known);
+  records_.FindRequest(call.key, std::move(answer));
 }
 
-void RequestLedger::Apply(journal::pb::Record record) {
-  contents_.Apply(record);
-  if (note_) note_(std::move(record));
+uint64_t RequestLedger::SeedFor(const KeyedCall& call) const {
+  const Sha256Digest mac = HmacSha256(AsBytes(seed_key_), AsBytes(call.digest));
+  return LoadLe<uint64_t>(mac.data());
 }
 
-RequestLedger::Run RequestLedger::Begin(journal::pb::RequestBegun begun, int64_t now_s) {
-  begun.set_begun_at_s(now_s);
-  Run run{begun.key(), next_number_++};
-  live_[run.key] = {run.number, begun.has_request(), 0, {}};
-  journal::pb::Record record;
-  *record.mutable_request_begun() = std::move(begun);
-  Apply(std::move(record));
+RequestLedger::Run RequestLedger::Begin(store::KeyedRequest request, int64_t now_s) {
+  request.begun_at_s = now_s;
+  Run run{request.key, next_number_++};
+  live_[run.key] = {run.number, {request.digest, request.seed}, request.request.has_value(), 0, {}};
+  records_.NoteBegun(std::move(request));
   return run;
 }
 
@@ -76,31 +78,15 @@ void RequestLedger::AddToken(const Run& run, int32_t token_id) {
   if (live == nullptr || !live->has_prompt) return;
   live->token_ids.push_back(token_id);
   if (live->token_ids.size() < kTokensPerNote) return;
-  journal::pb::Record record;
-  auto& tokens = *record.mutable_request_tokens();
-  tokens.set_key(run.key);
-  tokens.set_first(live->noted_tokens);
-  tokens.mutable_token_ids()->Assign(live->token_ids.begin(), live->token_ids.end());
+  const uint32_t first = live->noted_tokens;
   live->noted_tokens += static_cast<uint32_t>(live->token_ids.size());
-  live->token_ids.clear();
-  Apply(std::move(record));
+  records_.NoteTokens(run.key, first, std::exchange(live->token_ids, {}));
 }
 
 void RequestLedger::End(const Run& run, uint32_t generated_tokens) {
   if (Find(run) == nullptr) return;
   live_.erase(run.key);
-  NoteEnd(run.key, generated_tokens);
-}
-
-void RequestLedger::Drop(const std::string& key) {
-  NoteEnd(key, 0);
-}
-
-void RequestLedger::NoteEnd(const std::string& key, uint32_t generated_tokens) {
-  journal::pb::Record record;
-  record.mutable_request_ended()->set_key(key);
-  record.mutable_request_ended()->set_generated_tokens(generated_tokens);
-  Apply(std::move(record));
+  records_.NoteEnded(run.key, generated_tokens);
 }
 
 }  // namespace weft::server

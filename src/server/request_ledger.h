@@ -2,8 +2,12 @@
 // same key with the same body is computed with the same seed, whatever has happened since, so its
 // answer is the same. The same key with another body is the client's mistake, and told so.
 //
+// The seed is made of the call's digest and a key of the server's (HMAC). So two calls that come at
+// once have the same one, and a lost record changes no answer. What is known of the key is only
+// asked for because another body may have come with it.
+//
 // The key itself is not kept, and the body only by a digest that includes the key. So a reader of
-// the journal cannot try out what a body may have said.
+// the records cannot try out what a body may have said.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +19,7 @@
 #include <vector>
 
 #include "api/openai_request.h"
-#include "journal/contents.h"
+#include "server/cell_records.h"
 
 namespace weft::server {
 
@@ -31,12 +35,9 @@ api::ApiResult<KeyedCall> MakeKeyedCall(std::string_view key, std::string_view k
 
 class RequestLedger {
  public:
-  // `note` is given what a journal has to know, `flush` waits until the journal has it; both may be
-  // empty.
-  using Note = std::function<void(journal::pb::Record)>;
-  RequestLedger(journal::Contents found, Note note, std::function<void()> flush = nullptr)
-      : contents_(std::move(found)), note_(std::move(note)), flush_(std::move(flush)) {}
-  RequestLedger() : RequestLedger({}, nullptr) {}
+  // `records` outlive this. `seed_key`: of the server's own.
+  RequestLedger(CellRecords& records, std::string seed_key)
+      : records_(records), seed_key_(std::move(seed_key)) {}
 
   // Of one run of a request: notes of an earlier run with the same key have no effect.
   struct Run {
@@ -44,35 +45,36 @@ class RequestLedger {
     uint64_t number = 0;
   };
 
-  // 422: the key came with another body. Otherwise the seed that the body's answer has, if there is
-  // one.
-  api::ApiResult<std::optional<uint64_t>> SeedOf(const KeyedCall& call, int64_t now_s);
-  // `begun` without its time. REQUIRES: SeedOf had no objection.
-  Run Begin(journal::pb::RequestBegun begun, int64_t now_s);
+  // Gives the seed that was noted for the body, or nullopt: the key is new. 422: it came with
+  // another body.
+  using Known = std::function<void(api::ApiResult<std::optional<uint64_t>>)>;
+  // Calls `then` once, on the loop; at once where the request runs.
+  void Ask(const KeyedCall& call, Known then) const;
+  // Gives the seed of a call that names none: the same for the same key and body, always.
+  uint64_t SeedFor(const KeyedCall& call) const;
+
+  // `request` without its time. REQUIRES: Ask had no objection.
+  Run Begin(store::KeyedRequest request, int64_t now_s);
   // A token of a request that was begun with its prompt. Noted some at a time.
   void AddToken(const Run& run, int32_t token_id);
   void End(const Run& run, uint32_t generated_tokens);
   // Nobody goes on with this request of an earlier start: its prompt is forgotten, its seed stays.
-  void Drop(const std::string& key);
+  void Drop(const std::string& key) { records_.NoteEnded(key, 0); }
   // What was noted until now survives this process.
-  void Flush() const {
-    if (flush_) flush_();
-  }
+  void Flush() const { records_.Flush(); }
 
  private:
   struct Live {
     uint64_t number = 0;
+    store::KnownRequest known;
     bool has_prompt = false;
     uint32_t noted_tokens = 0;
     std::vector<int32_t> token_ids;  // not noted yet
   };
-  void Apply(journal::pb::Record record);
-  void NoteEnd(const std::string& key, uint32_t generated_tokens);
   Live* Find(const Run& run);
 
-  journal::Contents contents_;
-  Note note_;
-  std::function<void()> flush_;
+  CellRecords& records_;
+  const std::string seed_key_;
   std::map<std::string, Live> live_;  // by key
   uint64_t next_number_ = 1;
 };

@@ -4,10 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "server/cell_records_testing.h"
+
 namespace weft::server {
 namespace {
 
-using journal::pb::Record;
 using testing::IsEmpty;
 using testing::SizeIs;
 
@@ -17,29 +18,28 @@ KeyedCall CallOf(std::string_view key, std::string_view body) {
   return std::get<KeyedCall>(MakeKeyedCall(key, "chat", body));
 }
 
-journal::pb::RequestBegun BegunOf(const KeyedCall& call, uint64_t seed) {
-  journal::pb::RequestBegun begun;
-  begun.set_key(call.key);
-  begun.set_digest(call.digest);
-  begun.set_seed(seed);
+store::KeyedRequest BegunOf(const KeyedCall& call, uint64_t seed) {
+  store::KeyedRequest begun;
+  begun.key = call.key;
+  begun.digest = call.digest;
+  begun.seed = seed;
   return begun;
 }
 
 class Ledger : public testing::Test {
  protected:
-  static std::optional<uint64_t> SeedIn(RequestLedger& ledger, const KeyedCall& call,
-                                        int64_t now_s = kNow) {
-    return std::get<std::optional<uint64_t>>(ledger.SeedOf(call, now_s));
+  api::ApiResult<std::optional<uint64_t>> Ask(const RequestLedger& ledger, const KeyedCall& call) {
+    std::optional<api::ApiResult<std::optional<uint64_t>>> answer;
+    ledger.Ask(call, [&](auto known) { answer = std::move(known); });
+    records_.Answer();
+    return *answer;
   }
-  // What a later start reads.
-  journal::Contents Noted() const {
-    journal::Contents contents;
-    for (const Record& record : noted_) contents.Apply(record);
-    return contents;
+  std::optional<uint64_t> SeedIn(const RequestLedger& ledger, const KeyedCall& call) {
+    return std::get<std::optional<uint64_t>>(Ask(ledger, call));
   }
 
-  std::vector<Record> noted_;
-  RequestLedger ledger_{{}, [this](Record record) { noted_.push_back(std::move(record)); }};
+  RememberedRecords records_;
+  RequestLedger ledger_{records_, "a key of the server"};
 };
 
 TEST(KeyedCall, NeitherTellsNorConfusesKeyAndBody) {
@@ -80,36 +80,45 @@ TEST_F(Ledger, GivesTheSameBodyTheSameSeed) {
   EXPECT_EQ(SeedIn(ledger_, call), 7u) << "while it runs";
   ledger_.End(run, 3);
   EXPECT_EQ(SeedIn(ledger_, call), 7u) << "when it is over";
-  RequestLedger after_restart(Noted(), nullptr);
+  const RequestLedger after_restart(records_, "another key");
   EXPECT_EQ(SeedIn(after_restart, call), 7u);
-  EXPECT_EQ(Noted().requests()[0].generated_tokens, 3u);
+  EXPECT_EQ(records_.requests.at(call.key).generated_tokens, 3u);
+}
+
+TEST_F(Ledger, MakesTheSeedOfKeyAndBody) {
+  const KeyedCall call = CallOf("key", "body");
+  const uint64_t seed = ledger_.SeedFor(call);
+  const RequestLedger after_restart(records_, "a key of the server");
+  EXPECT_EQ(after_restart.SeedFor(call), seed) << "nothing was noted";
+  EXPECT_NE(ledger_.SeedFor(CallOf("key", "another")), seed);
+  EXPECT_NE(ledger_.SeedFor(CallOf("yek", "body")), seed);
+  EXPECT_NE(RequestLedger(records_, "of another server").SeedFor(call), seed);
 }
 
 TEST_F(Ledger, RefusesAnotherBody) {
-  ledger_.Begin(BegunOf(CallOf("key", "body"), 7), kNow);
-  const auto seed = ledger_.SeedOf(CallOf("key", "another"), kNow);
-  const auto* refused = std::get_if<api::ApiError>(&seed);
-  ASSERT_NE(refused, nullptr);
-  EXPECT_EQ(refused->status, 422);
-  EXPECT_EQ(refused->code, "idempotency_key_reused");
+  const auto refuses = [this](const RequestLedger& ledger) {
+    const auto seed = Ask(ledger, CallOf("key", "another"));
+    const auto* refused = std::get_if<api::ApiError>(&seed);
+    return refused != nullptr && refused->status == 422 &&
+           refused->code == "idempotency_key_reused";
+  };
+  const auto run = ledger_.Begin(BegunOf(CallOf("key", "body"), 7), kNow);
+  EXPECT_TRUE(refuses(ledger_)) << "while it runs";
+  ledger_.End(run, 1);
+  EXPECT_TRUE(refuses(ledger_)) << "when it is over";
+  EXPECT_TRUE(refuses({records_, "another key"})) << "after a restart";
   EXPECT_EQ(SeedIn(ledger_, CallOf("another-key", "another")), std::nullopt);
-}
-
-TEST_F(Ledger, ForgetsAKeyAfterADay) {
-  const KeyedCall call = CallOf("key", "body");
-  ledger_.Begin(BegunOf(call, 7), kNow);
-  EXPECT_EQ(SeedIn(ledger_, call, kNow + journal::kRequestSeconds - 1), 7u);
-  EXPECT_EQ(SeedIn(ledger_, call, kNow + journal::kRequestSeconds), std::nullopt);
 }
 
 TEST_F(Ledger, NotesTokensOnlyBesideTheirPromptAndOfTheLatestRun) {
   const KeyedCall call = CallOf("key", "body");
   const auto without = ledger_.Begin(BegunOf(call, 7), kNow);
+  const auto noted = [&] { return records_.requests.at(call.key); };
   for (int32_t id = 0; id < 40; ++id) ledger_.AddToken(without, id);
-  EXPECT_THAT(Noted().requests()[0].token_ids, IsEmpty());
+  EXPECT_THAT(noted().token_ids, IsEmpty());
 
   auto begun = BegunOf(call, 7);
-  begun.mutable_request()->add_prompt_ids(1);
+  begun.request.emplace().add_prompt_ids(1);
   const auto first = ledger_.Begin(begun, kNow);
   const auto second = ledger_.Begin(begun, kNow);
   for (int32_t id = 0; id < 40; ++id) {
@@ -117,13 +126,13 @@ TEST_F(Ledger, NotesTokensOnlyBesideTheirPromptAndOfTheLatestRun) {
     ledger_.AddToken(second, id);
   }
   ledger_.End(first, 40);
-  ASSERT_THAT(Noted().requests(), SizeIs(1));
-  EXPECT_EQ(Noted().requests()[0].generated_tokens, std::nullopt);
+  ASSERT_THAT(records_.requests, SizeIs(1));
+  EXPECT_EQ(noted().generated_tokens, std::nullopt);
   std::vector<int32_t> expected(32);
   for (int32_t id = 0; id < 32; ++id) expected[static_cast<size_t>(id)] = id;
-  EXPECT_EQ(Noted().requests()[0].token_ids, expected) << "all but the last few";
+  EXPECT_EQ(noted().token_ids, expected) << "all but the last few";
   ledger_.End(second, 40);
-  EXPECT_EQ(Noted().requests()[0].generated_tokens, 40u);
+  EXPECT_EQ(noted().generated_tokens, 40u);
 }
 
 }  // namespace

@@ -13,8 +13,8 @@ constexpr uint32_t kMostAttempts = 2;
 
 }  // namespace
 
-journal::pb::Request ToRecord(const swarm::Request& request) {
-  journal::pb::Request record;
+store::pb::Request ToRecord(const swarm::Request& request) {
+  store::pb::Request record;
   record.mutable_prompt_ids()->Assign(request.prompt_ids.begin(), request.prompt_ids.end());
   record.set_salt(request.salt);
   record.set_max_tokens(request.max_tokens);
@@ -36,8 +36,8 @@ journal::pb::Request ToRecord(const swarm::Request& request) {
   return record;
 }
 
-swarm::Request FromRecord(const journal::RequestEntry& entry) {
-  const journal::pb::Request& record = entry.begun.request();
+swarm::Request FromRecord(const store::OpenRequest& noted) {
+  const store::pb::Request& record = *noted.request;
   swarm::Request request;
   request.prompt_ids.assign(record.prompt_ids().begin(), record.prompt_ids().end());
   request.salt = record.salt();
@@ -55,26 +55,25 @@ swarm::Request FromRecord(const journal::RequestEntry& entry) {
   sampling.frequency_penalty = record.frequency_penalty();
   for (const auto& bias : record.logit_bias())
     sampling.logit_bias.push_back({bias.token_id(), bias.bias()});
-  sampling.seed = entry.begun.seed();
+  sampling.seed = noted.seed;
   // The logprobs of the tokens that are known are not: all of them are computed again.
-  if (!request.want_logprobs) request.answer_ids = entry.token_ids;
+  if (!request.want_logprobs) request.answer_ids = noted.token_ids;
   return request;
 }
 
-void ResumedAnswers::Start(const journal::Contents& found) {
-  for (const journal::RequestEntry& entry : found.requests()) {
-    if (!entry.begun.has_request() || entry.generated_tokens) continue;
+void ResumedAnswers::Start(const store::FoundCell& found) {
+  for (const store::OpenRequest& noted : found.open_requests) {
     // A start that was told to stop has not failed because of it.
-    const uint32_t attempts = found.stopped_at_s() ? 0 : entry.begun.attempts();
+    const uint32_t attempts = found.stopped_at_ms ? 0 : noted.attempts;
     if (attempts < kMostAttempts) {
-      Start(entry, attempts + 1);
+      Start(noted, attempts + 1);
       continue;
     }
     LogWarn(
         "an interrupted request of {} prompt tokens is dropped: the server has ended {} times "
         "while it went on with it",
-        entry.begun.prompt_tokens(), attempts);
-    ledger_.Drop(entry.begun.key());
+        noted.prompt_tokens, attempts);
+    ledger_.Drop(noted.key);
   }
   if (answers_.empty()) return;
   ledger_.Flush();
@@ -82,13 +81,13 @@ void ResumedAnswers::Start(const journal::Contents& found) {
   for (const auto& [key, answer] : answers_) Submit(answer);
 }
 
-void ResumedAnswers::Start(const journal::RequestEntry& entry, uint32_t attempts) {
+void ResumedAnswers::Start(const store::OpenRequest& noted, uint32_t attempts) {
   const auto answer = std::make_shared<Answer>();
-  answers_[entry.begun.key()] = answer;
-  answer->request = FromRecord(entry);
-  journal::pb::RequestBegun begun = entry.begun;
-  begun.set_attempts(attempts);
-  answer->run = ledger_.Begin(std::move(begun), std::time(nullptr));
+  answers_[noted.key] = answer;
+  answer->request = FromRecord(noted);
+  store::KeyedRequest again = noted;
+  again.attempts = attempts;
+  answer->run = ledger_.Begin(std::move(again), std::time(nullptr));
   for (const int32_t id : answer->request.answer_ids) {
     answer->tokens.push_back({.token_id = id});
     ledger_.AddToken(answer->run, id);

@@ -1,4 +1,4 @@
-// ResumedAnswers: requests that a restart interrupted and whose prompts the journal has. They go on
+// ResumedAnswers: requests that a restart interrupted and whose prompts were noted. They go on
 // without being asked; what they give is kept for whoever asks with their key.
 #pragma once
 
@@ -9,16 +9,16 @@
 #include <string>
 #include <vector>
 
-#include "journal/contents.h"
 #include "server/completion.h"
 #include "server/request_ledger.h"
 #include "server/swarm_host.h"
 
 namespace weft::server {
 
-// A request as the journal keeps it, and back.
-journal::pb::Request ToRecord(const swarm::Request& request);
-swarm::Request FromRecord(const journal::RequestEntry& entry);
+// A request as the records keep it, and back.
+store::pb::Request ToRecord(const swarm::Request& request);
+// REQUIRES: its prompt is known.
+swarm::Request FromRecord(const store::OpenRequest& noted);
 
 class ResumedAnswers {
  public:
@@ -28,7 +28,7 @@ class ResumedAnswers {
   // Begins with all unfinished ones. It leaves out requests that two starts have tried to go on
   // with, and that then ended without being told to: such a request may be the reason. That it is
   // tried again is on the disk before it begins.
-  void Start(const journal::Contents& found);
+  void Start(const store::FoundCell& found);
   // What the answer has so far, at once, then what comes; once. nullptr: there is no such request.
   // Whoever has it may cancel it.
   Generate Take(const KeyedCall& call);
@@ -43,7 +43,7 @@ class ResumedAnswers {
     std::optional<swarm::FinishRequest> end;
     RequestCallbacks client;  // empty: nobody has asked yet
   };
-  void Start(const journal::RequestEntry& entry, uint32_t attempts);
+  void Start(const store::OpenRequest& noted, uint32_t attempts);
 
   void Submit(const std::shared_ptr<Answer>& answer);
 

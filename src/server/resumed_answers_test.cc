@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "server/cell_records_testing.h"
+
 namespace weft::server {
 namespace {
 
@@ -29,27 +31,19 @@ swarm::Request SomeRequest() {
   return request;
 }
 
-journal::RequestEntry EntryOf(const std::string& key, std::vector<int32_t> token_ids = {}) {
-  journal::RequestEntry entry;
-  entry.begun.set_key(key);
-  entry.begun.set_seed(*SomeRequest().sampling.seed);
-  *entry.begun.mutable_request() = ToRecord(SomeRequest());
-  entry.token_ids = std::move(token_ids);
-  return entry;
+store::OpenRequest Noted(const std::string& key, std::vector<int32_t> token_ids = {}) {
+  store::OpenRequest noted;
+  noted.key = key;
+  noted.seed = *SomeRequest().sampling.seed;
+  noted.request = ToRecord(SomeRequest());
+  noted.token_ids = std::move(token_ids);
+  return noted;
 }
 
-journal::Contents ContentsOf(const std::vector<journal::RequestEntry>& entries) {
-  journal::Contents contents;
-  for (const journal::RequestEntry& entry : entries) {
-    journal::pb::Record record;
-    *record.mutable_request_begun() = entry.begun;
-    contents.Apply(record);
-    record.mutable_request_tokens()->set_key(entry.begun.key());
-    record.mutable_request_tokens()->mutable_token_ids()->Assign(entry.token_ids.begin(),
-                                                                 entry.token_ids.end());
-    contents.Apply(record);
-  }
-  return contents;
+store::FoundCell Found(const std::vector<store::OpenRequest>& requests) {
+  store::FoundCell found;
+  found.open_requests = requests;
+  return found;
 }
 
 swarm::CoreOptions Core() {
@@ -79,13 +73,14 @@ class ResumedAnswersTest : public testing::Test {
   net::EventLoop loop_;
   TaskQueue planning_;
   SwarmHost host_{loop_, planning_, Core()};
-  RequestLedger ledger_;
+  RememberedRecords records_;
+  RequestLedger ledger_{records_, ""};
   ResumedAnswers answers_{host_, ledger_};
 };
 
-TEST(ResumedRequest, IsTheRequestThatWasJournalled) {
+TEST(ResumedRequest, IsTheRequestThatWasNoted) {
   const swarm::Request before = SomeRequest();
-  const swarm::Request after = FromRecord(EntryOf("key", {8, 9}));
+  const swarm::Request after = FromRecord(Noted("key", {8, 9}));
   EXPECT_EQ(after.prompt_ids, before.prompt_ids);
   EXPECT_THAT(after.answer_ids, ElementsAre(8, 9));
   EXPECT_EQ(after.salt, before.salt);
@@ -98,20 +93,16 @@ TEST(ResumedRequest, WithLogprobsBeginsAnew) {
   swarm::Request before = SomeRequest();
   before.want_logprobs = true;
   before.top_logprobs = 3;
-  journal::RequestEntry entry = EntryOf("key", {8, 9});
-  *entry.begun.mutable_request() = ToRecord(before);
-  const swarm::Request after = FromRecord(entry);
+  store::OpenRequest noted = Noted("key", {8, 9});
+  noted.request = ToRecord(before);
+  const swarm::Request after = FromRecord(noted);
   EXPECT_TRUE(after.want_logprobs);
   EXPECT_EQ(after.top_logprobs, 3u);
   EXPECT_THAT(after.answer_ids, IsEmpty());
 }
 
-TEST_F(ResumedAnswersTest, OnlyWhatIsNotOverGoesOn) {
-  journal::Contents found = ContentsOf({EntryOf("one"), EntryOf("two")});
-  journal::pb::Record ended;
-  ended.mutable_request_ended()->set_key("two");
-  found.Apply(ended);
-  answers_.Start(found);
+TEST_F(ResumedAnswersTest, WhoAsksFirstHasIt) {
+  answers_.Start(Found({Noted("one")}));
   EXPECT_EQ(answers_.count(), 1u);
   EXPECT_EQ(host_.snapshot().queued_requests, 1u);
   EXPECT_EQ(answers_.Take({"two", ""}), nullptr);
@@ -120,7 +111,7 @@ TEST_F(ResumedAnswersTest, OnlyWhatIsNotOverGoesOn) {
 }
 
 TEST_F(ResumedAnswersTest, WhoAsksHearsWhatIsKnownAndThenTheRest) {
-  answers_.Start(ContentsOf({EntryOf("one", {8, 9})}));
+  answers_.Start(Found({Noted("one", {8, 9})}));
   Heard heard;
   const swarm::RequestId id = answers_.Take({"one", ""})(Listen(heard));
   EXPECT_THAT(heard.token_ids, ElementsAre(8, 9));
@@ -133,7 +124,7 @@ TEST_F(ResumedAnswersTest, WhoAsksHearsWhatIsKnownAndThenTheRest) {
 
 TEST_F(ResumedAnswersTest, WhatEndedUnaskedIsThere) {
   std::vector<int32_t> all(20, 5);  // as many as were wanted: the end alone was not noted
-  answers_.Start(ContentsOf({EntryOf("one", all)}));
+  answers_.Start(Found({Noted("one", all)}));
   Heard heard;
   answers_.Take({"one", ""})(Listen(heard));
   EXPECT_EQ(heard.token_ids, all);
@@ -141,51 +132,50 @@ TEST_F(ResumedAnswersTest, WhatEndedUnaskedIsThere) {
   EXPECT_EQ(heard.ends[0].reason, swarm::FinishReason::kLength);
 }
 
-// One start with what the journal has, which ends without a word; how many requests went on.
-size_t StartAndDie(journal::Contents& journal, net::EventLoop& loop, TaskQueue& planning) {
-  const journal::Contents found = journal;
+// One start with what the records have, which ends without a word; how many requests went on.
+size_t StartAndDie(RememberedRecords& records, net::EventLoop& loop, TaskQueue& planning,
+                   std::optional<int64_t> stopped_at_ms = std::nullopt) {
+  store::FoundCell found = records.Found();
+  found.stopped_at_ms = stopped_at_ms;
   std::optional<size_t> under_way;
-  std::unique_ptr<SwarmHost> host;
-  RequestLedger ledger(
-      found, [&](const journal::pb::Record& record) { journal.Apply(record); },
-      [&] { under_way = host->snapshot().queued_requests; });
-  host = std::make_unique<SwarmHost>(loop, planning, Core());
-  ResumedAnswers answers(*host, ledger);
+  SwarmHost host(loop, planning, Core());
+  records.on_flush = [&] { under_way = host.snapshot().queued_requests; };
+  RequestLedger ledger(records, "");
+  ResumedAnswers answers(host, ledger);
   answers.Start(found);
+  records.on_flush = nullptr;
   // That each is tried again is on the disk before it begins.
   if (answers.count() > 0) {
     EXPECT_EQ(under_way, 0u);
   }
-  EXPECT_EQ(host->snapshot().queued_requests, answers.count());
-  host.reset();
+  EXPECT_EQ(host.snapshot().queued_requests, answers.count());
   return answers.count();
+}
+
+RememberedRecords::Request Remembered(const store::OpenRequest& noted) {
+  return {noted, std::nullopt};
 }
 
 // A request that takes the server down does so at every start that goes on with it.
 TEST_F(ResumedAnswersTest, IsDroppedAfterTwoAttempts) {
-  journal::Contents journal = ContentsOf({EntryOf("one", {8}), EntryOf("two")});
-  EXPECT_EQ(StartAndDie(journal, loop_, planning_), 2u);
-  EXPECT_EQ(StartAndDie(journal, loop_, planning_), 2u);
-  EXPECT_EQ(StartAndDie(journal, loop_, planning_), 0u);
-  EXPECT_EQ(StartAndDie(journal, loop_, planning_), 0u);
-  const journal::RequestEntry* entry = journal.FindRequest("one");
-  ASSERT_NE(entry, nullptr) << "who asks again gets the answer of that seed";
-  EXPECT_EQ(entry->begun.seed(), *SomeRequest().sampling.seed);
-  EXPECT_FALSE(entry->begun.has_request());
+  records_.requests = {{"one", Remembered(Noted("one", {8}))}, {"two", Remembered(Noted("two"))}};
+  EXPECT_EQ(StartAndDie(records_, loop_, planning_), 2u);
+  EXPECT_EQ(StartAndDie(records_, loop_, planning_), 2u);
+  EXPECT_EQ(StartAndDie(records_, loop_, planning_), 0u);
+  EXPECT_EQ(StartAndDie(records_, loop_, planning_), 0u);
+  const RememberedRecords::Request& one = records_.requests.at("one");
+  EXPECT_EQ(one.seed, *SomeRequest().sampling.seed) << "who asks again gets its answer";
+  EXPECT_FALSE(one.request);
 }
 
 TEST_F(ResumedAnswersTest, AServerThatWasToldToStopHasNotFailed) {
-  journal::Contents journal = ContentsOf({EntryOf("one")});
-  for (int start = 0; start < 5; ++start) {
-    EXPECT_EQ(StartAndDie(journal, loop_, planning_), 1u);
-    journal::pb::Record stop;
-    stop.mutable_stop()->set_at_s(1);
-    journal.Apply(stop);
-  }
+  records_.requests = {{"one", Remembered(Noted("one"))}};
+  for (int start = 0; start < 5; ++start)
+    EXPECT_EQ(StartAndDie(records_, loop_, planning_, /*stopped_at_ms=*/1), 1u);
 }
 
 TEST_F(ResumedAnswersTest, WhatFailedUnaskedIsComputedAgain) {
-  answers_.Start(ContentsOf({EntryOf("one", {-5})}));  // no token of this model
+  answers_.Start(Found({Noted("one", {-5})}));  // no token of this model
   EXPECT_EQ(answers_.Take({"one", ""}), nullptr);
 }
 

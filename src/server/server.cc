@@ -28,7 +28,6 @@ Server::Server(const ServerOptions& options)
 }
 
 Result<std::unique_ptr<Server>> Server::Prepare(const ServerOptions& options,
-                                                const Sha256Digest& package_digest,
                                                 const std::string& model_name) {
   for (const std::string& name : options.host_names) {
     TRY(net::ParseHostName("--host-name", name));
@@ -49,7 +48,7 @@ Result<std::unique_ptr<Server>> Server::Prepare(const ServerOptions& options,
     }
     ASSIGN_OR_RETURN(server->secrets_, MakeSecrets(demanded, std::move(given)));
   }
-  TRY(server->OpenJournal(package_digest));
+  TRY(server->OpenJournal());
   TRY(server->OpenKeys(model_name));
   ASSIGN_OR_RETURN(server->tls_, server->MakeTls());
   server->feed_ = std::make_unique<SwarmFeed>(server->loop_);
@@ -58,14 +57,14 @@ Result<std::unique_ptr<Server>> Server::Prepare(const ServerOptions& options,
 }
 
 Result<std::unique_ptr<Server>> Server::Listen(const ServerOptions& options, ServedModel model) {
-  ASSIGN_OR_RETURN(std::unique_ptr<Server> server,
-                   Prepare(options, model.info.package_digest, model.package.manifest.name));
+  ASSIGN_OR_RETURN(std::unique_ptr<Server> server, Prepare(options, model.package.manifest.name));
   Server* const self = server.get();
   self->files_ = std::move(model.files);
   AdminParts admin;
   admin.need_bytes = NeedBytes(options, model.info);
+  ASSIGN_OR_RETURN(auto cell_recovery, self->recovery_->BeginCell(model.info.package_digest));
   self->cell_ =
-      std::make_unique<Cell>(self->Shared(false), std::move(model), self->recovery_.get());
+      std::make_unique<Cell>(self->Shared(false), std::move(model), std::move(cell_recovery));
   self->body_limit_bytes_ = self->cell_->body_limit_bytes();
   self->feed_->Show(&self->cell_->host(), self->cell_->card());
   self->cell_->OnChanged([feed = self->feed_.get()] { feed->Changed(); });
@@ -79,11 +78,12 @@ Result<std::unique_ptr<Server>> Server::Listen(const ServerOptions& options, Ser
 }
 
 Result<std::unique_ptr<Server>> Server::Listen(const ServerOptions& options, ModelLibrary library) {
-  ASSIGN_OR_RETURN(std::unique_ptr<Server> server, Prepare(options, {}, ""));
+  ASSIGN_OR_RETURN(std::unique_ptr<Server> server, Prepare(options, ""));
   Server* const self = server.get();
   self->files_ = std::exchange(library.files, std::nullopt);
   self->body_limit_bytes_ = BodyLimitOf(options, /*embeds=*/true, options.context_length);
-  self->models_ = std::make_unique<Models>(self->Shared(true), std::move(library));
+  self->models_ =
+      std::make_unique<Models>(self->Shared(true), *self->recovery_, std::move(library));
   self->models_->SetFeed(self->feed_.get());
   self->models_->SetSalts([self] { return self->Salts(); });
   RouteParts parts = self->Parts();
@@ -108,20 +108,23 @@ CellShared Server::Shared(bool has_several) {
           has_several};
 }
 
-Status Server::OpenJournal(const Sha256Digest& package_digest) {
-  if (options_.journal.empty()) return OkStatus();
+// Without a journal records are kept in memory: a model that is loaded again finds its own.
+Status Server::OpenJournal() {
   // Secrets that are to end must not be good again after the next start.
-  const bool is_needed = options_.journal_is_asked_for || options_.new_secrets;
+  const bool is_needed =
+      !options_.journal.empty() && (options_.journal_is_asked_for || options_.new_secrets);
   Recovery::Options open;
   open.path = options_.journal;
-  open.package_digest = package_digest;
   open.keep_prompts = options_.journal_prompts;
-  auto recovery = Recovery::Open(open);
+  auto recovery = Recovery::Open(loop_, open);
   if (!recovery.ok()) {
     if (is_needed) return recovery.error();
     LogWarn("{} The server goes on without a journal.", recovery.error().message());
-    return OkStatus();
+    open.path.clear();
+    recovery = Recovery::Open(loop_, open);
+    if (!recovery.ok()) return recovery.error();
   }
+  has_journal_ = !open.path.empty();
   recovery_ = std::move(*recovery);
   Status written = recovery_->status();
   // Without secrets whoever comes is let in.
@@ -138,23 +141,19 @@ Status Server::OpenJournal(const Sha256Digest& package_digest) {
 Status Server::NoteSecrets() {
   const bool only_key = options_.new_secrets || secrets_.key_is_set;
   const bool only_token = options_.new_secrets || secrets_.token_is_set;
-  journal::pb::Secrets now;
   const Sha256Digest key = Sha256(AsBytes(secrets_.api_key));
   const Sha256Digest token = Sha256(AsBytes(secrets_.join_token));
-  now.set_api_key(std::string(AsText(key)));
-  now.set_join_token(std::string(AsText(token)));
-  now.set_hidden_join_token(SharedLinks(reach_, secrets_).hidden_token());
-  now.set_only_key(only_key);
-  now.set_only_token(only_token);
-  for (const journal::pb::Secrets& each : recovery_->found().secrets()) {
-    const bool is_good = each.api_key().size() == key.size() &&
-                         each.join_token().size() == token.size() &&
-                         !(only_key && each.api_key() != now.api_key()) &&
-                         !(only_token && each.join_token() != now.join_token());
-    const bool is_new = each.api_key() != now.api_key() || each.join_token() != now.join_token();
+  const store::StoredSecrets now{std::string(AsText(key)), std::string(AsText(token)),
+                                 SharedLinks(reach_, secrets_).hidden_token(), false};
+  for (const store::StoredSecrets& each : recovery_->secrets()) {
+    const bool is_good = each.api_key.size() == key.size() &&
+                         each.join_token.size() == token.size() &&
+                         !(only_key && each.api_key != now.api_key) &&
+                         !(only_token && each.join_token != now.join_token);
+    const bool is_new = each.api_key != now.api_key || each.join_token != now.join_token;
     if (is_good && is_new) earlier_secrets_.push_back(each);
   }
-  return recovery_->NoteSecrets(now);
+  return recovery_->NoteSecrets(now, only_key, only_token);
 }
 
 Status Server::OpenKeys(const std::string& model_name) {
@@ -170,11 +169,11 @@ Status Server::OpenKeys(const std::string& model_name) {
 
 void Server::HashSecretsInto(swarm::CoreOptions& core) const {
   if (!secrets_.api_key.empty()) core.api_key_sha256_hex = HashSecret(secrets_.api_key);
-  for (const journal::pb::Secrets& earlier : earlier_secrets_)
-    core.earlier_api_keys_sha256_hex.push_back(ToHex(AsBytes(earlier.api_key())));
+  for (const store::StoredSecrets& earlier : earlier_secrets_)
+    core.earlier_api_keys_sha256_hex.push_back(ToHex(AsBytes(earlier.api_key)));
   if (!secrets_.join_token.empty()) core.join_token_sha256_hex = HashSecret(secrets_.join_token);
-  for (const journal::pb::Secrets& earlier : earlier_secrets_)
-    core.earlier_join_tokens_sha256_hex.push_back(ToHex(AsBytes(earlier.join_token())));
+  for (const store::StoredSecrets& earlier : earlier_secrets_)
+    core.earlier_join_tokens_sha256_hex.push_back(ToHex(AsBytes(earlier.join_token)));
   const KeyTable& named = keys_->table();
   core.is_join_token = [&named](const std::string& hash) {
     return named.IsGood(hash, store::Role::kHelper);
@@ -251,10 +250,10 @@ Status Server::Open() {
   ASSIGN_OR_RETURN(AccessPolicy access, MakeAccess());
   router_->SetAccess(std::move(access));
   links_ = SharedLinks(reach_, secrets_);
-  for (const journal::pb::Secrets& earlier : earlier_secrets_) {
-    const std::string key_hash = ToHex(AsBytes(earlier.api_key()));
+  for (const store::StoredSecrets& earlier : earlier_secrets_) {
+    const std::string key_hash = ToHex(AsBytes(earlier.api_key));
     if (key_hash != HashSecret(secrets_.api_key))
-      links_.AddEarlier(key_hash, earlier.hidden_join_token());
+      links_.AddEarlier(key_hash, earlier.hidden_join_token);
   }
   return OkStatus();
 }
@@ -298,12 +297,12 @@ Result<AccessPolicy> Server::MakeAccess() const {
   }
   if (!secrets_.api_key.empty()) access.api_key_hash = HashSecret(secrets_.api_key);
   if (!secrets_.join_token.empty()) access.join_token_hash = HashSecret(secrets_.join_token);
-  for (const journal::pb::Secrets& earlier : earlier_secrets_) {
-    access.earlier_api_key_hashes.push_back(ToHex(AsBytes(earlier.api_key())));
-    access.earlier_join_token_hashes.push_back(ToHex(AsBytes(earlier.join_token())));
+  for (const store::StoredSecrets& earlier : earlier_secrets_) {
+    access.earlier_api_key_hashes.push_back(ToHex(AsBytes(earlier.api_key)));
+    access.earlier_join_token_hashes.push_back(ToHex(AsBytes(earlier.join_token)));
   }
   access.keys = &keys_->table();
-  if (recovery_) access.on_use = [this](const std::string& hash) { recovery_->NoteUse(hash); };
+  access.on_use = [this](const std::string& hash) { recovery_->NoteUse(hash); };
   for (const std::string& proxy : options_.trusted_proxies)
     access.trusted_proxies.insert(net::CanonicalAddress(proxy));
   const std::optional<uint32_t> own_user = OwnUserIfKnown();
@@ -335,7 +334,9 @@ void Server::ReloadOnSignal() {
 
 // Requests that wait are told why they end; the loop goes on until they have their answers.
 void Server::BeginStop() {
-  if (recovery_) recovery_->NoteStop();
+  if (cell_) cell_->NoteStop();
+  if (models_) models_->NoteStop();
+  recovery_->NoteStop();
   const Error stopping(ErrorCode::kUnavailable, "The server is stopping.");
   if (cell_) cell_->host().EndRequests(stopping);
   if (models_) models_->EndRequests(stopping);

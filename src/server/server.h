@@ -48,7 +48,9 @@ class Server {
   // Keys and links of earlier starts are let in, too.
   bool admits_earlier() const { return !earlier_secrets_.empty(); }
   // nullptr: there is none.
-  const std::filesystem::path* journal() const { return recovery_ ? &options_.journal : nullptr; }
+  const std::filesystem::path* journal() const {
+    return has_journal_ ? &options_.journal : nullptr;
+  }
   const net::TlsContext* tls() const { return tls_.get(); }
   // For workers in this process; they end before the server does.
   net::EventLoop& loop() { return loop_; }
@@ -60,10 +62,9 @@ class Server {
  private:
   explicit Server(const ServerOptions& options);
   static Result<std::unique_ptr<Server>> Prepare(const ServerOptions& options,
-                                                 const Sha256Digest& package_digest,
                                                  const std::string& model_name);
 
-  Status OpenJournal(const Sha256Digest& package_digest);
+  Status OpenJournal();
   Status NoteSecrets();
   Status OpenKeys(const std::string& model_name);
   void HashSecretsInto(swarm::CoreOptions& core) const;
@@ -84,8 +85,9 @@ class Server {
   Reach reach_;
   Secrets secrets_;
   net::EventLoop loop_;
-  std::unique_ptr<Recovery> recovery_;  // nullptr: there is no journal
-  std::vector<journal::pb::Secrets> earlier_secrets_;
+  std::unique_ptr<Recovery> recovery_;
+  bool has_journal_ = false;  // else it is in memory
+  std::vector<store::StoredSecrets> earlier_secrets_;
   std::unique_ptr<KeyKeeper> keys_;
   Evictions evictions_;
   TaskQueue planning_thread_;

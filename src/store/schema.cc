@@ -1,16 +1,17 @@
 #include "store/schema.h"
 
-#include <array>
 #include <string>
 #include <vector>
 
 namespace weft::store {
 namespace {
 
-// One that was published is never changed: a change is a migration behind it. Times are
-// milliseconds since 1970; `models` has one name a line, and none for all.
-const std::vector<std::vector<std::string>>& Migrations() {
-  static const std::vector<std::vector<std::string>> migrations = {
+// "weft" and "wefr".
+constexpr int64_t kKeysId = 0x77656674, kRecordsId = 0x77656672;
+
+// Times are milliseconds since 1970; `models` has one name a line, and none for all.
+std::vector<std::vector<std::string>> KeysMigrations() {
+  return {
       {
           R"(create table keys (
                id integer primary key autoincrement, hash blob not null unique, name text not null,
@@ -40,13 +41,55 @@ const std::vector<std::vector<std::string>>& Migrations() {
           "create unique index keys_name on keys (name) where ended is null",
       },
   };
-  return migrations;
+}
+
+// `model` is a package's digest, `body` and `generation` are messages of records.proto, `ids` are
+// 32-bit numbers, little-endian. A request's row has its cell's: what one model leaves behind is
+// not another's to forget.
+std::vector<std::vector<std::string>> RecordsMigrations() {
+  return {{
+      R"(create table settings (name text primary key, value blob not null) without rowid)",
+      // `stopped`: when the last start was told to stop; null: it runs, or was killed.
+      R"(create table cells (
+           id integer primary key autoincrement, model blob not null unique,
+           incarnation integer not null default 0, stopped integer))",
+      R"(create table placements (cell integer primary key references cells, body blob not null))",
+      R"(create table device_times (
+           device blob primary key, losses integer not null, stayed_s real not null,
+           noted integer not null) without rowid)",
+      R"(create table popularities (
+           model blob primary key, noted integer not null, body blob not null) without rowid)",
+      R"(create table kept_prefixes (
+           id integer primary key autoincrement, cell integer not null references cells,
+           salt blob not null, name text not null, kept integer not null, ids blob not null,
+           unique (cell, salt, name)))",
+      R"(create table secrets (
+           id integer primary key autoincrement, api_key blob not null, join_token blob not null,
+           hidden_join_token blob not null, used integer not null,
+           unique (api_key, join_token)))",
+      R"(create table requests (
+           id integer primary key autoincrement, key blob not null unique, digest blob not null,
+           cell integer not null references cells, seed integer not null, begun integer not null,
+           prompt_tokens integer not null, attempts integer not null, ended integer,
+           generated integer, generation blob))",
+      "create index requests_open on requests (cell) where generation is not null",
+      "create index requests_begun on requests (begun)",
+      R"(create table request_tokens (
+           request integer not null references requests on delete cascade, first integer not null,
+           ids blob not null, primary key (request, first)) without rowid)",
+  }};
 }
 
 }  // namespace
 
-int64_t LatestVersion() {
-  return static_cast<int64_t>(Migrations().size());
+const Schema& KeysSchema() {
+  static const Schema schema{kKeysId, "keys", KeysMigrations()};
+  return schema;
+}
+
+const Schema& RecordsSchema() {
+  static const Schema schema{kRecordsId, "records", RecordsMigrations()};
+  return schema;
 }
 
 Result<int64_t> SchemaVersion(Database& database) {
@@ -57,14 +100,14 @@ Result<int64_t> SchemaVersion(Database& database) {
   return database.AskNumber("select max(version) from migrations");
 }
 
-Status ApplyMigrations(Database& database, int64_t now_ms) {
+Status ApplyMigrations(Database& database, const Schema& schema, int64_t now_ms) {
   ASSIGN_OR_RETURN(int64_t version, SchemaVersion(database));
   if (version == 0) {
-    TRY(database.Run("pragma application_id = " + std::to_string(kApplicationId)));
+    TRY(database.Run("pragma application_id = " + std::to_string(schema.application_id)));
     TRY(database.Run("create table migrations (version integer primary key, at integer not null)"));
   }
-  while (version < LatestVersion()) {
-    for (const std::string& statement : Migrations()[static_cast<size_t>(version)])
+  while (version < schema.latest_version()) {
+    for (const std::string& statement : schema.migrations[static_cast<size_t>(version)])
       TRY(database.Run(statement));
     ++version;
     TRY(database.Run("insert into migrations values (?, ?)", {version, now_ms}));

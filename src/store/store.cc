@@ -1,138 +1,172 @@
 #include "store/store.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <thread>
+#include <string>
+#include <string_view>
 
-#include "base/descriptor.h"
-#include "base/file.h"
 #include "base/sentence.h"
-#include "store/schema.h"
+#include "base/spelling.h"
 
 namespace weft::store {
 namespace {
 
-constexpr mode_t kOwnerOnly = 0600, kOwnersFolder = 0700;
-constexpr Duration kBusyLimit = Seconds(5);
-// Of a larger file no check reads every page at start: what is damaged is found when it is used.
-constexpr int64_t kCheckedBytes = 8 << 20;
-constexpr int kWalAttempts = 50;
+constexpr std::string_view kColumns =
+    "id, hash, name, role, models, per_minute, tokens_per_day, at_once, created, expires, ended";
 
-// Folders that are made here are the user's alone; those that are there stay as they are.
-Status MakeFolder(const std::filesystem::path& folder) {
-  if (folder.empty() || std::filesystem::exists(folder)) return OkStatus();
-  TRY(MakeFolder(folder.parent_path()));
-  if (mkdir(folder.c_str(), kOwnersFolder) == 0 || errno == EEXIST) return OkStatus();
-  return SystemError("Cannot create the folder", folder);
+std::string JoinLines(const std::vector<std::string>& lines) {
+  std::string text;
+  for (const std::string& line : lines) text += (text.empty() ? "" : "\n") + line;
+  return text;
 }
 
-Status MakeFile(const std::filesystem::path& path) {
-  TRY(MakeFolder(path.parent_path()));
-  // SQLite would make it with whatever the umask leaves.
-  const Descriptor made(open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, kOwnerOnly));
-  if (!made.is_open()) return SystemError("Cannot open", path);
-  return OkStatus();
+std::vector<std::string> SplitLines(std::string_view text) {
+  std::vector<std::string> lines;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    lines.emplace_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return lines;
+}
+
+template <typename Number>
+std::optional<Number> LimitAt(const Rows& rows, int column) {
+  const auto number = rows.OptionalInt(column);
+  return number ? std::optional(static_cast<Number>(*number)) : std::nullopt;
+}
+
+// The row of these columns.
+Result<Key> ReadKey(const Rows& rows) {
+  Key key;
+  key.id = rows.Int(0);
+  key.hash = ToHex(rows.Blob(1));
+  key.name = rows.Text(2);
+  ASSIGN_OR_RETURN(key.role, ParseRole(rows.Text(3)));
+  key.models = SplitLines(rows.Text(4));
+  key.limits.per_minute = LimitAt<uint32_t>(rows, 5);
+  key.limits.tokens_per_day = LimitAt<uint64_t>(rows, 6);
+  key.limits.at_once = LimitAt<uint32_t>(rows, 7);
+  key.created_ms = rows.Int(8);
+  key.expires_ms = rows.OptionalInt(9);
+  key.ended_ms = rows.OptionalInt(10);
+  return key;
+}
+
+Error NameTaken(const Key& key, int64_t now_ms) {
+  const std::string state =
+      key.IsExpired(now_ms) ? ", which expired " + TimeText(*key.expires_ms) : "";
+  return {ErrorCode::kAlreadyExists, "There is a key '" + key.name + "' already" + state +
+                                         ". End it first (weft keys end " + key.name +
+                                         "), or choose another name."};
 }
 
 }  // namespace
 
 Result<std::unique_ptr<Store>> Store::Open(const std::filesystem::path& path, OpenMode mode,
                                            int64_t now_ms) {
-  struct stat info = {};
-  if (lstat(path.c_str(), &info) != 0) {
-    if (errno != ENOENT) return SystemError("Cannot look at", path);
-    if (mode == OpenMode::kExisting)
-      return Error(ErrorCode::kNotFound, "There is no file '" + path.string() + "'.");
-    TRY(MakeFile(path));
-    if (lstat(path.c_str(), &info) != 0) return SystemError("Cannot look at", path);
-  }
-  if (!S_ISREG(info.st_mode))
-    return Error(ErrorCode::kInvalidArgument,
-                 "'" + path.string() + "' is not a regular file, as a database of keys is.");
-  if (info.st_uid != geteuid() || (info.st_mode & (S_IWGRP | S_IWOTH)) != 0)
-    return Error(ErrorCode::kPermissionDenied,
-                 "Others than this user could have written '" + path.string() +
-                     "', and whose key it names is let in. If it is yours: chown it to this user "
-                     "and chmod 600 it.");
-  ASSIGN_OR_RETURN(Database database, Database::Open(path, kBusyLimit));
-  std::unique_ptr<Store> store(new Store(path, std::move(database)));
-  store->device_ = info.st_dev;
-  store->file_number_ = info.st_ino;
-  TRY(store->Prepare(now_ms));
-  return store;
-}
-
-bool Store::IsInPlace() const {
-  struct stat info = {};
-  return lstat(path_.c_str(), &info) == 0 && info.st_dev == device_ && info.st_ino == file_number_;
-}
-
-Status Store::Prepare(int64_t now_ms) {
-  TRY(CheckOwner());
-  ASSIGN_OR_RETURN(const int64_t page_bytes, database_.AskNumber("pragma page_size"));
-  ASSIGN_OR_RETURN(const int64_t page_count, database_.AskNumber("pragma page_count"));
-  if (page_count > 0 && page_bytes * page_count <= kCheckedBytes) {
-    ASSIGN_OR_RETURN(const Rows found, database_.Ask("pragma quick_check(1)"));
-    if (found.has_row() && found.Text(0) != "ok")
-      return Error(ErrorCode::kInvalidData,
-                   "The database '" + path_.string() + "' is damaged (" + found.Text(0) +
-                       "); nothing in it was changed. Put a copy of before in its place, or move "
-                       "it away, and a new one without keys is begun.");
-  }
-  TRY(UseWal());
-  // What was told to have happened, such as the end of a key, survives the machine.
-  TRY(database_.Run("pragma synchronous = full"));
-  TRY(database_.Run("pragma foreign_keys = off"));
-  TRY(Migrate(now_ms));
-  return database_.Run("pragma foreign_keys = on");
-}
-
-// Whether it is ours to write: empty, or marked as ours. Whoever makes the tables sets the mark in
-// the same transaction: tables that are seen here were marked before. The other way round, a
-// process that begins at the same moment would see no mark, and then tables.
-Status Store::CheckOwner() {
-  ASSIGN_OR_RETURN(const int64_t tables, database_.AskNumber("select count(*) from sqlite_master"));
-  ASSIGN_OR_RETURN(const int64_t mark, database_.AskNumber("pragma application_id"));
-  if (mark == kApplicationId || (mark == 0 && tables == 0)) return OkStatus();
-  return Error(ErrorCode::kInvalidData, "The file '" + path_.string() +
-                                            "' is a database of another program; nothing in it "
-                                            "was changed. Name another file.");
-}
-
-// Readers and a writer do not wait for each other then. The change of mode needs the file alone for
-// a moment, and SQLite does not wait for that by itself.
-Status Store::UseWal() {
-  Status last = OkStatus();
-  for (int attempt = 0; attempt < kWalAttempts; ++attempt) {
-    const auto answer = database_.Ask("pragma journal_mode = wal");
-    if (answer.ok()) return OkStatus();
-    last = answer.error();
-    if (answer.error().code() != ErrorCode::kUnavailable) return last;
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  }
-  return last;
-}
-
-Status Store::Migrate(int64_t now_ms) {
-  // Most often there is nothing to do, and nobody needs to wait for whoever writes.
-  ASSIGN_OR_RETURN(const int64_t known, SchemaVersion(database_));
-  if (known == LatestVersion()) return OkStatus();
-  if (known > LatestVersion())
-    return Error(ErrorCode::kUnsupported, Sentence("The database '", path_.string(),
-                                                   "' is of a newer weft (its tables have "
-                                                   "version ",
-                                                   known, ", this program knows ", LatestVersion(),
-                                                   "): update weft, or name another file."));
-  ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(database_));
-  TRY(ApplyMigrations(database_, now_ms));
-  return transaction.Commit();
+  ASSIGN_OR_RETURN(DatabaseFile file, DatabaseFile::Open(path, mode, KeysSchema(), {}, now_ms));
+  return std::unique_ptr<Store>(new Store(std::move(file)));
 }
 
 Result<int64_t> Store::DataVersion() {
-  return database_.AskNumber("pragma data_version");
+  return database().AskNumber("pragma data_version");
+}
+
+Result<std::vector<Key>> Store::Keys() {
+  std::vector<Key> keys;
+  ASSIGN_OR_RETURN(Rows rows, database().Ask(Sentence("select ", std::string(kColumns),
+                                                      " from keys order by id")));
+  while (rows.has_row()) {
+    ASSIGN_OR_RETURN(Key key, ReadKey(rows));
+    keys.push_back(std::move(key));
+    TRY(rows.Next());
+  }
+  return keys;
+}
+
+Result<Key> Store::AddKey(const NewKey& wanted, const std::string& hash, int64_t now_ms) {
+  TRY(CheckNewKey(wanted, now_ms));
+  const auto hash_bytes = FromHex(hash);
+  CHECK(hash_bytes && hash_bytes->size() == 32, "the hash of a key is a SHA-256 in hex");
+  ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(database()));
+  ASSIGN_OR_RETURN(const std::vector<Key> keys, Keys());
+  int64_t live = 0;
+  for (const Key& each : keys) {
+    if (each.ended_ms) continue;
+    if (each.name == wanted.name) return NameTaken(each, now_ms);
+    ++live;
+  }
+  if (live >= kMostKeys)
+    return Error(ErrorCode::kLimitExceeded,
+                 Sentence("There are ", live, " keys already, the limit. End some first."));
+  TRY(database().Run(
+      "insert into keys (hash, name, role, models, per_minute, tokens_per_day, at_once, created, "
+      "expires) values (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+      {*hash_bytes, wanted.name, std::string(RoleName(wanted.role)), JoinLines(wanted.models),
+       OrNull(wanted.limits.per_minute), OrNull(wanted.limits.tokens_per_day),
+       OrNull(wanted.limits.at_once), now_ms, OrNull(wanted.expires_ms)}));
+  Key made{wanted, database().last_id(), hash, now_ms, std::nullopt};
+  TRY(transaction.Commit());
+  return made;
+}
+
+Result<Key> Store::EndKey(const std::string& name, int64_t now_ms) {
+  ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(database()));
+  ASSIGN_OR_RETURN(const std::vector<Key> keys, Keys());
+  std::vector<std::string> names;
+  const Key* ended_before = nullptr;
+  for (const Key& each : keys) {
+    if (each.ended_ms) {
+      if (each.name == name) ended_before = &each;
+      continue;
+    }
+    names.push_back(each.name);
+    if (each.name != name) continue;
+    TRY(database().Run("update keys set ended = ? where id = ?", {now_ms, each.id}));
+    TRY(transaction.Commit());
+    Key key = each;
+    key.ended_ms = now_ms;
+    return key;
+  }
+  if (ended_before != nullptr)
+    return Error(ErrorCode::kNotFound,
+                 "The key '" + name + "' ended " + TimeText(*ended_before->ended_ms) + " already.");
+  return Error(ErrorCode::kNotFound,
+               "There is no key '" + name.substr(0, 64) + "'." + DidYouMean(name, names));
+}
+
+Status Store::AddUsage(std::span<const HourlyUsage> rows, const std::string& model,
+                       const std::string& server, int64_t now_ms) {
+  ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(database()));
+  for (const HourlyUsage& row : rows) {
+    const Usage& usage = row.usage;
+    // A key that is not known any more, in a file that was put in the place of another one, has
+    // nothing to count for.
+    TRY(database().Run(
+        "insert into usage_hour (hour, key, model, server, requests, prompt, cached, generated) "
+        "select ?, ?, ?, ?, ?, ?, ?, ? where exists (select 1 from keys where id = ?2) "
+        "on conflict (hour, key, model, server) do update set requests = requests + "
+        "excluded.requests, prompt = prompt + excluded.prompt, cached = cached + excluded.cached, "
+        "generated = generated + excluded.generated",
+        {row.hour_ms, row.key, row.model.empty() ? model : row.model, server, usage.requests,
+         usage.prompt_tokens, usage.cached_tokens, usage.generated_tokens}));
+  }
+  TRY(database().Run("delete from usage_hour where hour < ?", {now_ms - kUsageKeptMs}));
+  return transaction.Commit();
+}
+
+Result<std::map<int64_t, Usage>> Store::UsageSince(int64_t begin_ms) {
+  std::map<int64_t, Usage> by_key;
+  ASSIGN_OR_RETURN(
+      Rows rows,
+      database().Ask("select key, sum(requests), sum(prompt), sum(cached), sum(generated) "
+                     "from usage_hour where hour >= ? group by key",
+                     {begin_ms}));
+  while (rows.has_row()) {
+    by_key[rows.Int(0)] = {rows.Int(1), rows.Int(2), rows.Int(3), rows.Int(4)};
+    TRY(rows.Next());
+  }
+  return by_key;
 }
 
 }  // namespace weft::store

@@ -3,7 +3,7 @@
 // transaction. Calls wait for the disk: never on an event loop. One thread at a time for each
 // Store.
 //
-// Not the journal (src/journal): that is of one server, and has what its next start needs.
+// Not the records (records.h): those are of one server, and have what its next start needs.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "base/result.h"
+#include "store/database_file.h"
 #include "store/key.h"
-#include "store/sqlite.h"
 #include "store/usage.h"
 
 namespace weft::store {
@@ -29,16 +29,9 @@ inline constexpr int64_t kMostKeys = 10'000;
 // Usage of longer ago is forgotten.
 inline constexpr int64_t kUsageKeptMs = int64_t{400} * 24 * 3600 * 1000;
 
-enum class OpenMode {
-  kCreate,    // a new one, and its folder, where there is none
-  kExisting,  // kNotFound where there is none
-};
-
 class Store {
  public:
-  // kInvalidData: no database, a damaged one, or another program's. kUnsupported: of a newer weft.
-  // kPermissionDenied: others than this user could have written it; whose key it names is let in.
-  // The file is left as it is.
+  // Gives the errors of DatabaseFile::Open.
   static Result<std::unique_ptr<Store>> Open(const std::filesystem::path& path, OpenMode mode,
                                              int64_t now_ms);
 
@@ -60,20 +53,14 @@ class Store {
   // Another number than before when another process has written something since.
   Result<int64_t> DataVersion();
   // Whether the path still names the file that was opened.
-  bool IsInPlace() const;
+  bool IsInPlace() const { return file_.IsInPlace(); }
 
  private:
-  Store(std::filesystem::path path, Database database)
-      : path_(std::move(path)), database_(std::move(database)) {}
+  explicit Store(DatabaseFile file) : file_(std::move(file)) {}
 
-  Status Prepare(int64_t now_ms);
-  Status CheckOwner();
-  Status UseWal();
-  Status Migrate(int64_t now_ms);
+  Database& database() { return file_.database(); }
 
-  const std::filesystem::path path_;
-  Database database_;
-  uint64_t device_ = 0, file_number_ = 0;  // of the file that was opened
+  DatabaseFile file_;
 };
 
 }  // namespace weft::store

@@ -218,7 +218,7 @@ TEST_F(StoreTest, OtherProgramsDatabasesAreLeftAsTheyAre) {
   std::filesystem::create_directories(path_.parent_path());
   Write("");
   {
-    auto other = Database::Open(path_, Seconds(1)).value();
+    auto other = Database::Open(path_, {}).value();
     ASSERT_TRUE(other.Run("create table notes (text)").ok());
   }
   const std::string before = Bytes();
@@ -229,8 +229,10 @@ TEST_F(StoreTest, OtherProgramsDatabasesAreLeftAsTheyAre) {
 TEST_F(StoreTest, ANewerOnesTablesAreLeftAsTheyAre) {
   MakeWithKeys(1);
   {
-    auto newer = Database::Open(path_, Seconds(1)).value();
-    ASSERT_TRUE(newer.Run("insert into migrations values (?, 0)", {LatestVersion() + 1}).ok());
+    auto newer = Database::Open(path_, {}).value();
+    ASSERT_TRUE(
+        newer.Run("insert into migrations values (?, 0)", {KeysSchema().latest_version() + 1})
+            .ok());
   }
   const Error error = FailToOpen();
   EXPECT_EQ(error.code(), ErrorCode::kUnsupported);
@@ -243,7 +245,7 @@ TEST_F(StoreTest, TablesOfBeforeAreTakenOver) {
   std::filesystem::create_directories(path_.parent_path());
   Write("");
   {
-    auto old = Database::Open(path_, Seconds(1)).value();
+    auto old = Database::Open(path_, {}).value();
     for (const char* statement :
          {"pragma application_id = 2003134068",
           "create table migrations (version integer primary key, at integer not null)",
@@ -279,7 +281,7 @@ TEST_F(StoreTest, TablesOfBeforeAreTakenOver) {
   const HourlyUsage row{HourOf(kToday), 42, {1, 1, 1, 1}};
   EXPECT_TRUE(store->AddUsage({&row, 1}, "m", "s", kToday).ok());
   EXPECT_THAT(Open()->Keys().value(), SizeIs(3));
-  auto other = Database::Open(path_, Seconds(1)).value();
+  auto other = Database::Open(path_, {}).value();
   const Status twice = other.Run(
       "insert into keys (hash, name, role, models, created) values (x'02', 'maths', 'user', '', "
       "1)");

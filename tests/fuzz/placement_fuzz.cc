@@ -1,8 +1,8 @@
 // The placement of an earlier start, out of a journal that somebody has changed: a core that is
 // given it neither crashes nor keeps what cannot be, and what it places is what a next start takes.
 #include "base/check.h"
-#include "journal/journal.pb.h"
 #include "server/placement_record.h"
+#include "store/records.pb.h"
 #include "swarm/core/core.h"
 
 namespace {
@@ -29,7 +29,7 @@ swarm::CoreOptions Options() {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t byte_count) {
-  journal::pb::Placement record;
+  store::pb::Placement record;
   if (!record.ParseFromArray(data, static_cast<int>(byte_count))) return 0;
   const swarm::Placement placement = server::FromRecord(record);
   swarm::CoreOptions options = Options();
@@ -48,7 +48,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t byte_count) {
   }
   const swarm::Placement again = core.placement();
   CHECK(swarm::CheckPlacement(again, 5).ok(), swarm::CheckPlacement(again, 5).error().ToString());
-  const journal::pb::Placement written = server::ToRecord(again);
+  const store::pb::Placement written = server::ToRecord(again);
   CHECK(server::ToRecord(server::FromRecord(written)).SerializeAsString() ==
         written.SerializeAsString());
   return 0;
