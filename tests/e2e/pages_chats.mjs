@@ -192,6 +192,7 @@ pageTest("an answer is stopped from another tab, too", {}, async ({ page, server
 
 pageTest("thoughts are folded, calls are shown, and the model goes on with what they gave", {},
   async ({ page, server }) => {
+    const go = gate();
     server.onChat = async (body, stream) => {
       stream.begin();
       if (body.messages.length > 1) {
@@ -200,6 +201,7 @@ pageTest("thoughts are folded, calls are shown, and the model goes on with what 
       }
       stream.thought("Adding ");
       stream.thought("is a tool.");
+      await go.opened;
       stream.calls([{ index: 0, id: "call_1", type: "function",
         function: { name: "add", arguments: '{"a":7,' } }]);
       stream.calls([{ index: 0, function: { arguments: '"b":5}' } }]);
@@ -214,6 +216,9 @@ pageTest("thoughts are folded, calls are shown, and the model goes on with what 
     await page.getByLabel("Tools, as JSON").fill(JSON.stringify(tools));
     await button(page, "Done").click();
     await ask(page, "What is 7 plus 5?");
+    await page.getByText("Thinking …").waitFor();
+    assert.equal(await page.locator(".waiting").count(), 0, "the prompt is read by now");
+    go.open();
     await page.getByText(/^Thought for/).waitFor();
     assert.equal(await page.getByText("Adding is a tool.").isVisible(), false);
     await page.getByText(/^Thought for/).click();
