@@ -1,0 +1,45 @@
+#include "sim/cluster/scenario.h"
+
+#include <array>
+#include <utility>
+
+#include "base/random.h"
+
+namespace weft::sim {
+namespace {
+
+constexpr std::array<std::pair<std::string_view, ClusterFaults>, 5> kNames = {
+    {{"all", ClusterFaults::kAll},
+     {"reject", ClusterFaults::kReject},
+     {"db", ClusterFaults::kDatabase},
+     {"kill", ClusterFaults::kKill},
+     {"loss", ClusterFaults::kLoss}}};
+
+}  // namespace
+
+std::optional<ClusterFaults> ClusterFaultsByName(std::string_view name) {
+  for (const auto& [each, faults] : kNames)
+    if (each == name) return faults;
+  return std::nullopt;
+}
+
+std::string_view NameOf(ClusterFaults faults) {
+  return kNames.at(static_cast<size_t>(faults)).first;
+}
+
+ClusterScenario MakeClusterScenario(uint64_t seed, ClusterFaults faults) {
+  SeededRandom random(seed ^ 0xc1057e4ull);
+  ClusterScenario scenario;
+  scenario.faults = faults;
+  // Half of the runs have three servers, others two to five. A kill leaves two at least.
+  const uint64_t few = faults == ClusterFaults::kKill ? 3 : 2;
+  scenario.servers = random.Below(2) == 0 ? 3 : static_cast<uint32_t>(few + random.Below(6 - few));
+  // Without anybody else a leader that stops is a pause, and nothing may pause.
+  if (faults == ClusterFaults::kDatabase && random.Below(5) == 0) scenario.servers = 1;
+  scenario.cells = 1 + static_cast<uint32_t>(random.Below(2));
+  scenario.workers_of_cell = 1 + static_cast<uint32_t>(random.Below(6));
+  scenario.most_takes = faults == ClusterFaults::kDatabase ? scenario.cells : 60;
+  return scenario;
+}
+
+}  // namespace weft::sim
