@@ -7,6 +7,9 @@ namespace {
 
 // A server that gave a cell away says so until somebody leads it, or for so long.
 constexpr Duration kTellsOfGiving = Seconds(5);
+// A worker may be a stranger's, and say anything. Its number is believed as far as a clock in
+// milliseconds might be wrong by: ten years.
+constexpr uint64_t kMostAhead = uint64_t{10} * 365 * 24 * 3600 * 1000;
 
 }  // namespace
 
@@ -17,6 +20,13 @@ void Lease::OnRow(const CellRow& row) {
   row_is_new_ = true;
   wants_row_ = false;
   highest_ = std::max(highest_, row.incarnation);
+}
+
+void Lease::OnRowGone(Instant now, Outbox& out) {
+  row_.reset();
+  row_is_new_ = false;
+  if (leads() && state_ != State::kHandingOver) StepDownFor({}, now, out);
+  wants_row_ = false;
 }
 
 void Lease::OnTakeAnswered(const TakeAnswered& answer, Instant now, Outbox& out) {
@@ -59,6 +69,7 @@ void Lease::OnWorkers(uint32_t workers, bool up) {
 }
 
 void Lease::OnWorkerSaw(Incarnation incarnation) {
+  if (incarnation > highest_ && incarnation.value() - highest_.value() > kMostAhead) return;
   highest_ = std::max(highest_, incarnation);
   if (state_ != State::kLeading || incarnation <= incarnation_) return;
   state_ = State::kContested;

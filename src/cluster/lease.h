@@ -36,6 +36,8 @@ class Lease {
 
   // ---- facts ----
   void OnRow(const CellRow& row);
+  // The tables were read, and the cell has no row any more: it was deleted.
+  void OnRowGone(Instant now, Outbox& out);
   void OnTakeAnswered(const TakeAnswered& answer, Instant now, Outbox& out);
   void OnQueryFailed(QueryId query);
   // A renewal of this incarnation found another holder in the row.

@@ -261,6 +261,18 @@ TEST(LeaseContest, WhoHasNoWorkersStepsDown) {
   EXPECT_FALSE(server.Last<Take>());
 }
 
+TEST(LeaseContest, ACellThatWasDeletedIsLedNoMore) {
+  ServerUnderTest server;
+  server.BecomeLeader(3);
+  server.has_row = false;
+  server.Pass(Seconds(1));
+  ASSERT_TRUE(server.Last<StepDown>());
+  server.actions.clear();
+  server.Pass(Seconds(10));
+  EXPECT_FALSE(server.Last<Take>());
+  EXPECT_NEAR(static_cast<double>(server.Count<ReadTables>()), 20, 1);
+}
+
 TEST(LeaseContest, AHolderThatIsRefusedLosesItAgain) {
   ServerUnderTest server;
   server.BecomeLeader(3);
@@ -330,6 +342,16 @@ TEST(LeaseLoss, AWorkerThatHasSeenMoreRaisesTheLease) {
   server.Feed(WorkerSaw{kCell, 50});
   server.Pass(Seconds(1));
   EXPECT_FALSE(server.Last<Take>());
+}
+
+TEST(LeaseLoss, AWorkerIsNotBelievedEverything) {
+  ServerUnderTest server;
+  server.BecomeLeader(3);
+  server.Feed(WorkerSaw{kCell, Incarnation(UINT64_MAX)});
+  server.Feed(WorkerSaw{77, 50});  // of a cell that nobody knows
+  server.Pass(Seconds(1));
+  EXPECT_FALSE(server.Last<Take>());
+  EXPECT_EQ(server.Last<SayHello>()->hello.cells.size(), 1u);
 }
 
 // ---- wrong evidence ----

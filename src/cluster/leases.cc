@@ -42,10 +42,13 @@ void Leases::On(const TablesRead& event) {
   read_.reset();
   for (const ServerId server : event.servers) peers_.Know(server);
   for (const CellRow& row : event.cells) At(row.cell).OnRow(row);
+  for (auto& [cell, lease] : leases_)
+    if (std::ranges::find(event.cells, cell, &CellRow::cell) == event.cells.end())
+      lease.OnRowGone(now_, out_);
 }
 
 void Leases::On(const TakeAnswered& event) {
-  At(event.cell).OnTakeAnswered(event, now_, out_);
+  if (Lease* lease = Find(event.cell)) lease->OnTakeAnswered(event, now_, out_);
 }
 
 void Leases::On(const Renewed& event) {
@@ -63,15 +66,15 @@ void Leases::On(const QueryFailed& event) {
 }
 
 void Leases::On(const HandedOver& event) {
-  At(event.cell).OnHandedOver(event.is_given, now_, out_);
+  if (Lease* lease = Find(event.cell)) lease->OnHandedOver(event.is_given, now_, out_);
 }
 
 void Leases::On(const WorkersCounted& event) {
-  At(event.cell).OnWorkers(event.workers, event.up);
+  if (Lease* lease = Find(event.cell)) lease->OnWorkers(event.workers, event.up);
 }
 
 void Leases::On(const WorkerSaw& event) {
-  At(event.cell).OnWorkerSaw(event.incarnation);
+  if (Lease* lease = Find(event.cell)) lease->OnWorkerSaw(event.incarnation);
 }
 
 void Leases::On(const PackageFound& event) {
@@ -80,6 +83,11 @@ void Leases::On(const PackageFound& event) {
 
 Lease& Leases::At(CellId cell) {
   return leases_.try_emplace(cell, cell, self_, options_, peers_).first->second;
+}
+
+Lease* Leases::Find(CellId cell) {
+  const auto found = leases_.find(cell);
+  return found == leases_.end() ? nullptr : &found->second;
 }
 
 void Leases::Settle() {

@@ -66,6 +66,8 @@ class Leases {
 
   // Finds or makes the cell's lease.
   Lease& At(CellId cell);
+  // nullptr: nobody but a stranger has ever named the cell.
+  Lease* Find(CellId cell);
   void Settle();
   void SayHelloIfDue();
   void ReadIfDue();

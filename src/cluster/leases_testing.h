@@ -97,18 +97,22 @@ class ServerUnderTest {
   Instant now{100'000'000};
   bool is_away = false;  // the database
   CellRow row;
+  bool has_row = true;
   std::vector<Action> actions;
 
  private:
   using Peer = std::pair<Holder, Hello>;
 
   void Answer(const Action& action) {
-    if (const auto* read = std::get_if<ReadTables>(&action))
-      return Feed(TablesRead{read->query, {1, 2, 3}, {row}});
+    if (const auto* read = std::get_if<ReadTables>(&action)) {
+      TablesRead tables{read->query, {1, 2, 3}, {}};
+      if (has_row) tables.cells.push_back(row);
+      return Feed(tables);
+    }
     if (const auto* renew = std::get_if<Renew>(&action)) {
       Renewed renewed{renew->query, {}};
       for (const Renew::Cell& cell : renew->cells)
-        if (row.holder == kSelf && row.incarnation == cell.incarnation)
+        if (has_row && row.holder == kSelf && row.incarnation == cell.incarnation)
           renewed.cells.push_back(cell.cell);
       return Feed(renewed);
     }
