@@ -24,15 +24,8 @@ void ClusterRun::Fault() {
   switch (scenario_.faults) {
     case ClusterFaults::kAll:
       return FaultOfAll();
-    case ClusterFaults::kReject: {
-      if (random_.Uniform() >= 0.4) return FaultOfAll();
-      const Node a = world_.NodeOf(AnyServer().id()), b = world_.NodeOf(AnyServer().id());
-      const Duration time = Between(0.5, 25);
-      Log("fault: a firewall between servers " + std::to_string(a + 1) + " and " +
-          std::to_string(b + 1));
-      if (a != b) world_.network.Refuse(a, b, world_.scheduler.now() + time);
-      return;
-    }
+    case ClusterFaults::kReject:
+      return random_.Uniform() < 0.4 ? RefuseSomething() : FaultOfAll();
     case ClusterFaults::kDatabase:
       return FaultOfDatabase();
     case ClusterFaults::kKill:
@@ -81,6 +74,18 @@ void ClusterRun::CutSomething(Instant until) {
                    : ", back"));
   if (ways != 3) world_.network.Cut(server, other, until);
   if (ways != 2) world_.network.Cut(other, server, until);
+}
+
+// A firewall between two servers, or a server and a worker.
+void ClusterRun::RefuseSomething() {
+  const Node server = world_.NodeOf(AnyServer().id());
+  Node other = world_.NodeOf(AnyServer().id());
+  if (random_.Below(4) == 0)
+    other = kFirstWorker + static_cast<Node>(random_.Below(workers_.size()));
+  if (other == server) return;
+  Log("fault: a firewall between " + std::to_string(server + 1) + " and " +
+      std::to_string(other + 1));
+  world_.network.Refuse(server, other, world_.scheduler.now() + Between(0.5, 25));
 }
 
 // A server reaches neither peers nor the database, and half of the time no worker.

@@ -35,7 +35,8 @@ ClusterRun::ClusterRun(uint64_t seed, const ClusterScenario& scenario)
   for (uint32_t cell = 1; cell <= scenario.cells; ++cell) {
     world_.database.AddCell(cluster::CellId(cell));
     for (uint32_t i = 0; i < scenario.workers_of_cell; ++i, ++node) {
-      std::ranges::rotate(ids, ids.begin() + static_cast<ptrdiff_t>(random_.Below(ids.size())));
+      std::rotate(ids.begin(), ids.begin() + static_cast<ptrdiff_t>(random_.Below(ids.size())),
+                  ids.end());
       workers_.push_back(std::make_unique<ClusterWorker>(world_, node, cluster::CellId(cell), ids));
       world_.workers.push_back(workers_.back().get());
     }

@@ -55,6 +55,7 @@ class ClusterRun {
   void Fault();
   void FaultOfAll();
   void CutSomething(Instant until);
+  void RefuseSomething();
   void Isolate(Instant until);
   void FaultOfDatabase();
   void FaultOfKill();
