@@ -107,7 +107,7 @@ void Lease::Decide(bool is_draining, Instant now, Outbox& out) {
   }
 }
 
-// A successor takes with a reason of its own, never because the row has expired alone: a leader
+// A successor takes with a reason of its own, never because the row has expired alone. A leader
 // whose database is slow, but who is heard, keeps its lease.
 std::optional<Lease::Claim> Lease::ReasonToTake(Instant now) const {
   if (is_draining_ || !row_ || !row_is_new_) return std::nullopt;

@@ -1,18 +1,20 @@
 // One cell's lease as one server sees it. docs/cluster.md tells the rules with their reasons.
 //
-//                    a reason to take, and the row agrees: Lead
-//      +---------+ ----------------------------------------> +---------+   a renewal says "not
-//      | standby |                                           | leading |   yours", or a hello or a
-//      +---------+ <------------------------- given: --+     +---------+   worker knows of more
-//           ^                                 StepDown |       |  ^  |                 |
-//           |                                          |  drain|  |  +-----------------+
-//           |                                      +-------------+|      taken again:  v
-//           |                                      | handing over |      Raise    +-----------+
-//           |                                      +--------------+<- - - - - - - | contested |
-//           |   the other has workers, or this one has none: StepDown             +-----------+
-//           +---------------------------------------------------------------------------+
+//   +---------+  a reason to take, and the row agrees: Lead   +---------+
+//   | standby | --------------------------------------------> | leading | <----------+
+//   +---------+                                               +---------+            |
+//     ^     ^                                drain: HandOver   |       |             | taken again:
+//     |     |  given: StepDown  +--------------+               |       |             | Raise
+//     |     +------------------ | handing over | <-------------+       |             |
+//     |                         +--------------+  (or back, if not     |             |
+//     |                                           given)               |             |
+//     |   a renewal says "not yours", or a hello or a worker knows of  |             |
+//     |   a higher incarnation                                         v             |
+//     |                                                         +-----------+        |
+//     +-------------------------------------------------------- | contested | -------+
+//        the other one has workers, or this one none: StepDown  +-----------+
 //
-// A contested leader goes on leading: its workers speak with one server at a time, and refuse
+// A contested leader goes on leading. Its workers speak with one server at a time, and refuse
 // whoever has a lower incarnation than they have seen. So two leaders harm nobody. They only must
 // not stay.
 #pragma once

@@ -6,8 +6,8 @@
 //   Handle(ConnectRefused{a}, 252 ms)  -> Take{cell 1, seen 7, with evidence}
 //   Handle(TakeAnswered{8}, 254 ms)    -> Lead{cell 1, 8}, SayHello
 //
-// It asks the database on three occasions, one question of each kind at a time: to read the tables,
-// to renew all that it leads, and to take a cell. An answer that does not come changes nothing.
+// It asks the database to read the tables, to renew all that it leads, and to take a cell. One
+// question of each kind is open at a time. An answer that does not come changes nothing.
 #pragma once
 
 #include <map>

@@ -1,5 +1,5 @@
-// What a server knows of the other servers by its links to them: who is heard and what they say,
-// who is silent, who is dead. Each statement has its own standard of proof.
+// What a server knows of the others by its links to them: who is heard and what they say, who is
+// silent, who is dead. Each statement has its own standard of proof.
 //
 //   heard    its link is open, and a hello came within hello_lifetime
 //   silent   none came for some time, counted from when this server began to listen

@@ -9,9 +9,9 @@ namespace weft::sim {
 
 ClusterOutcome SimulateCluster(uint64_t seed, const ClusterScenario& scenario);
 
-// Simulates seeds first_seed ... first_seed + count - 1 with these faults, prints one line for each
-// when verbose, what a failing seed did, and in the end how often cells were taken and how long
-// their workers waited. Returns how many failed.
+// Simulates seeds first_seed ... first_seed + count - 1 with these faults. Prints one line for each
+// when verbose, and the log of the first that fails. In the end it prints how often cells were
+// taken and how long their workers waited. Returns how many failed.
 int RunClusterSimulation(uint64_t first_seed, uint64_t count, ClusterFaults faults, bool verbose);
 
 }  // namespace weft::sim
