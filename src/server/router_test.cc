@@ -423,7 +423,7 @@ TEST(Forwarded, SocketsAreLimitedByAddressToo) {
   Router router({{"GET", "/worker", Secret::kNone, 0, nullptr,
                   [](const net::HttpRequest&) { return std::optional<api::ApiError>(); },
                   [](const net::HttpRequest&, bool, const std::shared_ptr<net::WebSocket>&) {
-                    return net::WebSocketCallbacks{nullptr, [](const std::string&) {}};
+                    return net::WebSocketCallbacks{nullptr, nullptr, [](const std::string&) {}};
                   }}});
   AccessPolicy policy = Policy();
   policy.trusted_proxies = {"127.0.0.1"};
