@@ -9,7 +9,9 @@
 
 #include "base/log.h"
 #include "base/random.h"
+#include "base/unix_time.h"
 #include "server/package_check.h"
+#include "swarm/incarnation.h"
 
 namespace weft::server {
 namespace {
@@ -133,15 +135,19 @@ swarm::CoreOptions Cell::CoreOptionsOf(ServedModel& model) const {
   std::array<uint8_t, 16> swarm_id;
   SecureRandomBytes(swarm_id);
   core.swarm_id = std::string(AsText(swarm_id));
+  core.successors = options.successors;
   std::array<uint8_t, 8> probe_seed;
   SecureRandomBytes(probe_seed);
   core.probe_seed = LoadLe<uint64_t>(probe_seed.data());
   shared_.add_secrets(core);
-  if (recovery_ == nullptr) return core;
-  core.lifetimes = recovery_->Lifetimes();
-  core.popularity = recovery_->Popularity();
-  core.restored = recovery_->PlacementFor(core);
+  if (recovery_ != nullptr) {
+    core.lifetimes = recovery_->Lifetimes();
+    core.popularity = recovery_->Popularity();
+    core.restored = recovery_->PlacementFor(core);
+  }
   if (core.restored) core.swarm_id = core.restored->swarm_id;
+  core.incarnation =
+      swarm::NextIncarnation(core.restored ? core.restored->incarnation : uint64_t{0}, UnixNowMs());
   return core;
 }
 
