@@ -46,8 +46,9 @@ void ParkedSockets::DismissOverdue() {
 void ParkedSockets::AttachAll(const Attach& attach) {
   std::erase_if(waiting_, [&](const std::shared_ptr<Waiting>& each) {
     auto callbacks = attach(each->parked);
-    if (callbacks) each->callbacks = *std::move(callbacks);
-    return callbacks.has_value();
+    if (!callbacks) return false;
+    each->callbacks = *std::move(callbacks);
+    return true;
   });
 }
 
