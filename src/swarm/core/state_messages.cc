@@ -71,7 +71,10 @@ void State::OnConnect(Worker& worker, const wire::pb::Connect& connect) {
   // Whoever comes back is no newcomer.
   const auto is_back = [this](const std::string& device) { return placements.Expects(device); };
   if (const Status admitted = members.Admit(worker, connect, is_back, now); !admitted.ok()) {
-    members.Refuse(worker.id, admitted.error());
+    if (admitted.error().code() == ErrorCode::kCancelled)
+      outbox.Add(CloseWorker{worker.id, admitted.error().message()});
+    else
+      members.Refuse(worker.id, admitted.error());
     return Forget(worker.id);
   }
   lifecycle.OnConnect(worker);
