@@ -98,6 +98,7 @@ void SwarmRun::Carry(const swarm::SendControl& action) {
   if (!connection) return Violate("a message for a worker that is closed");
   if (!action.message.has_ping())
     Log("-> " + Name(action.worker) + " " + action.message.ShortDebugString());
+  if (action.message.has_init()) connection->incarnation = action.message.init().incarnation();
   CheckMemory(*connection, action.message);
   const Instant at = Arrival(*connection, action.message.ByteSizeLong() + 1, connection->last_down);
   scheduler_.At(at, [this, id = action.worker, message = action.message] {
