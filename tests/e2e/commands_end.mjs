@@ -145,6 +145,7 @@ const kRefused = {
   plan: [kNothing, "--workers", kNothing], generate: [kNothing, "--prompt", "a"],
   eval: [kNothing, "--reference", kNothing], tokenize: [kNothing], render: [kNothing],
   grammar: ["--tokenizer", kNothing], keys: ["end", "nobody"], "join-link": ["--hours", "0"],
+  state: ["import", kNothing],
   "onnx-split": [kNothing, join(home, "out")],
 };
 

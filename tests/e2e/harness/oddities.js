@@ -15,7 +15,7 @@ function limitMemory() {
 function refuseSockets() {
   self.WebSocket = class {
     constructor() {
-      setTimeout(() => this.onclose?.());
+      setTimeout(() => this.onclose?.(new CloseEvent("close", { code: 1006 })));
     }
 
     close() {}
