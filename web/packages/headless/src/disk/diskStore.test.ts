@@ -57,6 +57,31 @@ it("a download goes on behind its whole chunks", async () => {
   expect(readFileSync(join(folder, kDigest)).equals(kBlob)).toBe(true);
 });
 
+it("two models of one process fetch a blob once", async () => {
+  const store = await opened();
+  const first = await store.openWriter(kDigest, kBytes);
+  let isOpen = false;
+  const second = store.openWriter(kDigest, kBytes).then((writer) => {
+    isOpen = true;
+    return writer;
+  });
+  for (const chunk of kChunks) await first.append(chunk);
+  expect(isOpen).toBe(false);
+  first.close();
+  expect((await second).offset).toBe(kBytes);
+  expect(readdirSync(folder)).toEqual([kDigest]);
+});
+
+it("who waits goes on where the first one gave up", async () => {
+  const store = await opened();
+  const first = await store.openWriter(kDigest, kBytes);
+  const second = store.openWriter(kDigest, kBytes);
+  await first.append(kChunks[0]!);
+  first.close();
+  expect((await second).offset).toBe(kChunkBytes);
+  (await second).close();
+});
+
 it("takes over what a process left that is gone, and not what one still writes", async () => {
   writeFileSync(join(folder, `${kDigest}.${deadProcess}.part`), kBlob.slice(0, kChunkBytes + 5));
   const other = "cd".repeat(32);

@@ -27,6 +27,7 @@ export class DiskStore extends FileStore {
   readonly #say: (sentence: string) => void;
   readonly #parts = new Map<string, string>(); // digest -> name of the part that nobody writes
   readonly #readers = new Map<string, Promise<FileHandle>>(); // in the order of their last use
+  readonly #writing = new Map<string, Promise<void>>(); // digest -> the end of its writer
   #wasFull = false;
 
   private constructor(folder: string, say: (sentence: string) => void) {
@@ -63,23 +64,33 @@ export class DiskStore extends FileStore {
     return join(this.#folder, digest);
   }
 
+  // Models of one process may share blobs: who comes second waits for the first.
   async openWriter(digest: string, byteCount: number): Promise<BlobWriter> {
+    for (let other; (other = this.#writing.get(digest)) !== undefined;) await other;
+    let end: () => void = () => undefined;
+    this.#writing.set(digest, new Promise((resolve) => (end = resolve)));
+    const onEnd = (): void => {
+      this.#writing.delete(digest);
+      end();
+    };
     // Another process may have finished it meanwhile.
     const there = await stat(this.#path(digest)).then(({ size }) => size, () => null);
     if (there === byteCount) {
       this.held.set(digest, byteCount);
+      onEnd();
       return wholeBlob(byteCount);
     }
     try {
       if (there !== null) await unlink(this.#path(digest));
-      return this.#openPart(digest, byteCount);
+      return this.#openPart(digest, byteCount, onEnd);
     } catch (error) {
+      onEnd();
       this.#sayFull(error);
       throw error;
     }
   }
 
-  #openPart(digest: string, byteCount: number): BlobWriter {
+  #openPart(digest: string, byteCount: number, onEnd: () => void): BlobWriter {
     const path = join(this.#folder, `${digest}.${process.pid}.part`);
     const left = this.#parts.get(digest);
     this.#parts.delete(digest);
@@ -94,8 +105,12 @@ export class DiskStore extends FileStore {
       write: (bytes, at) => writeAll(file, bytes, at),
       truncate: (size) => ftruncateSync(file, size),
       close: (end) => {
-        closeSync(file);
-        if (end === byteCount) renameSync(path, this.#path(digest));
+        try {
+          closeSync(file);
+          if (end === byteCount) renameSync(path, this.#path(digest));
+        } finally {
+          onEnd();
+        }
       },
     });
     const append = async (bytes: Uint8Array<ArrayBuffer>): Promise<void> => {
