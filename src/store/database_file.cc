@@ -20,23 +20,33 @@ constexpr mode_t kOwnerOnly = 0600, kOwnersFolder = 0700;
 constexpr int64_t kCheckedBytes = 8 << 20;
 constexpr int kWalAttempts = 50;
 
-// Folders that are made here are the user's alone; those that are there stay as they are.
-Status MakeFolder(const std::filesystem::path& folder) {
-  if (folder.empty() || std::filesystem::exists(folder)) return OkStatus();
-  TRY(MakeFolder(folder.parent_path()));
-  if (mkdir(folder.c_str(), kOwnersFolder) == 0 || errno == EEXIST) return OkStatus();
-  return SystemError("Cannot create the folder", folder);
-}
-
 Status MakeFile(const std::filesystem::path& path) {
-  TRY(MakeFolder(path.parent_path()));
+  TRY(MakeOwnFolder(path.parent_path()));
   // SQLite would make it with whatever the umask leaves.
   const Descriptor made(open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, kOwnerOnly));
   if (!made.is_open()) return SystemError("Cannot open", path);
   return OkStatus();
 }
 
+bool IsOthers(const struct stat& info) {
+  return info.st_uid != geteuid() || (info.st_mode & (S_IWGRP | S_IWOTH)) != 0;
+}
+
 }  // namespace
+
+bool IsOthersFile(const std::filesystem::path& path) {
+  struct stat info = {};
+  return lstat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) && IsOthers(info);
+}
+
+Status MakeOwnFolder(const std::filesystem::path& folder) {
+  std::error_code unknown;
+  if (folder.empty() || std::filesystem::is_directory(folder, unknown)) return OkStatus();
+  TRY(MakeOwnFolder(folder.parent_path()));
+  if (mkdir(folder.c_str(), kOwnersFolder) == 0) return OkStatus();
+  if (errno == EEXIST && std::filesystem::is_directory(folder, unknown)) return OkStatus();
+  return SystemError("Cannot create the folder", folder);
+}
 
 Result<DatabaseFile> DatabaseFile::Open(const std::filesystem::path& path, OpenMode mode,
                                         const Schema& schema, const DatabaseOptions& options,
@@ -53,7 +63,7 @@ Result<DatabaseFile> DatabaseFile::Open(const std::filesystem::path& path, OpenM
     return Error(
         ErrorCode::kInvalidArgument,
         "'" + path.string() + "' is not a regular file, as a database of " + schema.name + " is.");
-  if (info.st_uid != geteuid() || (info.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+  if (IsOthers(info))
     return Error(ErrorCode::kPermissionDenied,
                  "Others than this user could have written '" + path.string() +
                      "', and whose key it names is let in. If it is yours: chown it to this user "

@@ -12,6 +12,12 @@
 
 namespace weft::store {
 
+// Whether there is a regular file that others than this user could have written.
+bool IsOthersFile(const std::filesystem::path& path);
+// Makes the folder where there is none, and those above it. Those that are made are the user's
+// alone; those that are there stay as they are.
+Status MakeOwnFolder(const std::filesystem::path& folder);
+
 enum class OpenMode {
   kCreate,    // a new one, and its folder, where there is none
   kExisting,  // kNotFound where there is none

@@ -61,8 +61,8 @@ bool IsOldJournal(const std::filesystem::path& path) {
 }
 
 // The journals that earlier versions kept for this file: serve-8080.journal for serve-8080.db, and
-// one for each of several models, serve-8080.journal.0f3a6b7c8d9e. A file that was named keeps its
-// name, and so did theirs.
+// one for each of several models, serve-8080.journal.0f3a6b7c8d9e. One that was named stands aside
+// as FILE.before: the database has its name.
 std::vector<std::filesystem::path> JournalsOf(const std::filesystem::path& path) {
   std::filesystem::path own = path;
   if (path.extension() == ".db") own.replace_extension(".journal");
@@ -78,7 +78,8 @@ std::vector<std::filesystem::path> JournalsOf(const std::filesystem::path& path)
     if (is_models && IsOldJournal(entry.path())) journals.push_back(entry.path());
   }
   // Last: of a key or device that several know, the server's own counts.
-  if (own != path && IsOldJournal(own)) journals.push_back(own);
+  for (const auto& each : {own, WithEnding(path, ".before")})
+    if (each != path && IsOldJournal(each)) journals.push_back(each);
   return journals;
 }
 
@@ -86,12 +87,6 @@ std::vector<std::filesystem::path> JournalsOf(const std::filesystem::path& path)
 // the place of.
 bool CanBePutAside(ErrorCode code) {
   return code == ErrorCode::kInvalidData || code == ErrorCode::kUnsupported;
-}
-
-bool IsOthers(const std::filesystem::path& path) {
-  struct stat info = {};
-  return lstat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) &&
-         (info.st_uid != geteuid() || (info.st_mode & (S_IWGRP | S_IWOTH)) != 0);
 }
 
 }  // namespace
@@ -106,17 +101,16 @@ DatabaseOptions RecordsOptions() {
 
 Result<std::unique_ptr<Records>> Records::Open(const std::filesystem::path& path, int64_t now_ms) {
   if (path.empty()) return MakeInMemory(now_ms);
-  std::error_code error;
-  if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), error);
-  if (error)
-    return Error(ErrorCode::kIo, "Cannot create the folder of the journal '" + path.string() +
-                                     "': " + error.message() + ".");
+  if (const Status made = MakeOwnFolder(path.parent_path()); !made.ok())
+    return Error(made.error().code(),
+                 "The journal '" + path.string() + "' has no folder. " + made.error().message());
   auto lock = Lock(path);
   if (!lock.ok() && lock.error().code() == ErrorCode::kUnavailable) return lock.error();
   std::string note;
+  std::error_code unknown;
   auto opened = lock.ok() ? OpenFile(path, now_ms, &note) : lock.error();
   if (!opened.ok() && opened.error().code() != ErrorCode::kInvalidArgument &&
-      std::filesystem::exists(path, error) && !IsOthers(path)) {
+      std::filesystem::exists(path, unknown) && !IsOthersFile(path)) {
     opened = ReadIntoMemory(path, opened.error());
   }
   if (!opened.ok()) return opened.error();
@@ -127,14 +121,11 @@ Result<std::unique_ptr<Records>> Records::Open(const std::filesystem::path& path
 
 Result<std::unique_ptr<Records>> Records::OpenFile(const std::filesystem::path& path,
                                                    int64_t now_ms, std::string* note) {
-  // A journal that was named keeps its name: the database takes its place.
-  std::vector<std::filesystem::path> journals = JournalsOf(path);
-  if (IsOldJournal(path) && !IsOthers(path)) {
-    const std::filesystem::path before = WithEnding(path, ".before");
-    if (rename(path.c_str(), before.c_str()) != 0) return SystemError("Cannot rename", path);
-    journals.push_back(before);
-  }
-  if (IsOthers(path)) TRY(PutAside(path, "Others than this user could have written it.", *note));
+  if (IsOldJournal(path) && !IsOthersFile(path) &&
+      rename(path.c_str(), WithEnding(path, ".before").c_str()) != 0)
+    return SystemError("Cannot rename", path);
+  if (IsOthersFile(path))
+    TRY(PutAside(path, "Others than this user could have written it.", *note));
   auto file =
       DatabaseFile::Open(path, OpenMode::kCreate, RecordsSchema(), RecordsOptions(), now_ms);
   if (!file.ok() && CanBePutAside(file.error().code())) {
@@ -144,12 +135,16 @@ Result<std::unique_ptr<Records>> Records::OpenFile(const std::filesystem::path& 
   if (!file.ok()) return file.error();
   std::unique_ptr<Records> records(new Records(std::move(*file)));
   // Several transactions, all again where the machine fails between them: they come to the same.
-  for (const std::filesystem::path& journal : journals) {
+  for (const std::filesystem::path& journal : JournalsOf(path)) {
     const Status imported = records->ImportFrom(journal, now_ms);
-    if (!imported.ok()) {
+    if (imported.ok()) {
+      if (!records->note_.empty()) AddSentence(*note, records->note_);
+    } else if (imported.error().code() == ErrorCode::kIo) {
+      // The next start tries again: it may have room on its disk.
+      AddSentence(*note, "The journal '" + journal.string() +
+                             "' is not imported yet: " + imported.error().message());
+    } else {
       TRY(PutAside(journal, imported.error().message(), *note));
-    } else if (!records->note_.empty()) {
-      AddSentence(*note, records->note_);
     }
   }
   records->note_.clear();
@@ -158,7 +153,7 @@ Result<std::unique_ptr<Records>> Records::OpenFile(const std::filesystem::path& 
 
 Status Records::ImportFrom(const std::filesystem::path& journal, int64_t now_ms) {
   note_.clear();
-  if (IsOthers(journal))
+  if (IsOthersFile(journal))
     return Error(ErrorCode::kPermissionDenied, "Others than this user could have written it.");
   ASSIGN_OR_RETURN(const std::string bytes, ReadTextFile(journal, kMaxJournalBytes));
   ASSIGN_OR_RETURN(const OldJournal read, ReadOldJournal(AsBytes(bytes)));

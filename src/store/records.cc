@@ -299,11 +299,12 @@ Status Records::BeginRequest(int64_t cell, const KeyedRequest& request) {
 Status Records::AddTokens(std::string_view key, uint32_t first,
                           const std::vector<int32_t>& token_ids) {
   ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(database()));
-  // A number of a token takes four bytes.
+  // The last row tells how many there are: a number of a token takes four bytes.
   ASSIGN_OR_RETURN(const Rows row,
-                   database().Ask("select id, (select coalesce(sum(length(ids)), 0) / 4 from "
-                                  "request_tokens where request = requests.id) from requests "
-                                  "where key = ? and generation is not null",
+                   database().Ask("select id, coalesce((select first + length(ids) / 4 from "
+                                  "request_tokens where request = requests.id order by first "
+                                  "desc limit 1), 0) from requests where key = ? and generation is "
+                                  "not null",
                                   {BytesOf(key)}));
   if (!row.has_row() || row.Int(1) != int64_t{first}) return OkStatus();
   TRY(database().Run("insert into request_tokens values (?, ?, ?)",

@@ -454,6 +454,26 @@ TEST_F(RecordsTest, ImportTheJournalsOfEarlierVersions) {
   EXPECT_TRUE(Begin(*Open(), "one").placement) << "once";
 }
 
+// A machine that fails between the two steps, and a disk without room for the second.
+TEST_F(RecordsTest, ImportLaterWhatCouldNotBeImported) {
+  const std::filesystem::path path = folder_.path() / "my journal";
+  Write(path.string() + ".before", JournalOf(JournalRecords("one", "a")));
+  { ASSERT_TRUE(Records::Open(folder_.path() / "other", kStartMs).ok()); }
+  const auto records = Records::Open(path, kStartMs);
+  ASSERT_TRUE(records.ok());
+  EXPECT_TRUE(Begin(**records, "one").placement);
+
+  const std::filesystem::path journal = path_.parent_path() / "serve-8080.journal";
+  { Begin(*Open(), "none"); }
+  Write(journal, JournalOf(JournalRecords("two", "b")));
+  {
+    const FullDisk full(1);
+    EXPECT_NE(Open(), nullptr);
+  }
+  EXPECT_TRUE(std::filesystem::exists(journal)) << "it is not put aside";
+  EXPECT_TRUE(Begin(*Open(), "two").placement);
+}
+
 TEST_F(RecordsTest, TakeThePlaceOfAJournalThatWasNamed) {
   const std::filesystem::path path = folder_.path() / "my journal";
   Write(path, JournalOf(JournalRecords("one", "a")));

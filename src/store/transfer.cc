@@ -4,7 +4,6 @@
 #include <boost/json/object.hpp>
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
-#include <vector>
 
 #include "base/bytes.h"
 #include "base/sentence.h"
@@ -148,7 +147,16 @@ Status RowsImport::AddHead(std::string_view name, int64_t version) {
                  ", this program knows ", schema_->latest_version(), ": update weft."));
   version_ = version;
   TRY(MakeTables(staged_, *schema_, version));
-  return staged_.Run("pragma foreign_keys = off");
+  TRY(staged_.Run("pragma foreign_keys = off"));
+  return ReadColumns();
+}
+
+Status RowsImport::ReadColumns() {
+  ASSIGN_OR_RETURN(const std::vector<std::string> tables, TablesOf(staged_));
+  for (const std::string& table : tables) {
+    ASSIGN_OR_RETURN(columns_[table], ColumnsOf(staged_, table));
+  }
+  return OkStatus();
 }
 
 Status RowsImport::Add(std::string_view line) {
@@ -176,15 +184,13 @@ Status RowsImport::Add(std::string_view line) {
   if (table == nullptr || !table->is_string() || row == nullptr || !row->is_object())
     return no_line("'table' or 'row' is missing");
   const std::string name(table->get_string());
-  ASSIGN_OR_RETURN(const std::vector<std::string> tables, TablesOf(staged_));
-  if (std::ranges::find(tables, name) == tables.end())
-    return no_line("there is no table '" + name + "'");
-  ASSIGN_OR_RETURN(const std::vector<std::string> known, ColumnsOf(staged_, name));
+  const auto known = columns_.find(name);
+  if (known == columns_.end()) return no_line("there is no table '" + name + "'");
   std::string names, marks;
   std::vector<Value> values;
   for (const auto& [key, value] : row->get_object()) {
     const std::string column(key);
-    if (std::ranges::find(known, column) == known.end())
+    if (std::ranges::find(known->second, column) == known->second.end())
       return no_line("'" + name + "' has no column '" + column + "'");
     auto read = FromJson(value);
     if (!read) return no_line("the value of '" + column + "' is none");

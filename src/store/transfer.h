@@ -8,8 +8,10 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "store/schema.h"
@@ -44,12 +46,14 @@ class RowsImport {
       : database_(&database), schema_(&schema), staged_(std::move(staged)) {}
 
   Status AddHead(std::string_view name, int64_t version);
+  Status ReadColumns();
   Status Migrate();
   Status CopyTables();
 
   Database* database_;
   const Schema* schema_;
-  Database staged_;       // with the tables of the version that wrote the lines
+  Database staged_;  // with the tables of the version that wrote the lines
+  std::map<std::string, std::vector<std::string>, std::less<>> columns_;  // by table
   bool is_ours_ = false;  // the lines that come are of this database
   int64_t version_ = 0;   // of them; 0: none came
   int64_t line_number_ = 0;
