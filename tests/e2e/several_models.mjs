@@ -136,6 +136,11 @@ libraryTest("without memory for two, one goes when it idles, and an answer is le
       assert.match(refused.json.error.message,
         /no memory for 'one' while the devices hold 'two'\. Its turn did not come within 1 s/);
       await askWhenThere("one");
+    } catch (error) {
+      const end = worker.child.exitCode ?? worker.child.signalCode;
+      error.stack += `\nThe worker (ended: ${end}) said:\n${worker.output}`;
+      error.stack += `\nThe server said:\n${server.output}`;
+      throw error;
     } finally {
       await worker.stop();
     }

@@ -487,7 +487,7 @@ TEST(CoreExperts, AHolderThatLoadsForTooLongIsGivenUp) {
   TestWorker stuck = Holder();
   stuck.answer_experts = false;
   const WorkerId holder = swarm.Join(stuck);
-  swarm.Advance(Seconds(60));
+  swarm.Advance(Seconds(61));
   EXPECT_THAT(swarm.CloseReasons(holder), SizeIs(1));
 }
 

@@ -186,7 +186,7 @@ TEST(Lifecycle, AFactorThatMakesThePlanTooBigIsPlannedAgain) {
 TEST(Lifecycle, PrepareThatNeverEndsIsGivenUp) {
   TestSwarm swarm;
   swarm.Join(Held());
-  swarm.Advance(Seconds(19));
+  swarm.Advance(Seconds(59));
   EXPECT_THAT(swarm.CloseReasons(1), IsEmpty());
   swarm.Advance(Seconds(2));
   EXPECT_THAT(swarm.CloseReasons(1), ElementsAre(HasSubstr("did not prepare")));
