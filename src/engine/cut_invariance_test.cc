@@ -191,7 +191,7 @@ TEST(ResidualDtype, ValuesThatF16CannotHoldFailTheStepOfTheirLayer) {
       EXPECT_EQ(message.find("Layer 2 computed "), 0u) << message;
       EXPECT_NE(message.find("not finite in f16"), std::string::npos) << message;
       EXPECT_EQ(ErrorCodeName(output.error().code()), ErrorCodeName(ErrorCode::kInvalidData));
-      EXPECT_EQ(engine->SessionLength(1, {0, 4}), 0u);
+      EXPECT_EQ(engine->Held(1, {0, 4}).positions, 0u);
       EXPECT_EQ(engine->memory().kv_bytes, 0u);
     }
   }

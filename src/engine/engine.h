@@ -73,6 +73,13 @@ struct Output {
   double uniform = 0;                  // kDraw: where in [0, 1) the draw falls
 };
 
+// What layers hold of a session.
+struct HeldSession {
+  uint32_t generation = 0;      // of all layers; 0: they are in different ones
+  uint32_t positions = 0;       // that each of the layers has; 0: the session is unknown
+  std::vector<uint32_t> marks;  // that each layer with recurrent state has, ascending
+};
+
 // `count` consecutive tokens of one session.
 struct Run {
   uint32_t session = 0;
@@ -214,8 +221,8 @@ class StageEngine {
   virtual Status Fork(LayerRange layers, const SessionFork& fork) = 0;
   virtual void Release(uint32_t session) = 0;
   virtual void ReleaseAll() = 0;
-  // Positions held for the session in the layers of `range`; 0 when unknown.
-  virtual uint32_t SessionLength(uint32_t session, LayerRange range) const = 0;
+  // What is held for the session in the layers of `range`.
+  virtual HeldSession Held(uint32_t session, LayerRange range) const = 0;
 
   // Canonical KV of one layer: [k|v][position][kv_head][head_columns], positions [first, first +
   // count). Its element type is the engine's own, f16 unless NativeEngineOptions::kv_dtype says

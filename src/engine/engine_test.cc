@@ -257,16 +257,16 @@ TEST(EngineSessions, OnlyRunsThatFollowAreAccepted) {
     return loaded.Step(session, first, ids, {OutputKind::kNone}, generation);
   };
   ExpectCode(step(1, 0, 3), ErrorCode::kInvalidArgument, "must begin at position 0");
-  EXPECT_EQ(loaded.engine->SessionLength(1, loaded.all()), 0u);
+  EXPECT_EQ(loaded.engine->Held(1, loaded.all()).positions, 0u);
   ASSERT_TRUE(step(1, 0, 0).ok());
-  EXPECT_EQ(loaded.engine->SessionLength(1, loaded.all()), 8u);
+  EXPECT_EQ(loaded.engine->Held(1, loaded.all()).positions, 8u);
   ExpectCode(step(1, 0, 7), ErrorCode::kInvalidArgument, "holds 8 positions");
   ExpectCode(step(1, 0, 9), ErrorCode::kInvalidArgument, "holds 8 positions");
   ExpectCode(step(1, 0, 0), ErrorCode::kInvalidArgument, "holds 8 positions");
   ASSERT_TRUE(step(1, 0, 8).ok());
   ExpectCode(step(1, 1, 17), ErrorCode::kInvalidArgument, "holds 16 positions");
   ASSERT_TRUE(step(1, 1, 5).ok());  // truncates to 5, then appends 8
-  EXPECT_EQ(loaded.engine->SessionLength(1, loaded.all()), 13u);
+  EXPECT_EQ(loaded.engine->Held(1, loaded.all()).positions, 13u);
   ExpectCode(step(1, 0, 13), ErrorCode::kInvalidArgument, "generation 1");
   ASSERT_TRUE(step(1, 1, 13).ok());
   ASSERT_TRUE(step(1, 7, 21).ok());  // a higher generation may also just go on
@@ -282,7 +282,7 @@ TEST(EngineSessions, TruncationForgets) {
   ExpectCode(loaded.engine->Truncate(1, 1, 81), ErrorCode::kInvalidArgument, "holds 80");
   const uint64_t before = loaded.engine->memory().kv_bytes;
   ASSERT_TRUE(loaded.engine->Truncate(1, 1, 33).ok());
-  EXPECT_EQ(loaded.engine->SessionLength(1, loaded.all()), 33u);
+  EXPECT_EQ(loaded.engine->Held(1, loaded.all()).positions, 33u);
   EXPECT_EQ(loaded.engine->memory().kv_bytes, before / 3 * 2);  // of three pages two are left
   ExpectCode(loaded.Step(1, 80, other, {OutputKind::kNone}, 1), ErrorCode::kInvalidArgument,
              "holds 33");
@@ -305,7 +305,7 @@ TEST(EngineSessions, ForksPartAndShareNothingThatIsWritten) {
              "holds 45");
   ASSERT_TRUE(loaded.engine->Fork(loaded.all(), {1, 2, 0, 40}).ok());
   EXPECT_EQ(loaded.engine->memory().kv_bytes, before);  // pages are shared until written
-  EXPECT_EQ(loaded.engine->SessionLength(2, loaded.all()), 40u);
+  EXPECT_EQ(loaded.engine->Held(2, loaded.all()).positions, 40u);
   const auto got_left = loaded.Step(1, 45, left, {OutputKind::kLogits});
   const auto got_right = loaded.Step(2, 40, right, {OutputKind::kLogits});
   ASSERT_TRUE(got_left.ok() && got_right.ok());
@@ -316,8 +316,8 @@ TEST(EngineSessions, ForksPartAndShareNothingThatIsWritten) {
   EXPECT_EQ(Bits(got_right->logits), Bits(fresh.Step(2, 40, right, {OutputKind::kLogits})->logits));
 
   loaded.engine->Release(1);
-  EXPECT_EQ(loaded.engine->SessionLength(1, loaded.all()), 0u);
-  EXPECT_EQ(loaded.engine->SessionLength(2, loaded.all()), 70u);
+  EXPECT_EQ(loaded.engine->Held(1, loaded.all()).positions, 0u);
+  EXPECT_EQ(loaded.engine->Held(2, loaded.all()).positions, 70u);
   loaded.engine->ReleaseAll();
   EXPECT_EQ(loaded.engine->memory().kv_bytes, 0u);
 }
@@ -350,7 +350,7 @@ TEST(EngineSessions, OnlyTheLayersOfARunDecideByTheirGenerations) {
   ASSERT_TRUE(loaded.engine->Step({{2, 5}, {&run, 1}, {}, early->hidden}).ok());
   ExpectCode(loaded.Step(1, 20, more, {OutputKind::kNone}, 3), ErrorCode::kInvalidArgument,
              "layer 1 is in generation 4");
-  EXPECT_EQ(loaded.engine->SessionLength(1, {2, 5}), 20u);
+  EXPECT_EQ(loaded.engine->Held(1, {0, 5}).generation, 0u) << "they are in different ones";
   const auto got = loaded.Step(1, 20, more, {OutputKind::kLogits}, 4);
   ASSERT_TRUE(got.ok()) << got.error().ToString();
   ASSERT_TRUE(whole.Step(1, 0, ids, {OutputKind::kNone}).ok());
@@ -396,7 +396,7 @@ TEST(EngineSessions, BadKvIsRefused) {
   ExpectCode(engine.ImportKv(3, 0, 0, 0, 10, kv), ErrorCode::kInvalidArgument, "no attention");
   ExpectCode(engine.ImportKv(1, 0, 1, 0, 10, kv), ErrorCode::kInvalidArgument, "holds 10");
   ExpectCode(engine.ImportKv(3, 0, 1, 0, UINT32_MAX, kv), ErrorCode::kInvalidArgument, "expected");
-  EXPECT_EQ(engine.SessionLength(3, {1, 2}), 0u);
+  EXPECT_EQ(engine.Held(3, {1, 2}).positions, 0u);
 }
 
 // ---- what a step refuses
@@ -448,7 +448,7 @@ TEST(EngineSteps, NonsenseIsRefused) {
   broken[100] = std::numeric_limits<float>::infinity();
   ExpectCode(step({1, 4}, {good}, {}, broken), ErrorCode::kInvalidData,
              "1 values that are not finite");
-  EXPECT_EQ(engine.SessionLength(1, all), 0u);
+  EXPECT_EQ(engine.Held(1, all).positions, 0u);
   EXPECT_EQ(engine.memory().kv_bytes, 0u);
   EXPECT_TRUE(step(all, {good}, ids, {}).ok());
 }
@@ -475,7 +475,7 @@ TEST(EngineSteps, NotANumberNamesTheLayerAndLeavesEverythingAsItWas) {
       const std::vector<int32_t> ids = {1, 2, 100, 3};
       const StepRun run = {1, 0, 0, 4, {OutputKind::kArgmax}};
       ExpectCode(engine->Step({{0, 4}, {&run, 1}, ids, {}}), ErrorCode::kInvalidData, layers[i]);
-      EXPECT_EQ(engine->SessionLength(1, {0, 4}), 0u);
+      EXPECT_EQ(engine->Held(1, {0, 4}).positions, 0u);
       EXPECT_EQ(engine->memory().kv_bytes, 0u);
       ExpectCode(engine->Truncate(1, 5, 0), ErrorCode::kNotFound, "unknown");
     }
@@ -507,7 +507,7 @@ TEST(EngineSteps, AFailedStepGivesBackWhatItTruncated) {
        {std::pair{3u, 70u}, std::pair{4u, 40u}, std::pair{4u, 0u}}) {
     const StepRun run = {1, generation, position, 200, {OutputKind::kArgmax}};
     ExpectCode(engine->Step({{0, 4}, {&run, 1}, bad, {}}), ErrorCode::kInvalidData, "Layer 0 ");
-    EXPECT_EQ(engine->SessionLength(1, {0, 4}), 70u);
+    EXPECT_EQ(engine->Held(1, {0, 4}).positions, 70u);
     EXPECT_EQ(engine->ExportKv(1, 2, 0, 70).value(), kv);
     EXPECT_EQ(engine->memory().kv_bytes, bytes);
   }
@@ -609,7 +609,7 @@ TEST(EngineLoading, KeepsWhatIsLoadedWithItsKv) {
   const int reads = loaded.source.reads;
   ASSERT_TRUE(loaded.engine->Load(loaded.programs, loaded.source).ok());
   EXPECT_EQ(loaded.source.reads, reads);  // nothing was read again
-  EXPECT_EQ(loaded.engine->SessionLength(1, loaded.all()), 20u);
+  EXPECT_EQ(loaded.engine->Held(1, loaded.all()).positions, 20u);
   loaded.engine->Unload({2, 3});
   EXPECT_FALSE(loaded.engine->IsLoaded(loaded.all()));
   EXPECT_TRUE(loaded.engine->IsLoaded({0, 2}));
@@ -617,8 +617,8 @@ TEST(EngineLoading, KeepsWhatIsLoadedWithItsKv) {
              "not loaded");
   ASSERT_TRUE(loaded.engine->Load(loaded.programs, loaded.source).ok());
   // Layer 2's KV went with it, layer 1's stayed.
-  EXPECT_EQ(loaded.engine->SessionLength(1, {1, 2}), 20u);
-  EXPECT_EQ(loaded.engine->SessionLength(1, {2, 3}), 0u);
+  EXPECT_EQ(loaded.engine->Held(1, {1, 2}).positions, 20u);
+  EXPECT_EQ(loaded.engine->Held(1, {2, 3}).positions, 0u);
   ExpectCode(loaded.Step(1, 20, more, {OutputKind::kNone}), ErrorCode::kInvalidArgument, "layer 2");
 }
 

@@ -56,11 +56,11 @@ TEST_F(Forks, AreOfTheLayersThatAreNamed) {
   Best(*engine_, all(), RunOf(1, 0, 0, 45));
   const LayerRange front = {0, 2}, back = {2, all().end};
   ASSERT_EQ(Refusal(front, {1, 2, 3, 40}), "");
-  EXPECT_EQ(engine_->SessionLength(2, front), 40u);
-  EXPECT_EQ(engine_->SessionLength(2, back), 0u);
+  EXPECT_EQ(engine_->Held(2, front).positions, 40u);
+  EXPECT_EQ(engine_->Held(2, back).positions, 0u);
   EXPECT_THAT(Refusal(all(), {1, 2, 3, 44}), HasSubstr("is in generation 3"));
-  EXPECT_EQ(engine_->SessionLength(2, front), 40u) << "an error changes nothing";
-  EXPECT_EQ(engine_->SessionLength(2, back), 0u);
+  EXPECT_EQ(engine_->Held(2, front).positions, 40u) << "an error changes nothing";
+  EXPECT_EQ(engine_->Held(2, back).positions, 0u);
   ASSERT_EQ(Refusal(all(), {1, 2, 4, 44}), "");
   const auto fresh = Fresh();
   Best(*fresh, all(), RunOf(1, 0, 0, 44));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <new>
+#include <ranges>
 #include <string>
 
 namespace weft::engine {
@@ -455,16 +456,28 @@ Status KvCache::Fork(LayerRange layers, const SessionFork& fork) {
   return OkStatus();
 }
 
-uint32_t KvCache::Length(uint32_t session, LayerRange layers) const {
-  uint32_t holding = UINT32_MAX;
-  uint32_t passing = UINT32_MAX;
-  for (uint32_t layer = layers.first; layer < layers.end; ++layer) {
+// Layers that hold nothing do not count, unless all of them are such.
+HeldSession KvCache::Held(uint32_t session, LayerRange layers) const {
+  const auto holds_any = [this](uint32_t layer) { return ShapeOf(layer).holds_any(); };
+  const auto indices = std::views::iota(layers.first, layers.end);
+  const bool any_holds = std::ranges::any_of(indices, holds_any);
+  std::optional<HeldSession> held;
+  bool has_marks = false;
+  for (const uint32_t layer : indices) {
+    if (any_holds && !holds_any(layer)) continue;
     const LayerState* state = Find(session, layer);
-    uint32_t& shortest = ShapeOf(layer).holds_any() ? holding : passing;
-    shortest = std::min(shortest, state == nullptr ? 0 : state->length);
+    if (state == nullptr || state->length == 0) return {};
+    if (!held) held = {state->generation, state->length, {}};
+    if (held->generation != state->generation) held->generation = 0;
+    held->positions = std::min(held->positions, state->length);
+    if (state->shape.state_floats == 0) continue;
+    if (!std::exchange(has_marks, true)) {
+      const auto positions = std::views::keys(state->marks);
+      held->marks.assign(positions.begin(), positions.end());
+    }
+    std::erase_if(held->marks, [&](uint32_t mark) { return !state->marks.contains(mark); });
   }
-  if (holding != UINT32_MAX) return holding;
-  return passing == UINT32_MAX ? 0 : passing;
+  return held.value_or(HeldSession());
 }
 
 namespace {

@@ -131,7 +131,7 @@ class KvCache {
   Status Fork(LayerRange layers, const SessionFork& fork);
   void Release(uint32_t session);
   void ReleaseAll();
-  uint32_t Length(uint32_t session, LayerRange layers) const;
+  HeldSession Held(uint32_t session, LayerRange layers) const;
 
   Result<std::vector<uint8_t>> Export(uint32_t session, uint32_t layer, uint32_t first,
                                       uint32_t count) const;

@@ -131,7 +131,7 @@ TEST(EngineKvF32, KvOfTheOtherTypeIsRefused) {
   ASSERT_FALSE(to_f16.ok());
   EXPECT_NE(to_f32.error().message().find("in f32 takes"), std::string::npos);
   EXPECT_NE(to_f16.error().message().find("in f16 takes"), std::string::npos);
-  EXPECT_EQ(f32.engine->SessionLength(2, {1, 2}), 0u);
+  EXPECT_EQ(f32.engine->Held(2, {1, 2}).positions, 0u);
 }
 
 }  // namespace

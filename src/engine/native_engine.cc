@@ -303,8 +303,8 @@ class NativeEngine final : public StageEngine {
     kv_.ReleaseAll();
     NoteUse();
   }
-  uint32_t SessionLength(uint32_t session, LayerRange range) const override {
-    return IsLoaded(range) ? kv_.Length(session, range) : 0;
+  HeldSession Held(uint32_t session, LayerRange range) const override {
+    return IsLoaded(range) ? kv_.Held(session, range) : HeldSession();
   }
 
   Result<std::vector<uint8_t>> ExportKv(uint32_t session, uint32_t layer, uint32_t first,

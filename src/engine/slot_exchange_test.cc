@@ -183,7 +183,7 @@ TEST(SlotExchange, AThirdStepAndAStepThatCannotWaitAreRefused) {
   const auto refused = blocking(runs[0]);
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code(), ErrorCode::kInvalidArgument);
-  EXPECT_EQ(split.hub->SessionLength(1, model.layers), 0u);
+  EXPECT_EQ(split.hub->Held(1, model.layers).positions, 0u);
   auto first = begin(runs[0]), second = begin(runs[1]);
   ASSERT_TRUE(first.ok() && second.ok());
   const auto third = begin(runs[2]);
@@ -265,10 +265,10 @@ TEST(SlotExchange, AStepThatEndsHalfwayLeavesEverySessionAtWhatWasComplete) {
       ASSERT_FALSE(failed.ok());
       EXPECT_NE(failed.error().message().find("Layer 1"), std::string::npos);
     }
-    EXPECT_EQ(hub.SessionLength(1, body), 40u);
-    EXPECT_EQ(hub.SessionLength(2, body), 70u);
-    EXPECT_EQ(hub.SessionLength(3, body), 0u);
-    EXPECT_EQ(hub.SessionLength(4, body), 33u);
+    EXPECT_EQ(hub.Held(1, body).positions, 40u);
+    EXPECT_EQ(hub.Held(2, body).positions, 70u);
+    EXPECT_EQ(hub.Held(3, body).positions, 0u);
+    EXPECT_EQ(hub.Held(4, body).positions, 33u);
     EXPECT_EQ(held(1, 40), kv1);
     EXPECT_EQ(held(2, 70), kv2);
     EXPECT_EQ(held(4, 33), kv4);

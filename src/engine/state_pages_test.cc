@@ -1,5 +1,6 @@
 // Recurrent state in the native engine (engine.h, "Sessions"): where a session may go on from, and
 // that it goes on with the same bits however the rows were cut, batched, cut back or tried in vain.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -183,7 +184,9 @@ TEST(StatePages, ASessionIsCutBackToZeroToItsLengthAndToMarksAlone) {
     EXPECT_FALSE(model.engine->Truncate(1, 1, position).ok());
     EXPECT_FALSE(model.engine->Fork({0, 3}, {1, 50, 0, position}).ok());
   }
-  EXPECT_EQ(model.engine->SessionLength(1, {0, 3}), 25u);
+  const HeldSession held = model.engine->Held(1, {0, 3});
+  EXPECT_EQ(held.positions, 25u);
+  EXPECT_THAT(held.marks, testing::ElementsAre(10, 22));
 
   // A mark: the same bits as if the rest had never been. Marks behind it are gone.
   EXPECT_EQ(model.Step(1, 1, 10, Part(ids, 10, 40)), Rows(whole, 10, 40));

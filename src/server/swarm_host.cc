@@ -225,6 +225,11 @@ void SwarmHost::CarryOut(swarm::Action& action) {
                    if (worker != workers_.end() && worker->second.limit_messages)
                      worker->second.limit_messages(limit.bytes);
                  },
+                 [&](swarm::EmitSession& session) {
+                   const auto request = requests_.find(session.request);
+                   if (request != requests_.end() && request->second.callbacks.on_session)
+                     request->second.callbacks.on_session(session.trace);
+                 },
                  [&](swarm::EmitToken& token) {
                    const auto request = requests_.find(token.request);
                    if (request != requests_.end()) TellToken(request->second, token);

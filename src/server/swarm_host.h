@@ -36,8 +36,9 @@ struct WorkerSink {
 
 struct RequestCallbacks {
   std::function<void(const swarm::EmitToken&)> on_token;
-  std::function<void(const swarm::EmitLogits&)> on_logits;     // may be empty
-  std::function<void(const swarm::FinishRequest&)> on_finish;  // exactly once, last
+  std::function<void(const swarm::EmitLogits&)> on_logits;          // may be empty
+  std::function<void(const swarm::SessionTrace&)> on_session = {};  // may be empty
+  std::function<void(const swarm::FinishRequest&)> on_finish;       // exactly once, last
 };
 
 // Counters for /metrics and the overhead figures of docs/performance.md.

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "sim/device.h"
@@ -40,6 +41,8 @@ struct Tracked {
   swarm::Request request;
   Expected expected;
   std::vector<int32_t> tokens;
+  std::optional<swarm::SessionTrace> trace;  // of its session, as the core told it last
+  swarm::SessionId asked_for;                // that it had at the core before, until it has one
   uint32_t ends = 0;
   bool cancelled = false;
   bool may_fail = false;      // its numbers were made to fail on purpose

@@ -146,11 +146,25 @@ Status HashEngine::Fork(LayerRange layers, const engine::SessionFork& fork) {
   sessions_[fork.to] = std::move(forked);
   return OkStatus();
 }
-uint32_t HashEngine::SessionLength(uint32_t session, LayerRange range) const {
+engine::HeldSession HashEngine::Held(uint32_t session, LayerRange range) const {
   const auto found = sessions_.find(session);
-  if (found == sessions_.end()) return 0;
-  const auto chain = found->second.find(std::max(range.first, 1u));
-  return chain == found->second.end() ? 0 : static_cast<uint32_t>(chain->second.links.size());
+  if (found == sessions_.end()) return {};
+  std::optional<engine::HeldSession> held;
+  bool has_marks = false;
+  for (uint32_t layer = range.first; layer < range.end; ++layer) {
+    if (!machine_.model.IsTransformer(layer)) continue;
+    const auto chain = found->second.find(layer);
+    if (chain == found->second.end() || chain->second.links.empty()) return {};
+    const auto& [generation, links, marks] = chain->second;
+    const auto positions = static_cast<uint32_t>(links.size());
+    if (!held) held = {generation, positions, {}};
+    if (held->generation != generation) held->generation = 0;
+    held->positions = std::min(held->positions, positions);
+    if (!machine_.model.IsRecurrent(layer)) continue;
+    if (!std::exchange(has_marks, true)) held->marks.assign(marks.begin(), marks.end());
+    std::erase_if(held->marks, [&](uint32_t mark) { return !chain->second.marks.contains(mark); });
+  }
+  return held.value_or(engine::HeldSession());
 }
 Result<std::vector<uint8_t>> HashEngine::ExportKv(uint32_t, uint32_t, uint32_t, uint32_t) {
   return NotSimulated();

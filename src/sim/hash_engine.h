@@ -77,7 +77,7 @@ class HashEngine : public engine::StageEngine {
   Status Fork(LayerRange layers, const engine::SessionFork& fork) override;
   void Release(uint32_t session) override { sessions_.erase(session); }
   void ReleaseAll() override { sessions_.clear(); }
-  uint32_t SessionLength(uint32_t session, LayerRange range) const override;
+  engine::HeldSession Held(uint32_t session, LayerRange range) const override;
   Result<std::vector<uint8_t>> ExportKv(uint32_t session, uint32_t layer, uint32_t first,
                                         uint32_t count) override;
   Status ImportKv(uint32_t session, uint32_t generation, uint32_t layer, uint32_t first,

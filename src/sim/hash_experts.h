@@ -26,7 +26,7 @@ class HashExperts : public engine::StageEngine {
   Status Fork(LayerRange layers, const engine::SessionFork& fork) override;
   void Release(uint32_t) override {}
   void ReleaseAll() override {}
-  uint32_t SessionLength(uint32_t, LayerRange) const override { return 0; }
+  engine::HeldSession Held(uint32_t, LayerRange) const override { return {}; }
   Result<std::vector<uint8_t>> ExportKv(uint32_t session, uint32_t layer, uint32_t first,
                                         uint32_t count) override;
   Status ImportKv(uint32_t session, uint32_t generation, uint32_t layer, uint32_t first,

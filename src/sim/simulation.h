@@ -54,6 +54,7 @@ struct Scenario {
   Duration chaos;  // faults and requests happen for so long
   double faults_per_minute = 0;
   double restarts_per_minute = 0;  // of the server, from what it has noted
+  bool trusts_claims = false;      // whoever asks again names its session for any generation
   double requests_per_minute = 0;
   uint32_t longest_prompt = 40;
   uint32_t longest_answer = 30;
@@ -96,6 +97,7 @@ struct Outcome {
   uint64_t resumed = 0;             // connections of workers that had held on to what they hold
   uint64_t interrupted = 0;         // downloads that made way for others
   uint64_t restarts = 0, continued = 0;  // of the server; requests that went on by themselves
+  uint64_t adopted = 0;                  // of them those that went on in their session
   uint64_t fallen_incarnations = 0;      // starts with a lower number than the start before
   uint64_t hung_up = 0;                  // workers that went from such a start
   uint64_t survivor_frames = 0;          // recompute_watch.h

@@ -220,6 +220,10 @@ void SwarmRun::SubmitAgain() {
       tracked.continued = true;
       swarm::Request again = tracked.request;
       again.answer_ids = tracked.tokens;
+      if (tracked.trace) tracked.asked_for = tracked.trace->session;
+      again.resume = tracked.trace;
+      if (again.resume && scenario_.trusts_claims)
+        again.resume = swarm::SessionTrace{tracked.asked_for, 0, UINT32_MAX / 2};
       Feed(swarm::RequestSubmitted{std::move(again)});
       continue;
     }

@@ -175,6 +175,12 @@ void SwarmRun::Carry(const swarm::CloseWorker& action) {
   if (!refused) Reopen(device, Milliseconds(500 + static_cast<int64_t>(random_.Below(3000))));
 }
 
+void SwarmRun::Carry(const swarm::EmitSession& action) {
+  Tracked& tracked = requests_.at(action.request);
+  tracked.trace = action.trace;
+  if (std::exchange(tracked.asked_for, {}) == action.trace.session) ++outcome_.adopted;
+}
+
 void SwarmRun::Carry(const swarm::EmitToken& action) {
   Tracked& tracked = requests_.at(action.request);
   if (tracked.ends > 0) Violate("a token after the end of request " + ToString(action.request));

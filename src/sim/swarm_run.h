@@ -35,6 +35,7 @@ class SwarmRun {
   void CheckMemory(Connection& connection, const wire::pb::ServerMessage& message);
   void Carry(const swarm::SendData& action);
   void Carry(const swarm::CloseWorker& action);
+  void Carry(const swarm::EmitSession& action);
   void Carry(const swarm::EmitToken& action);
   void Carry(const swarm::EmitLogits& action);
   bool IsLossy(const Tracked& tracked, const swarm::FinishRequest& action);

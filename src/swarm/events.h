@@ -25,6 +25,14 @@ namespace weft::swarm {
 using WorkId = uint64_t;  // a planning job
 
 // One answer that is wanted, its prompt rendered and tokenised.
+// The session that a request has. Whoever asks may tell a later core of the swarm (flow/claims.h).
+struct SessionTrace {
+  SessionId session;
+  // Rows of these generations are of the request's tokens. It may have others later, and then so
+  // may another request.
+  uint32_t first_generation = 0, last_generation = 0;
+  bool operator==(const SessionTrace&) const = default;
+};
 struct Request {
   RequestId id;
   // The client who asks, as far as turns and shares of the queue go. "" is the server itself,
@@ -40,6 +48,8 @@ struct Request {
   std::string keep;
   // Tokens of its answer from before a restart. They count as generated and are not emitted again.
   std::vector<int32_t> answer_ids;
+  // The session that an earlier core gave it. Devices may still hold what was computed for it.
+  std::optional<SessionTrace> resume;
   uint32_t max_tokens = 0;        // tokens to generate, at least 1
   sampling::Parameters sampling;  // temperature 0: greedy
   std::vector<int32_t> stop_ids;  // end-of-sequence ids: end the request, are not emitted
@@ -149,6 +159,11 @@ struct TokenLogprob {
   int32_t token_id = 0;
   float logprob = 0;
 };
+// What is computed for the request from now on is in these generations of this session.
+struct EmitSession {
+  RequestId request;
+  SessionTrace trace;
+};
 struct EmitToken {
   RequestId request;
   int32_t token_id = 0;
@@ -203,7 +218,7 @@ struct Warn {
 struct SwarmChanged {};
 
 using Action =
-    std::variant<SendControl, SendData, CloseWorker, SetMessageLimit, EmitToken, EmitLogits,
-                 FinishRequest, StartPlanning, CheckLayers, Warn, SwarmChanged>;
+    std::variant<SendControl, SendData, CloseWorker, SetMessageLimit, EmitSession, EmitToken,
+                 EmitLogits, FinishRequest, StartPlanning, CheckLayers, Warn, SwarmChanged>;
 
 }  // namespace weft::swarm

@@ -306,9 +306,11 @@ TEST_F(NativeWorkerTest, ComesBackWithWhatItHolds) {
   ComeBack();
   const std::string connect = First("connect");
   EXPECT_THAT(connect, testing::HasSubstr("held { id: 3 layers { end: 4 } "
-                                          "sessions: 1 positions: 3 }"));
+                                          "sessions: 1 positions: 3 "
+                                          "claims { session: 1 positions: 3 } }"));
   EXPECT_THAT(connect, testing::HasSubstr("held { id: 4 layers { end: 2 } "
-                                          "sessions: 1 positions: 3 }"));
+                                          "sessions: 1 positions: 3 "
+                                          "claims { session: 1 positions: 3 } }"));
   EXPECT_EQ(source_->probes, 1);
   // The keys and values are there: it goes on at once, with nothing fetched or loaded.
   Step(1, 3, 3, wire::OutputKind::kArgmax);

@@ -404,10 +404,15 @@ Result<Outcome> StageHost::On(TakeStock& work) {
     const engine::StageEngine& engine = IsHub(work.forms[i]) ? *hub_ : *engine_;
     const LayerRange layers = {binding.layers().first(), binding.layers().end()};
     for (const uint32_t session : work.sessions) {
-      const uint32_t positions = engine.SessionLength(session, layers);
-      if (positions == 0) continue;
+      const engine::HeldSession held = engine.Held(session, layers);
+      if (held.positions == 0) continue;
       binding.add_sessions(session);
-      binding.add_positions(positions);
+      binding.add_positions(held.positions);
+      wire::pb::HeldSession& claim = *binding.add_claims();
+      claim.set_session(session);
+      claim.set_generation(held.generation);
+      claim.set_positions(held.positions);
+      claim.mutable_marks()->Assign(held.marks.begin(), held.marks.end());
     }
   }
   return Outcome(Stock{std::move(work.bindings)});

@@ -148,6 +148,7 @@ void PlacementBook::Resume(Worker& worker, const wire::pb::Connect& connect, Ins
   parts_.checks.Resume(worker, absence->check);
   const std::vector<Binding> held = MatchHeld(worker, *absence, connect);
   if (!held.empty()) parts_.lifecycle.Resume(worker, held, absence->memory, now);
+  NoteClaims(worker, connect, held, now);
   EndSessions(worker, connect, held);
   if (held.size() < static_cast<size_t>(connect.held_size())) DropAllBut(worker, held);
 }
@@ -183,6 +184,26 @@ std::vector<Binding> PlacementBook::MatchHeld(const Worker& worker, const Absenc
   return held;
 }
 
+// A device of before a restart holds sessions of the earlier core, which somebody may want.
+void PlacementBook::NoteClaims(const Worker& worker, const wire::pb::Connect& connect,
+                               const std::vector<Binding>& held, Instant now) {
+  const bool is_of_before = awaited_.contains(worker.offer.device_id);
+  for (const wire::pb::HeldBinding& binding : connect.held()) {
+    const auto known = std::ranges::find(held, BindingId(binding.id()), &Binding::id);
+    if (known == held.end()) continue;
+    for (const wire::pb::HeldSession& claim : binding.claims()) {
+      const SessionId session(claim.session());
+      if (!is_of_before && !parts_.sessions.claims().Has(session)) continue;
+      parts_.sessions.NoteClaim(session,
+                                {{known->id, worker.id, known->stage, known->layers},
+                                 claim.generation(),
+                                 claim.positions(),
+                                 {claim.marks().begin(), claim.marks().end()}},
+                                now + parts_.options.timeouts.resume_limit);
+    }
+  }
+}
+
 // Of what it has kept: sessions that ended while it was away, and those that another start of the
 // server gave the same number, where the record of that start was lost. None of the bindings that
 // are used again has rows of them.
@@ -197,7 +218,8 @@ void PlacementBook::EndSessions(const Worker& worker, const wire::pb::Connect& c
   std::set<uint32_t> ended;
   for (const wire::pb::HeldBinding& claim : connect.held())
     for (const uint32_t session : claim.sessions())
-      if (!is_ours(session)) ended.insert(session);
+      if (!is_ours(session) && !parts_.sessions.claims().Has(SessionId(session)))
+        ended.insert(session);
   if (ended.empty()) return;
   auto& message = *parts_.outbox.Control(worker.id).mutable_invalidate_sessions();
   for (const uint32_t session : ended) message.add_sessions(session);

@@ -70,6 +70,8 @@ class PlacementBook {
   void Resume(Worker& worker, const wire::pb::Connect& connect, Instant now);
   std::vector<Binding> MatchHeld(const Worker& worker, const Absence& absence,
                                  const wire::pb::Connect& connect);
+  void NoteClaims(const Worker& worker, const wire::pb::Connect& connect,
+                  const std::vector<Binding>& held, Instant now);
   void EndSessions(const Worker& worker, const wire::pb::Connect& connect,
                    const std::vector<Binding>& held);
   void DropAllBut(const Worker& worker, const std::vector<Binding>& held);

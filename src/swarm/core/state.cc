@@ -140,6 +140,7 @@ void State::On(const TimerFired&) {
   for (const WorkerId id : late) lifecycle.Relieve(id);
   if (placements.Expire(now)) UpdatePipelines();
   requests.EndOverdue(now);
+  requests.DropOverdueClaims(now);
   wishes.EndOverdue(now);
   if (lifecycle.DownloadOverdue(now)) {
     lifecycle.DropStaged(now);

@@ -100,16 +100,18 @@ void State::UpdatePipelines() {
   pipelines_version = lifecycle.version();
   side_version = side_plans.version();
   pipelines.SetPlans(lifecycle.active(), lifecycle.Followers(), side_plans.plans());
+  const auto is_gone = [this](const auto& stage) {
+    const Worker* worker = roster.Find(stage.worker);
+    if (placements.Holds(stage.binding)) return false;
+    return worker == nullptr || worker->Find(stage.binding) == nullptr;
+  };
+  sessions.claims().Forget(is_gone);
   for (const auto& session : sessions.sessions()) {
     // A worker that goes on with some of its layers still holds what it has computed in them.
     if (const SwarmPlan* active = lifecycle.active())
       for (const PlanStage& stage : active->stages)
         if (!stage.IsHole()) session->Track(stage.bound());
-    session->Forget([this](const StageProgress& stage) {
-      const Worker* worker = roster.Find(stage.worker);
-      if (placements.Holds(stage.binding)) return false;
-      return worker == nullptr || worker->Find(stage.binding) == nullptr;
-    });
+    session->Forget(is_gone);
   }
 }
 
@@ -125,6 +127,7 @@ std::optional<Instant> State::FindTimer() const {
   consider(probation.next_return());
   consider(placements.next_timer());
   consider(requests.next_timer());
+  consider(sessions.claims().next_timer());
   consider(wishes.next_timer());
   for (const auto& [id, worker] : roster) {
     consider(worker.limit->until);

@@ -217,6 +217,8 @@ class Pipeline {
   uint64_t RankOf(const Session& session, const Stage& stage) const;
   std::vector<Session*> TurnsOf(const Stage& stage, Pass pass) const;
   void TakePass(size_t stage_index, Pass pass, size_t run_limit, Batch& batch);
+  // Whoever asked hears in which generations rows are computed for the request, before they are.
+  void TellTrace(const Session& session, ActiveRequest& active);
   void AddRun(Session& session, StageProgress& progress, const Stage& stage, uint32_t row_limit,
               Batch& batch);
   void Send(Stage& stage, Worker& worker, Batch batch, Instant now);

@@ -183,12 +183,19 @@ void Pipeline::TakePass(size_t stage_index, Pass pass, size_t run_limit, Batch& 
   }
 }
 
+void Pipeline::TellTrace(const Session& session, ActiveRequest& active) {
+  if (active.trace.last_generation == session.last_generation()) return;
+  active.trace.last_generation = session.last_generation();
+  outbox_.Add(EmitSession{active.request.id, active.trace});
+}
+
 // One run of at most `row_limit` rows from where the stage stands. A run never mixes rows with
 // different outputs: what a stage gives is wanted from where the history behind it ends, and of the
 // last one what the session says.
 void Pipeline::AddRun(Session& session, StageProgress& progress, const Stage& stage,
                       uint32_t row_limit, Batch& batch) {
   const LayerSpan& layers = stage.bound.layers;
+  if (session.active) TellTrace(session, *session.active);
   wire::Run run;
   run.session = session.id.value();
   run.generation = progress.generation;

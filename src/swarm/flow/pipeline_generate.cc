@@ -113,6 +113,7 @@ void Pipeline::SendGenerate(Session& session, Worker& worker, Instant now) {
   });
   if (params.HasPenalties()) frame.seen = sampling::CountTokens(session.tokens);
 
+  TellTrace(session, *session.active);
   SentFrame sent;
   sent.plan = plan_;
   sent.sequence = frame.sequence;

@@ -207,6 +207,10 @@ void Requests::Cancel(RequestId id, Instant now) {
     EndSession(*session, FinishReason::kCancelled, std::nullopt, now);
 }
 
+void Requests::DropOverdueClaims(Instant now) {
+  InvalidateSessions(sessions_.claims().DropOverdue(now));
+}
+
 void Requests::EndOverdue(Instant now) {
   const Instant least = now - options_.timeouts.token_limit;
   const auto is_overdue = [least](const ActiveRequest& active) {

@@ -71,6 +71,8 @@ class Requests {
   void Doubt(Instant since, const std::string& problem, Instant now);
   // Ends those that got no token for too long.
   void EndOverdue(Instant now);
+  // Devices forget sessions of an earlier core that nobody has wanted.
+  void DropOverdueClaims(Instant now);
   std::optional<Instant> next_timer() const;
 
   std::optional<RequestProgress> ProgressOf(RequestId id) const;

@@ -76,8 +76,40 @@ void Session::Rewind(uint32_t position) {
   for (auto& [layer, rows] : history) rows.Truncate(position);
 }
 
+void Session::BeginAgain(uint32_t position) {
+  Rewind(position);
+  for (StageProgress& stage : progress)
+    if (stage.sent == stage.held) Restart(stage, stage.held);
+}
+
+void Session::Adopt(const std::vector<Claim>& claims, const SessionTrace& trace) {
+  // A device that is not there may hold the session in a generation that none of the others know.
+  constexpr uint32_t kUnknownGenerations = 1024;
+  const auto known = static_cast<uint32_t>(tokens.size());
+  last_generation_ = trace.last_generation;
+  // The last known token always runs: its output is the first new token.
+  completed = known - 1;
+  for (const Claim& claim : claims) {
+    StageProgress& stage = progress.emplace_back();
+    stage.binding = claim.stage.binding;
+    stage.worker = claim.stage.worker;
+    stage.layers = claim.stage.layers;
+    stage.sent = claim.positions;
+    const bool is_ours =
+        claim.generation >= trace.first_generation && claim.generation <= trace.last_generation;
+    stage.held = is_ours ? std::min(claim.positions, known) : 0;
+    stage.marks = claim.marks;
+    last_generation_ = std::max(last_generation_, claim.generation);
+    completed = std::min(completed, stage.held);
+  }
+  last_generation_ += kUnknownGenerations;
+  for (StageProgress& stage : progress) RewindStage(stage, completed);
+  for (const StageProgress& stage : progress) completed = std::min(completed, stage.held);
+}
+
 void Session::Doubt() {
   completed = 0;
+  if (active) active->trace.first_generation = last_generation_ + 1;
   for (StageProgress& stage : progress) Restart(stage, 0);
   history.clear();
 }

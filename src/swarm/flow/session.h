@@ -48,6 +48,7 @@
 #include "base/clock.h"
 #include "swarm/binding.h"
 #include "swarm/events.h"
+#include "swarm/flow/claims.h"
 #include "swarm/flow/row_history.h"
 #include "swarm/plan_state.h"
 #include "wire/data_frame.h"
@@ -79,6 +80,7 @@ struct ActiveRequest {
   uint32_t prompt_tokens = 0;
   uint32_t max_tokens = 0;  // of the request, or what the context leaves
   uint32_t cached_prompt_tokens = 0;
+  SessionTrace trace;  // of the session that it has, or had last
   uint32_t generated_tokens = 0;
   uint32_t told_tokens = 0;      // of them those that were emitted
   uint64_t lost_groups = 0;      // that its rows had to do without
@@ -189,6 +191,13 @@ struct Session {
   // Goes back to `position`, in front of which nothing has changed. REQUIRES: position <=
   // completed.
   void Rewind(uint32_t position);
+  // The same for another request. Every stage begins a new generation, so that what it holds then
+  // can be told from what it may hold by mistake.
+  void BeginAgain(uint32_t position);
+  // A new session goes on with what devices hold of an earlier core's, as far as that is of its
+  // tokens.
+  void Adopt(const std::vector<Claim>& claims, const SessionTrace& trace);
+  uint32_t last_generation() const { return last_generation_; }
   // Nothing of what was computed for it counts.
   void Doubt();
   // This stage computes again from `position`, or from the last position before that where it can
@@ -262,6 +271,11 @@ class SessionTable {
   uint64_t history_bytes() const;
   uint64_t history_trims() const { return history_trims_; }
 
+  // A device holds a session that an earlier core began. It keeps a place until somebody wants
+  // that; where there is none nothing is noted.
+  void NoteClaim(SessionId session, Claim claim, Instant until);
+  Claims& claims() { return claims_; }
+  const Claims& claims() const { return claims_; }
   Session* Find(SessionId id) const;
   Session* FindRequest(RequestId request);
   // So many rows of an active session are computed.
@@ -295,11 +309,17 @@ class SessionTable {
   void NoteKin(Session& session);
   void ForgetKin(SessionId session);
   Session& Add(std::vector<SessionId>& released);
+  Session& Insert(SessionId id, std::vector<SessionId>& released);
+  // The session that the request had at an earlier core, where devices hold more of it than
+  // `least` positions; nullptr: none do.
+  Session* Adopt(const Request& request, std::span<const int32_t> known, uint32_t least,
+                 std::vector<SessionId>& released);
 
   uint32_t session_limit_;
   bool recurrent_;
   uint32_t mark_limit_;
   SessionId last_id_;
+  Claims claims_;
   uint64_t admissions_ = 0;
   uint64_t computed_positions_ = 0, history_trims_ = 0;
   HistoryTally history_tally_ = std::make_shared<uint64_t>(0);

@@ -112,17 +112,54 @@ void SessionTable::NoteKin(Session& session) {
 }
 
 Session& SessionTable::Add(std::vector<SessionId>& released) {
+  last_id_ = last_id_.Next();
+  return Insert(last_id_, released);
+}
+
+// Devices hold sessions up to the limit: in place of claimed ones, which nobody may ever want, then
+// of idle ones.
+Session& SessionTable::Insert(SessionId id, std::vector<SessionId>& released) {
+  if (claims_.session_count() > 0 && sessions_.size() + claims_.session_count() >= session_limit_)
+    released.push_back(claims_.DropFirst());
   if (sessions_.size() >= session_limit_) {
     const SessionId oldest = LeastRecent()->id;
     released.push_back(oldest);
     Remove(oldest);
   }
-  Session& session = *sessions_.emplace_back(std::make_unique<Session>());
-  session.id = last_id_ = last_id_.Next();
+  const auto place =
+      std::ranges::lower_bound(sessions_, id, {}, [](const auto& session) { return session->id; });
+  Session& session = **sessions_.insert(place, std::make_unique<Session>());
+  session.id = id;
   session.recurrent = recurrent_;
   session.mark_limit = mark_limit_;
   session.history.CountIn(history_tally_);
   return session;
+}
+
+void SessionTable::NoteClaim(SessionId session, Claim claim, Instant until) {
+  const bool has_place = sessions_.size() + claims_.session_count() < session_limit_;
+  if (Find(session) == nullptr && (claims_.Has(session) || has_place))
+    claims_.Note(session, std::move(claim), until);
+}
+
+Session* SessionTable::Adopt(const Request& request, std::span<const int32_t> known, uint32_t least,
+                             std::vector<SessionId>& released) {
+  if (!request.resume || request.wants_rows()) return nullptr;
+  const SessionTrace& trace = *request.resume;
+  const std::vector<Claim> claims = claims_.Take(trace.session);
+  if (claims.empty()) return nullptr;
+  Session adopted;
+  adopted.recurrent = recurrent_;
+  adopted.tokens.assign(known.begin(), known.end());
+  adopted.Adopt(claims, trace);
+  if (adopted.completed <= least || Find(trace.session) != nullptr) {
+    released.push_back(trace.session);
+    return nullptr;
+  }
+  Session& session = Insert(trace.session, released);
+  session.tokens = adopted.tokens;
+  session.Adopt(claims, trace);
+  return &session;
 }
 
 Session& SessionTable::Admit(ActiveRequest request, std::vector<SessionId>& released) {
@@ -138,15 +175,17 @@ Session& SessionTable::Admit(ActiveRequest request, std::vector<SessionId>& rele
       full && best.session && (best.session == oldest || best.lost <= LossOf(*oldest));
   const bool continues =
       best.session && best.prefix + kSmallLoss > shared && (best.lost < kSmallLoss || costs_less);
-  Session& session = continues ? *best.session : Add(released);
-  if (continues) session.Rewind(best.prefix);
+  Session* adopted = Adopt(request.request, known, continues ? best.prefix : shared, released);
+  request.request.resume.reset();
+  const uint32_t prefix = adopted != nullptr ? adopted->completed : continues ? best.prefix : 0;
+  Session& session = adopted != nullptr ? *adopted : continues ? *best.session : Add(released);
+  request.trace = {session.id, session.last_generation() + 1, session.last_generation()};
+  session.BeginAgain(prefix);
   // As things are; what a stage has to compute all the same is taken off (Pipeline::AddRun).
   if (!request.is_paused)
-    request.cached_prompt_tokens =
-        std::min(continues ? best.prefix : shared, request.prompt_tokens);
+    request.cached_prompt_tokens = std::min(prefix > 0 ? prefix : shared, request.prompt_tokens);
   if (mark_limit_ > 0)
-    session.mark_positions =
-        MarkPositions(request.request, continues ? best.prefix : 0, session.mark_positions);
+    session.mark_positions = MarkPositions(request.request, prefix, session.mark_positions);
   session.salt = request.request.salt;
   session.admission = ++admissions_;
   session.tokens = std::move(known);

@@ -49,12 +49,15 @@ TEST(Restart, ThePlanIsBackWithoutLoadingAnything) {
   EXPECT_EQ(StagesOf(swarm), (std::vector<WorkerId>{back[1], back[2], back[0]}));
   EXPECT_EQ(BindingsOf(swarm), bindings);
   for (const WorkerId id : back) {
-    EXPECT_EQ(swarm.Sent(id), "init invalidate_sessions") << "what it held of them is over";
+    EXPECT_EQ(swarm.Sent(id), "init") << "somebody may go on with what it holds";
     EXPECT_THAT(swarm.CloseReasons(id), IsEmpty());
   }
   const RequestId request = swarm.Submit(Counting(100, 20), 6);
   EXPECT_EQ(swarm.Tokens(request), Counting(120, 6));
   EXPECT_EQ(swarm.Ends(request)[0].cached_prompt_tokens, 0u);
+  swarm.Advance(Seconds(61));
+  for (const WorkerId id : back)
+    EXPECT_THAT(swarm.Sent(id), HasSubstr("invalidate_sessions")) << "nobody wanted it";
 }
 
 TEST(Restart, NumbersGoOnWhereTheyWere) {
@@ -314,6 +317,118 @@ TEST(Restart, AnAnswerGoesOnBehindItsTokens) {
   request.answer_ids = {6, -1};
   swarm.Submit(request);
   EXPECT_EQ(swarm.Ends(52)[0].reason, FinishReason::kError);
+}
+
+// A request of 40 tokens has five of its answer at two stages, whose devices come back to a new
+// core. Its rows are in these generations.
+class Adoption : public testing::Test {
+ protected:
+  Adoption() {
+    TestWorker half = Half();
+    half.answer_steps = false;
+    swarm.BringUp(2, half);
+    workers = StagesOf(swarm);
+    first = swarm.Submit(Counting(100, 40), 20);
+    AnswerUntil(first, 5);
+    trace = swarm.Trace(first).value();
+    tokens = swarm.Tokens(first);
+  }
+
+  void AnswerUntil(RequestId request, size_t token_count) {
+    while (swarm.Tokens(request).size() < token_count)
+      for (const WorkerId id : workers)
+        if (swarm.unanswered_steps(id) > 0) swarm.AnswerStep(id);
+  }
+  // The devices come back to the next core, and answer at once.
+  void BringBack(const std::function<void(CoreOptions&)>& change = {}) {
+    for (const WorkerId id : workers) swarm.worker(id).answer_steps = true;
+    swarm.Restart(change);
+    for (WorkerId& id : workers) id = swarm.Return(id);
+    swarm.ClearLog();
+  }
+  RequestId GoOn(std::optional<SessionTrace> resume) {
+    Request request;
+    request.id = 90;
+    request.prompt_ids = Counting(100, 40);
+    request.answer_ids = tokens;
+    request.max_tokens = 20;
+    request.sampling.temperature = 0;
+    request.resume = resume;
+    swarm.Submit(std::move(request));
+    return 90;
+  }
+
+  TestSwarm swarm;
+  std::vector<WorkerId> workers;
+  RequestId first;
+  SessionTrace trace;
+  std::vector<int32_t> tokens;
+};
+
+TEST_F(Adoption, ARequestGoesOnInItsSession) {
+  ASSERT_THAT(tokens, SizeIs(5));
+  BringBack();
+  EXPECT_EQ(swarm.Tokens(GoOn(trace)), Counting(145, 15));
+  ASSERT_THAT(swarm.runs(), Not(IsEmpty()));
+  for (const TestRun& run : swarm.runs()) {
+    EXPECT_EQ(run.run.session, trace.session.value());
+    EXPECT_GE(run.run.first_position, 44u) << "nothing is computed twice";
+  }
+  EXPECT_EQ(swarm.Trace(90)->session, trace.session);
+  EXPECT_GT(swarm.Trace(90)->first_generation, trace.last_generation);
+}
+
+TEST_F(Adoption, WhoKnowsNoSessionBeginsAnew) {
+  BringBack();
+  EXPECT_EQ(swarm.Tokens(GoOn(std::nullopt)), Counting(145, 15));
+  EXPECT_EQ(swarm.runs()[0].run.first_position, 0u);
+}
+
+// The device has not heard that the session was another request's before.
+TEST_F(Adoption, RowsOfOtherGenerationsDoNotCount) {
+  BringBack();
+  EXPECT_EQ(swarm.Tokens(GoOn(
+                SessionTrace{trace.session, trace.last_generation + 1, trace.last_generation + 9})),
+            Counting(145, 15));
+  EXPECT_EQ(swarm.runs()[0].run.first_position, 0u);
+}
+
+// Another request got the session afterwards, and whoever asked for the first one did not hear it.
+TEST_F(Adoption, RowsOfAnotherRequestDoNotCount) {
+  swarm.Cancel(first);
+  for (const WorkerId id : workers)
+    while (swarm.unanswered_steps(id) > 0) swarm.AnswerStep(id);
+  std::vector<int32_t> other = Counting(100, 40);
+  other.resize(42, 7);
+  const RequestId second = swarm.Submit(other, 20);
+  AnswerUntil(second, 3);
+  ASSERT_EQ(swarm.Trace(second)->session, trace.session);
+  BringBack();
+  EXPECT_EQ(swarm.Tokens(GoOn(trace)), Counting(145, 15));
+  EXPECT_EQ(swarm.runs()[0].run.first_position, 0u);
+}
+
+TEST_F(Adoption, AStageThatHoldsLessGetsWhatItLacks) {
+  swarm.AnswerStep(workers[0]);  // one row is on its way to the second stage
+  BringBack();
+  EXPECT_EQ(swarm.Tokens(GoOn(trace)), Counting(145, 15));
+  for (const TestRun& run : swarm.runs()) EXPECT_GE(run.run.first_position, 43u);
+}
+
+TEST_F(Adoption, ADeviceThatLostItsRowsCostsThemAlone) {
+  swarm.worker(workers[0]).answer_steps = true;
+  swarm.Restart();
+  swarm.Return(workers[0]);
+  swarm.Join(Half());
+  swarm.Advance(Seconds(20));
+  EXPECT_EQ(swarm.Tokens(GoOn(trace)), Counting(145, 15));
+}
+
+TEST_F(Adoption, WhoComesFirstTakesAPlaceThatIsClaimed) {
+  BringBack([](CoreOptions& options) { options.session_count = 1; });
+  EXPECT_EQ(swarm.Tokens(swarm.Submit({5}, 2)), Counting(6, 2));
+  for (const WorkerId id : workers) EXPECT_THAT(swarm.Sent(id), HasSubstr("invalidate_sessions"));
+  EXPECT_EQ(swarm.Tokens(GoOn(trace)), Counting(145, 15));
 }
 
 Placement Good() {

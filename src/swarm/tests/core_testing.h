@@ -175,6 +175,8 @@ class TestSwarm {
   // "[0,24) none [24,25) hidden".
   std::string Rows(WorkerId id, uint32_t session = 1) const;
   std::vector<int32_t> Tokens(RequestId id) const;
+  // The last one that was told.
+  std::optional<SessionTrace> Trace(RequestId id) const;
   std::vector<FinishRequest> Ends(RequestId id) const;
   std::vector<std::string> CloseReasons(WorkerId id) const;
   // Names of the control messages sent to a worker, pings left out: "init prepare_stage

@@ -45,8 +45,11 @@ class TestEngine {
   std::string Fork(LayerSpan layers, const wire::Fork& fork);
   // Rows that all of these layers hold.
   uint32_t Held(LayerSpan layers, uint32_t session) const;
+  struct HeldRows {
+    uint32_t generation = 0, count = 0;
+  };
   // Of every session of which they hold some.
-  std::map<uint32_t, uint32_t> Sessions(LayerSpan layers) const;
+  std::map<uint32_t, HeldRows> Sessions(LayerSpan layers) const;
   bool IsLoaded(LayerSpan layers) const;
 
  private:

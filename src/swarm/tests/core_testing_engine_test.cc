@@ -106,12 +106,15 @@ uint32_t TestEngine::Held(LayerSpan layers, uint32_t session) const {
   return least;
 }
 
-std::map<uint32_t, uint32_t> TestEngine::Sessions(LayerSpan layers) const {
-  std::map<uint32_t, uint32_t> held;
-  for (const auto& [layer, sessions] : layers_)
-    for (const auto& [session, rows] : sessions)
-      if (const uint32_t positions = Held(layers, session); positions > 0)
-        held[session] = positions;
+std::map<uint32_t, TestEngine::HeldRows> TestEngine::Sessions(LayerSpan layers) const {
+  std::map<uint32_t, HeldRows> held;
+  for (uint32_t layer = layers.first; layer < layers.end; ++layer)
+    for (const auto& [session, rows] : layers_.at(layer)) {
+      const uint32_t count = Held(layers, session);
+      if (count == 0) continue;
+      const auto known = held.try_emplace(session, HeldRows{rows.generation, count}).first;
+      if (known->second.generation != rows.generation) known->second.generation = 0;
+    }
   return held;
 }
 

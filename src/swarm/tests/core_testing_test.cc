@@ -120,9 +120,13 @@ wire::pb::WorkerMessage TestSwarm::ConnectOf(WorkerId id) const {
     held.set_stage(binding.stage);
     held.mutable_layers()->set_first(binding.layers.first);
     held.mutable_layers()->set_end(binding.layers.end);
-    for (const auto& [session, positions] : seen.engine.Sessions(binding.layers)) {
+    for (const auto& [session, rows] : seen.engine.Sessions(binding.layers)) {
       held.add_sessions(session);
-      held.add_positions(positions);
+      held.add_positions(rows.count);
+      auto& claim = *held.add_claims();
+      claim.set_session(session);
+      claim.set_generation(rows.generation);
+      claim.set_positions(rows.count);
     }
   }
   return message;
@@ -676,6 +680,14 @@ std::vector<int32_t> TestSwarm::Tokens(RequestId id) const {
     if (const auto* emit = std::get_if<EmitToken>(&action); emit && emit->request == id)
       tokens.push_back(emit->token_id);
   return tokens;
+}
+
+std::optional<SessionTrace> TestSwarm::Trace(RequestId id) const {
+  std::optional<SessionTrace> trace;
+  for (const Action& action : log_)
+    if (const auto* emit = std::get_if<EmitSession>(&action); emit && emit->request == id)
+      trace = emit->trace;
+  return trace;
 }
 
 std::vector<FinishRequest> TestSwarm::Ends(RequestId id) const {

@@ -201,11 +201,11 @@ describe.skipIf(!isThere)("OrtEngine on wasm (needs reference data and build/rel
       const logits = await rows(again, promptIds.slice(20, 25));
       expect(worstDifference(logits, expected(20, 25))).toBeLessThan(1e-3);
       await engine.truncate(10, 2, 4);
-      expect(engine.sessionLength(10, all())).toBe(4);
+      expect(engine.heldSession(10, all()).positions).toBe(4);
       const third = await rows(makeRun(10, 4, 2, { kind: "logits" }, 2), promptIds.slice(4, 6));
       expect(worstDifference(third, expected(4, 6))).toBeLessThan(1e-3);
       engine.release(10);
-      expect(engine.sessionLength(10, all())).toBe(0);
+      expect(engine.heldSession(10, all()).positions).toBe(0);
     });
 
     it("a ragged batch of sessions gives what each gives alone", async () => {
@@ -294,7 +294,7 @@ describe.skipIf(!isThere)("OrtEngine on wasm (needs reference data and build/rel
       await expect(
         engine.step({ ...hidden, runs: [makeRun(1, 0, 1, { kind: "hidden" })] }),
       ).rejects.toThrow("64 values that are not finite");
-      expect(engine.sessionLength(1, all())).toBe(0);
+      expect(engine.heldSession(1, all()).positions).toBe(0);
     });
 
     it("a layer that is unloaded forgets its sessions, the others keep theirs", async () => {
@@ -306,7 +306,7 @@ describe.skipIf(!isThere)("OrtEngine on wasm (needs reference data and build/rel
       await expect(rows(makeRun(50, 6, 1, { kind: "logits" }), [promptIds[6]!])).rejects.toThrow(
         "is unknown in layer 3",
       );
-      expect(engine.sessionLength(50, { first: 1, end: 3 })).toBe(6);
+      expect(engine.heldSession(50, { first: 1, end: 3 }).positions).toBe(6);
       engine.releaseAll();
     });
   });
@@ -326,7 +326,7 @@ describe.skipIf(!isThere)("OrtEngine on wasm (needs reference data and build/rel
     await expect(engine.step(step)).rejects.toThrow(
       /Layer 3 computed \d+ values that are not finite, first in session 40 at position 0/,
     );
-    expect(engine.sessionLength(40, layers)).toBe(0);
+    expect(engine.heldSession(40, layers).positions).toBe(0);
     expect(engine.memory().kvBytes).toBe(kvBytes);
     await engine.dispose();
   });

@@ -3,8 +3,9 @@
 // what our own engines do not do.
 import type { Tensor } from "onnxruntime-web";
 
-import { EngineError, SessionTable } from "@weft/engine";
+import { EngineError, kNothingHeld, SessionTable } from "@weft/engine";
 import type {
+  HeldSession,
   LayerRange,
   MemoryUse,
   Run,
@@ -216,8 +217,8 @@ export class OrtEngine implements StageEngine {
     this.#kv.releaseAll();
   }
 
-  sessionLength(session: number, layers: LayerRange): number {
-    return this.isLoaded(layers) ? this.#table.length(session, layers) : 0;
+  heldSession(session: number, layers: LayerRange): HeldSession {
+    return this.isLoaded(layers) ? this.#table.held(session, layers) : kNothingHeld;
   }
 
   async exportKv(

@@ -146,7 +146,7 @@ describe.skipIf(!gpu)("a device that is lost", { timeout: 600_000 }, () => {
     own.device.destroy();
     await expect(step).rejects.toBeInstanceOf(EngineError);
     await expect(engine.step(next)).rejects.toThrow("The GPU was lost");
-    expect(engine.sessionLength(1, only)).toBe(1);
+    expect(engine.heldSession(1, only).positions).toBe(1);
   });
 
   it("says why to whoever waits for it", async () => {

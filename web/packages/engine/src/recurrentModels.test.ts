@@ -213,7 +213,7 @@ async function expectAtOnce(model: Loaded): Promise<void> {
   const [, taken] = await Promise.allSettled([refused, model.logits(at(73, 0, 0), ids)]);
   await expect(refused).rejects.toThrow(/must begin at position 0/);
   expect(taken).toEqual({ status: "fulfilled", value: await model.logits(at(83, 0, 0), ids) });
-  expect(engine.sessionLength(72, model.source.range)).toBe(0);
+  expect(engine.heldSession(72, model.source.range).positions).toBe(0);
 }
 
 const best = (values: readonly number[]): number => values.indexOf(Math.max(...values));
@@ -288,7 +288,7 @@ async function expectAhead(model: Loaded): Promise<void> {
     const length = lengths[i]!;
     const { session } = request;
     expect(made, `session ${session}`).toEqual(rest.slice(0, length));
-    expect(engine.sessionLength(session, model.source.range)).toBe(kPrompt + length);
+    expect(engine.heldSession(session, model.source.range).positions).toBe(kPrompt + length);
     const next = await model.logits(at(session, 0, kPrompt + length), [rest[length - 1]!]);
     expect(next, `behind session ${session}`).toEqual(logits[length]);
     const again = await model.logits(at(session, 1, kPrompt), [first]); // the prompt's mark
@@ -362,7 +362,7 @@ async function expectNoSuchState(model: Loaded): Promise<void> {
     onTokens: () => true,
   };
   await expect(engine.generate(source.range, odd)).rejects.toThrow(/no mark, not at 3/);
-  expect(engine.sessionLength(1, source.range)).toBe(kPrompt);
+  expect(engine.heldSession(1, source.range).positions).toBe(kPrompt);
 }
 
 const kPromisesOfAll = [

@@ -93,10 +93,10 @@ describe.skipIf(!gpu)("exchange", { timeout: 600_000 }, () => {
     await expect(scratch(() => Promise.resolve(bad))).rejects.toThrow(
       "brought 2 values that are not finite",
     );
-    expect(engine.sessionLength(1, only)).toBe(0);
+    expect(engine.heldSession(1, only).positions).toBe(0);
     const { scratchBytes } = engine.memory();
     await scratch(({ out }) => Promise.resolve(out));
-    expect(engine.sessionLength(1, only)).toBe(3);
+    expect(engine.heldSession(1, only).positions).toBe(3);
     expect(engine.memory().scratchBytes).toBe(scratchBytes); // failures left no buffers behind
     engine.freeBuffers();
   });
@@ -165,7 +165,7 @@ describe.skipIf(!gpu)("steps of one session", { timeout: 600_000 }, () => {
     const engine = await engineOf(scaled);
     const steps = [engine.step(at(0, 3, 1)), engine.step(at(3, 2, 2)), engine.step(at(5, 1, 3))];
     const got = await Promise.all(steps);
-    expect(engine.sessionLength(1, only)).toBe(6);
+    expect(engine.heldSession(1, only).positions).toBe(6);
     for (const [i, value] of [1, 2, 3].entries()) {
       const alone = await engine.step(at(0, 1, value, 10 + i));
       expect(got[i]!.hidden.slice(0, kColumns)).toEqual(alone.hidden);
@@ -187,7 +187,7 @@ describe.skipIf(!gpu)("steps of one session", { timeout: 600_000 }, () => {
     const reasons = results.map((it) => (it.status === "rejected" ? String(it.reason) : ""));
     expect(reasons[1]).toMatch(/not finite/);
     expect(reasons[2]).toBe(reasons[1]);
-    expect([1, 2].map((session) => engine.sessionLength(session, only))).toEqual([5, 1]);
+    expect([1, 2].map((session) => engine.heldSession(session, only).positions)).toEqual([5, 1]);
     await engine.step(at(5, 1, 1));
     engine.freeBuffers();
   });
@@ -303,7 +303,7 @@ describe.skipIf(!gpu)("packed rows", { timeout: 600_000 }, () => {
     await expect(engine.step(input(2, { hidden, packed }))).rejects.toThrow(
       "handed to layer 1 hold 2 values that are not finite",
     );
-    expect(engine.sessionLength(1, only)).toBe(0);
+    expect(engine.heldSession(1, only).positions).toBe(0);
     await expect(engine.step(input(3, { hidden, packed }))).rejects.toThrow("take 198 bytes");
     engine.freeBuffers();
     const exact = await engineOf(scaled);

@@ -114,7 +114,7 @@ describe.skipIf(!gpu)("whole-model decoding of several sessions", { timeout: 600
     expect(made.map(({ tokens }) => tokens)).toEqual(alone);
     expect(made.every(({ lasts }) => lasts.filter(Boolean).length === 1)).toBe(true);
     for (const [index, { count = 10 }] of kWishes.entries()) {
-      expect(engine.sessionLength(index, all)).toBe(kPrompt + count);
+      expect(engine.heldSession(index, all).positions).toBe(kPrompt + count);
     }
   });
 
@@ -180,9 +180,9 @@ describe.skipIf(!gpu)("ends within a batch", { timeout: 600_000 }, () => {
     const other = new Talk(6, kWishes[6]);
     await engine.generateAll(all, coming([stopped, unwanted, other]));
     expect(stopped.tokens).toEqual(alone[0]!.slice(0, until));
-    expect(engine.sessionLength(0, all)).toBe(kPrompt + until);
+    expect(engine.heldSession(0, all).positions).toBe(kPrompt + until);
     expect(unwanted.tokens).toEqual(alone[8]!.slice(0, 4));
-    expect(engine.sessionLength(8, all)).toBe(kPrompt + 4);
+    expect(engine.heldSession(8, all).positions).toBe(kPrompt + 4);
     expect(other.tokens).toEqual(alone[6]);
     // They go on as if nothing had been computed behind.
     const rest = { firstPosition: kPrompt + 4, firstToken: alone[8]![3]!, count: 13 };
@@ -200,7 +200,7 @@ describe.skipIf(!gpu)("ends within a batch", { timeout: 600_000 }, () => {
     expect(String(wrong.failures[0])).toContain("position 0");
     expect(String(odd.failures[0])).toContain("temperature is 3");
     expect([made[0]!.tokens, made[1]!.tokens]).toEqual([alone[0], alone[1]]);
-    expect(engine.sessionLength(41, all)).toBe(0);
+    expect(engine.heldSession(41, all).positions).toBe(0);
   });
 
 });

@@ -157,7 +157,7 @@ describe.skipIf(!gpu)("WebGpuEngine: sessions", { timeout: 600_000 }, () => {
     const next = (await step({ session: 1, firstPosition: 40 }, [5])).hidden;
 
     await engine.truncate(1, 1, 35);
-    expect(engine.sessionLength(1, body)).toBe(35);
+    expect(engine.heldSession(1, body).positions).toBe(35);
     await step({ session: 1, generation: 1, firstPosition: 35 }, prompt.slice(35));
     const replayed = await step({ session: 1, generation: 1, firstPosition: 40 }, [5]);
     expect(replayed.hidden).toEqual(next);
@@ -195,8 +195,8 @@ describe.skipIf(!gpu)("WebGpuEngine: sessions", { timeout: 600_000 }, () => {
     await expect(step({ session: 2, output: kArgmax }, [1])).rejects.toThrow("output head");
     await expect(step({}, [1], { first: 0, end: 9 })).rejects.toThrow("not loaded");
     await expect(engine.importKv(2, 0, 1, 0, 4, new Uint16Array(3))).rejects.toThrow("3 came");
-    expect(engine.sessionLength(1, body)).toBe(4);
-    expect(engine.sessionLength(2, body)).toBe(0);
+    expect(engine.heldSession(1, body).positions).toBe(4);
+    expect(engine.heldSession(2, body).positions).toBe(0);
   });
 });
 
@@ -293,7 +293,7 @@ describe.skipIf(!gpu)("WebGpuEngine: decoding", { timeout: 600_000 }, () => {
       });
       expect(made).toEqual(expected.slice(1));
       expect(count).toBe(10);
-      expect(engine.sessionLength(session, all)).toBe(19);
+      expect(engine.heldSession(session, all).positions).toBe(19);
     }
     engine.machine.encoder.reuse = true;
   });
@@ -357,7 +357,7 @@ describe.skipIf(!gpu)("WebGpuEngine: ends of whole-model decoding", { timeout: 6
     });
     expect(made).toEqual(free.slice(0, until));
     expect(count).toBe(until);
-    expect(engine.sessionLength(2, all)).toBe(9 + until);
+    expect(engine.heldSession(2, all).positions).toBe(9 + until);
     // And the session goes on from there as if nothing had been computed behind.
     await engine.generate(all, {
       ...request,
@@ -380,7 +380,7 @@ describe.skipIf(!gpu)("WebGpuEngine: ends of whole-model decoding", { timeout: 6
     await expect(engine.generate(all, request)).rejects.toThrow("temperature is 3");
     const bias = { ...request, sampling: { ...kGreedy, logitBias: new Map([[300, 1]]) } };
     await expect(engine.generate(all, bias)).rejects.toThrow("logit_bias is 300");
-    expect(engine.sessionLength(9, all)).toBe(0);
+    expect(engine.heldSession(9, all).positions).toBe(0);
   });
 });
 

@@ -28,8 +28,10 @@ import { kMaxInterval, TokenLoop } from "./run/tokenLoop.ts";
 import type { Sessions } from "./run/tokenLoop.ts";
 import { StepsUnderWay } from "./run/underWay.ts";
 import { SessionTable } from "./stage/sessionTable.ts";
+import { kNothingHeld } from "./stage/stageEngine.ts";
 import type {
   GenerateRequest,
+  HeldSession,
   LayerRange,
   MemoryUse,
   Run,
@@ -491,7 +493,7 @@ export class WebGpuEngine implements StageEngine {
   // A run that truncates writes over positions that it replaces: they are gone if its step fails.
   #forgetOverwritten(layers: LayerRange, runs: readonly Run[]): void {
     for (const { session, firstPosition } of runs) {
-      if (this.#table.length(session, layers) > firstPosition) this.release(session);
+      if (this.#table.held(session, layers).positions > firstPosition) this.release(session);
     }
   }
 
@@ -532,8 +534,8 @@ export class WebGpuEngine implements StageEngine {
     this.#states.releaseAll();
   }
 
-  sessionLength(session: number, layers: LayerRange): number {
-    return this.isLoaded(layers) ? this.#table.length(session, layers) : 0;
+  heldSession(session: number, layers: LayerRange): HeldSession {
+    return this.isLoaded(layers) ? this.#table.held(session, layers) : kNothingHeld;
   }
 
   async exportKv(

@@ -33,14 +33,14 @@ describe("appending", () => {
         "follow; it must begin at position 0.",
     );
     step(sessions, layers, run(7, 0, 0, 5));
-    expect(sessions.length(7, layers)).toBe(5);
+    expect(sessions.held(7, layers).positions).toBe(5);
     step(sessions, layers, run(7, 0, 5, 2));
     for (const first of [0, 6, 8]) {
       expect(() => sessions.check(layers, [run(7, 0, first, 1)])).toThrow(
         "holds 7 positions of layer 1 in generation 0",
       );
     }
-    expect(sessions.length(7, layers)).toBe(7);
+    expect(sessions.held(7, layers).positions).toBe(7);
   });
 
   it("truncates with a higher generation, never beyond the length, never backwards", () => {
@@ -50,10 +50,10 @@ describe("appending", () => {
     const check = (next: Run) => () => sessions.check(layers, [next]);
     expect(check(run(1, 1, 10, 1))).toThrow("but layer 1 is in generation 2");
     step(sessions, layers, run(1, 3, 4, 2));
-    expect(sessions.length(1, layers)).toBe(6);
+    expect(sessions.held(1, layers).positions).toBe(6);
     expect(check(run(1, 2, 6, 1))).toThrow("but layer 1 is in generation 3");
     step(sessions, layers, run(1, 9, 6, 1)); // a higher generation at the end keeps everything
-    expect(sessions.length(1, layers)).toBe(7);
+    expect(sessions.held(1, layers).positions).toBe(7);
   });
 
   it("keeps sessions apart and checks all runs of a step", () => {
@@ -61,10 +61,10 @@ describe("appending", () => {
     step(sessions, layers, run(1, 0, 0, 3), run(2, 0, 0, 1));
     expect(() => sessions.check(layers, [run(1, 0, 3, 1), run(2, 0, 2, 1)])).toThrow("Session 2");
     sessions.release(1);
-    expect(sessions.length(1, layers)).toBe(0);
-    expect(sessions.length(2, layers)).toBe(1);
+    expect(sessions.held(1, layers).positions).toBe(0);
+    expect(sessions.held(2, layers).positions).toBe(1);
     sessions.releaseAll();
-    expect(sessions.length(2, layers)).toBe(0);
+    expect(sessions.held(2, layers).positions).toBe(0);
   });
 
   it("refuses runs of no rows and positions that f32 cannot count", () => {
@@ -84,7 +84,7 @@ describe("layers", () => {
     expect(() => sessions.check(grown, [run(1, 0, 8, 1)])).toThrow("is unknown in layer 3");
     step(sessions, { first: 3, end: 4 }, run(1, 0, 0, 8));
     step(sessions, grown, run(1, 0, 8, 1));
-    expect(sessions.length(1, grown)).toBe(9);
+    expect(sessions.held(1, grown).positions).toBe(9);
   });
 
   it("of one session have their own generations: only those of a run decide", () => {
@@ -99,8 +99,9 @@ describe("layers", () => {
     expect(() => sessions.check({ first: 3, end: 4 }, [run(1, 1, 8, 1)])).toThrow(
       "but layer 3 is in generation 2",
     );
+    expect(sessions.held(1, grown)).toEqual({ generation: 0, positions: 8, marks: [] });
     step(sessions, grown, run(1, 4, 8, 1));
-    expect(sessions.length(1, grown)).toBe(9);
+    expect(sessions.held(1, grown)).toEqual({ generation: 4, positions: 9, marks: [] });
     expect(() => sessions.check({ first: 3, end: 4 }, [run(1, 3, 9, 1)])).toThrow(
       "but layer 3 is in generation 4",
     );
@@ -112,7 +113,7 @@ describe("layers", () => {
     step(sessions, { first: 0, end: 1 }, run(2, 0, 17, 1)); // unknown, but nothing can be wrong
     expect(() => sessions.check({ first: 0, end: 1 }, [run(2, 0, 20, 1)])).toThrow("cannot follow");
     step(sessions, { first: 3, end: 5 }, run(3, 0, 0, 2));
-    expect(sessions.length(3, { first: 3, end: 5 })).toBe(2);
+    expect(sessions.held(3, { first: 3, end: 5 }).positions).toBe(2);
   });
 
   it("that are removed forget their positions", () => {
@@ -122,6 +123,20 @@ describe("layers", () => {
     sessions.addLayer(2, kKv);
     expect(() => sessions.check(layers, [run(1, 0, 4, 1)])).toThrow("is unknown in layer 2");
     step(sessions, { first: 1, end: 2 }, run(1, 0, 4, 1));
+  });
+});
+
+describe("recurrent layers", () => {
+  it("tell the marks that all of them have", () => {
+    const sessions = table();
+    sessions.addLayer(2, { kv: false, state: true });
+    step(sessions, layers, { ...run(1, 0, 0, 4), marks: 2 }, run(2, 0, 0, 3));
+    step(sessions, layers, { ...run(1, 0, 4, 4), marks: 2 });
+    step(sessions, layers, run(1, 0, 8, 1));
+    expect(sessions.held(1, layers)).toEqual({ generation: 0, positions: 9, marks: [4, 8] });
+    expect(sessions.held(1, { first: 1, end: 2 }).marks).toEqual([]);
+    expect(sessions.held(2, layers)).toEqual({ generation: 0, positions: 3, marks: [] });
+    expect(sessions.held(3, layers)).toEqual({ generation: 0, positions: 0, marks: [] });
   });
 });
 
@@ -152,7 +167,7 @@ describe("truncate and fork", () => {
     expect(() => sessions.check(layers, [run(2, 3, 3, 1)])).toThrow("unknown in layer 2");
     fork(2, 4, 5);
     step(sessions, layers, run(2, 4, 5, 1));
-    expect(sessions.length(1, layers)).toBe(6);
-    expect(sessions.length(2, layers)).toBe(6);
+    expect(sessions.held(1, layers).positions).toBe(6);
+    expect(sessions.held(2, layers).positions).toBe(6);
   });
 });

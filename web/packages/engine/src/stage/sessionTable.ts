@@ -8,7 +8,8 @@
 // that do, those decide; where it has none, a session that is unknown may begin anywhere.
 import { EngineError } from "../base/error.ts";
 import { dropMarks, kMaxMarks } from "./marks.ts";
-import type { LayerRange, Run, SessionFork } from "./stageEngine.ts";
+import { kNothingHeld } from "./stageEngine.ts";
+import type { HeldSession, LayerRange, Run, SessionFork } from "./stageEngine.ts";
 
 // Positions fit an f32 exactly, which is how rotary embedding uses them.
 const kMaxPositions = 1 << 24;
@@ -228,12 +229,22 @@ export class SessionTable {
     this.#sessions.clear();
   }
 
-  // Positions that every layer of the range has which holds something (every layer, if none does);
-  // 0 if unknown.
-  length(session: number, layers: LayerRange): number {
+  // Layers that hold nothing do not count, unless all of them are such.
+  held(session: number, layers: LayerRange): HeldSession {
     const known = this.#sessions.get(session);
-    if (!known) return 0;
-    return Math.min(...this.#deciding(layers).map((layer) => known.get(layer)?.length ?? 0));
+    const deciding = this.#deciding(layers);
+    const states = deciding.flatMap((layer) => known?.get(layer) ?? []);
+    const positions = Math.min(...states.map(({ length }) => length));
+    if (states.length < deciding.length || states.length === 0 || positions === 0)
+      return kNothingHeld;
+    const { generation } = states[0]!;
+    const marked = states.filter((_, i) => this.#hasState(deciding[i]!));
+    return {
+      generation: states.every((each) => each.generation === generation) ? generation : 0,
+      positions,
+      marks: (marked[0]?.marks ?? []).filter((mark) =>
+        marked.every(({ marks }) => marks.includes(mark))),
+    };
   }
 
   #require(session: number, verb: string): Map<number, LayerState> {

@@ -170,6 +170,15 @@ export interface SessionFork {
   readonly positionCount: number; // at least 1
 }
 
+// What layers hold of a session.
+export interface HeldSession {
+  readonly generation: number; // of all layers; 0: they are in different ones
+  readonly positions: number; // that each of the layers has; 0: the session is unknown
+  readonly marks: readonly number[]; // that each layer with recurrent state has, ascending
+}
+
+export const kNothingHeld: HeldSession = { generation: 0, positions: 0, marks: [] };
+
 export interface StageEngine {
   readonly name: string; // as Connect says it: "ort-wasm", "ort-webgpu", "webgpu"
   // Which of its ways of computing this device got, for people.
@@ -230,8 +239,8 @@ export interface StageEngine {
   fork(layers: LayerRange, fork: SessionFork): Promise<void>;
   release(session: number): void;
   releaseAll(): void;
-  // Positions held for the session in the layers of the range; 0 when unknown.
-  sessionLength(session: number, layers: LayerRange): number;
+  // What is held for the session in the layers of the range.
+  heldSession(session: number, layers: LayerRange): HeldSession;
 
   // Canonical KV of one layer: f16 [k|v][position][kv head][head column], positions
   // [first, first + count), as bits.

@@ -1,6 +1,6 @@
 // What membership hears and what it asks for (docs/protocol.md, "Rooms of a worker"): plain values,
 // so that tests read as tables of events and actions.
-import type { LayerRange, SessionFork } from "@weft/engine";
+import type { HeldSession, LayerRange, SessionFork } from "@weft/engine";
 import type {
   ExpertFrame,
   Frame,
@@ -53,6 +53,7 @@ export interface HeldBinding {
   readonly layers: LayerRange;
   readonly sessions: readonly number[];
   readonly positions: readonly number[]; // one for each of sessions
+  readonly claims?: readonly ({ readonly session: number } & HeldSession)[]; // the same, and more
 }
 
 // What joining has found out of the package and of this device.
@@ -193,7 +194,7 @@ export type Work =
   // Looks up what the layers of these bindings hold of these sessions.
   | {
       readonly kind: "takeStock";
-      readonly bindings: readonly Omit<HeldBinding, "sessions" | "positions">[];
+      readonly bindings: readonly Omit<HeldBinding, "sessions" | "positions" | "claims">[];
       readonly sessions: readonly number[];
     };
 

@@ -30,8 +30,13 @@ type TimingsValue = {
 };
 
 // As the wire wants it.
-export function heldValue({ sessions, positions, ...rest }: HeldBinding): HeldValue {
-  return { ...rest, sessions: [...sessions], positions: [...positions] };
+export function heldValue({ sessions, positions, claims, ...rest }: HeldBinding): HeldValue {
+  return {
+    ...rest,
+    sessions: [...sessions],
+    positions: [...positions],
+    claims: (claims ?? []).map(({ marks, ...claim }) => ({ ...claim, marks: [...marks] })),
+  };
 }
 
 export function timingsValue(

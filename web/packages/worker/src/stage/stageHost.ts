@@ -1,6 +1,6 @@
 // The engine and how its sessions sample: loads, measures, computes, forgets. One
 // verb at a time, in the order that membership gives. Failures are EngineErrors.
-import { EngineError } from "@weft/engine";
+import { EngineError, kNothingHeld } from "@weft/engine";
 import type { GenerateRequest, LayerRange, SessionFork, StageEngine } from "@weft/engine";
 import type { Frame, GenerateFrame, Init, Sampling } from "@weft/wire";
 
@@ -133,13 +133,17 @@ export class StageHost {
     sessions: readonly number[],
   ): HeldBinding[] {
     return bindings.map((binding) => {
-      const held = sessions
-        .map((session) => [session, this.#engine?.sessionLength(session, binding.layers) ?? 0])
-        .filter(([, positions]) => positions! > 0);
+      const claims = sessions
+        .map((session) => {
+          const held = this.#engine?.heldSession(session, binding.layers);
+          return { session, ...(held ?? kNothingHeld) };
+        })
+        .filter(({ positions }) => positions > 0);
       return {
         ...binding,
-        sessions: held.map(([session]) => session!),
-        positions: held.map(([, positions]) => positions!),
+        sessions: claims.map(({ session }) => session),
+        positions: claims.map(({ positions }) => positions),
+        claims,
       };
     });
   }

@@ -2,6 +2,7 @@
 import { EngineError, SessionTable } from "@weft/engine";
 import type {
   GenerateRequest,
+  HeldSession,
   LayerRange,
   MemoryUse,
   SessionFork,
@@ -247,8 +248,8 @@ export class FakeEngine implements StageEngine {
   releaseAll(): void {
     this.table.releaseAll();
   }
-  sessionLength(session: number, layers: LayerRange): number {
-    return this.table.length(session, layers);
+  heldSession(session: number, layers: LayerRange): HeldSession {
+    return this.table.held(session, layers);
   }
   exportKv(): Promise<Uint16Array> {
     return Promise.resolve(new Uint16Array(0));

@@ -608,7 +608,8 @@ describe("coming back", () => {
     expect(rig.all("pong")).toHaveLength(1);
     open();
     const { held } = await rig.next("connect");
-    expect(held).toMatchObject([{ id: 1, sessions: [1], positions: [1] }]);
+    const claims = [{ session: 1, generation: 0, positions: 1, marks: [] }];
+    expect(held).toMatchObject([{ id: 1, sessions: [1], positions: [1], claims }]);
     expect(rig.engine.inputs).toHaveLength(1);
     expect(rig.results()).toEqual([]);
   });

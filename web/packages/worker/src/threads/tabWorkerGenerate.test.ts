@@ -48,7 +48,7 @@ describe("generating", () => {
     expect(await told(rig)).toEqual([[4, 5, 6], [7, 8, 9], [10]]);
     expect(rig.tokens().map(({ sequence, binding, isLast }) => [sequence, binding, isLast]))
       .toEqual([[5, 1, false], [5, 1, false], [5, 1, true]]);
-    expect(rig.engine.sessionLength(1, { first: 0, end: kLayers })).toBe(7);
+    expect(rig.engine.heldSession(1, { first: 0, end: kLayers }).positions).toBe(7);
     await until(() => rig.status.rowsComputed === 7, "seven rows");
     rig.tellWhole({ ...kPlain, sequence: 6, position: 7, token: 10, count: 1 });
     await until(() => rig.tokens().length === 4, "one more");
@@ -108,7 +108,7 @@ describe("generating", () => {
     expect(of(6)).toEqual([9, 10, 11, 12]);
     const order = rig.tokens().map(({ sequence }) => sequence);
     expect(order.indexOf(6)).toBeLessThan(order.lastIndexOf(5));
-    expect(rig.engine.sessionLength(2, { first: 0, end: kLayers })).toBe(4);
+    expect(rig.engine.heldSession(2, { first: 0, end: kLayers }).positions).toBe(4);
   });
 
   it("fails one alone that cannot be", async () => {
