@@ -51,6 +51,10 @@ Generate BegunAnswers::BeginNoted(const KeyedCall& call, bool with_prompt, swarm
           ledger_.AddToken(*noted->run, token.token_id);
           take(token);
         };
+        callbacks.on_session = [this, noted, begin](const swarm::SessionTrace& trace) {
+          begin();
+          ledger_.SetSession(*noted->run, ToRecord(trace));
+        };
         callbacks.on_finish = [this, noted, finish = std::move(callbacks.on_finish)](
                                   const swarm::FinishRequest& end) {
           noted->is_over = true;

@@ -29,6 +29,8 @@ class CellRecords {
   // Tokens number `first` and following of a request that was begun with its prompt.
   virtual void NoteTokens(const std::string& key, uint32_t first,
                           std::vector<int32_t> token_ids) = 0;
+  // Where devices hold what they have computed for it.
+  virtual void NoteSession(const std::string& key, const store::StoredSession& session) = 0;
   virtual void NoteEnded(const std::string& key, uint32_t generated_tokens) = 0;
 
   virtual void NoteKept(store::StoredPrefix prefix) = 0;

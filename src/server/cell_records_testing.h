@@ -32,6 +32,9 @@ class RememberedRecords : public CellRecords {
     std::vector<int32_t>& known = requests.at(key).token_ids;
     if (first == known.size()) known.insert(known.end(), token_ids.begin(), token_ids.end());
   }
+  void NoteSession(const std::string& key, const store::StoredSession& session) override {
+    requests.at(key).session = session;
+  }
   void NoteEnded(const std::string& key, uint32_t generated_tokens) override {
     const auto found = requests.find(key);
     if (found == requests.end()) return;

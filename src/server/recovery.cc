@@ -274,6 +274,11 @@ void CellRecovery::NoteTokens(const std::string& key, uint32_t first,
       /*are_tokens=*/true);
 }
 
+void CellRecovery::NoteSession(const std::string& key, const store::StoredSession& session) {
+  Note(sizeof(session),
+       [key, session](Records& records) { return records.SetSession(key, session); });
+}
+
 void CellRecovery::NoteEnded(const std::string& key, uint32_t generated_tokens) {
   Note(0, [key, generated_tokens](Records& records) {
     return records.EndRequest(key, generated_tokens, UnixNowMs());

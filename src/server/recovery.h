@@ -130,6 +130,7 @@ class CellRecovery : public CellRecords {
   void FindRequest(const std::string& key, Found then) override;
   void NoteBegun(store::KeyedRequest request) override;
   void NoteTokens(const std::string& key, uint32_t first, std::vector<int32_t> token_ids) override;
+  void NoteSession(const std::string& key, const store::StoredSession& session) override;
   void NoteEnded(const std::string& key, uint32_t generated_tokens) override;
   void NoteKept(store::StoredPrefix prefix) override;
   void NoteForgotten(const std::string& salt, const std::string& name) override;

@@ -83,6 +83,11 @@ void RequestLedger::AddToken(const Run& run, int32_t token_id) {
   records_.NoteTokens(run.key, first, std::exchange(live->token_ids, {}));
 }
 
+void RequestLedger::SetSession(const Run& run, const store::StoredSession& session) {
+  const Live* live = Find(run);
+  if (live != nullptr && live->has_prompt) records_.NoteSession(run.key, session);
+}
+
 void RequestLedger::End(const Run& run, uint32_t generated_tokens) {
   if (Find(run) == nullptr) return;
   live_.erase(run.key);

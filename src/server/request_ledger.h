@@ -57,6 +57,8 @@ class RequestLedger {
   Run Begin(store::KeyedRequest request, int64_t now_s);
   // A token of a request that was begun with its prompt. Noted some at a time.
   void AddToken(const Run& run, int32_t token_id);
+  // The same of the session that it has.
+  void SetSession(const Run& run, const store::StoredSession& session);
   void End(const Run& run, uint32_t generated_tokens);
   // Nobody goes on with this request of an earlier start: its prompt is forgotten, its seed stays.
   void Drop(const std::string& key) { records_.NoteEnded(key, 0); }

@@ -36,6 +36,10 @@ store::pb::Request ToRecord(const swarm::Request& request) {
   return record;
 }
 
+store::StoredSession ToRecord(const swarm::SessionTrace& trace) {
+  return {trace.session.value(), trace.first_generation, trace.last_generation};
+}
+
 swarm::Request FromRecord(const store::OpenRequest& noted) {
   const store::pb::Request& record = *noted.request;
   swarm::Request request;
@@ -58,6 +62,9 @@ swarm::Request FromRecord(const store::OpenRequest& noted) {
   sampling.seed = noted.seed;
   // The logprobs of the tokens that are known are not: all of them are computed again.
   if (!request.want_logprobs) request.answer_ids = noted.token_ids;
+  if (noted.session)
+    request.resume = {swarm::SessionId(noted.session->session), noted.session->first_generation,
+                      noted.session->last_generation};
   return request;
 }
 
@@ -96,6 +103,9 @@ void ResumedAnswers::Start(const store::OpenRequest& noted, uint32_t attempts) {
 
 void ResumedAnswers::Submit(const std::shared_ptr<Answer>& answer) {
   RequestCallbacks callbacks;
+  callbacks.on_session = [this, answer](const swarm::SessionTrace& trace) {
+    ledger_.SetSession(answer->run, ToRecord(trace));
+  };
   callbacks.on_token = [this, answer](const swarm::EmitToken& token) {
     ledger_.AddToken(answer->run, token.token_id);
     if (answer->client.on_token) return answer->client.on_token(token);

@@ -17,6 +17,7 @@ namespace weft::server {
 
 // A request as the records keep it, and back.
 store::pb::Request ToRecord(const swarm::Request& request);
+store::StoredSession ToRecord(const swarm::SessionTrace& trace);
 // REQUIRES: its prompt is known.
 swarm::Request FromRecord(const store::OpenRequest& noted);
 

@@ -87,6 +87,10 @@ TEST(ResumedRequest, IsTheRequestThatWasNoted) {
   EXPECT_EQ(after.max_tokens, before.max_tokens);
   EXPECT_EQ(after.stop_ids, before.stop_ids);
   EXPECT_EQ(after.sampling, before.sampling);
+  EXPECT_EQ(after.resume, std::nullopt);
+  store::OpenRequest noted = Noted("key", {8, 9});
+  noted.session = ToRecord({swarm::SessionId(7), 11, 13});
+  EXPECT_EQ(FromRecord(noted).resume, (swarm::SessionTrace{swarm::SessionId(7), 11, 13}));
 }
 
 TEST(ResumedRequest, WithLogprobsBeginsAnew) {

@@ -190,7 +190,8 @@ Status Records::ReadPlaced(FoundCell& found, std::string_view package_digest) {
 Status Records::ReadOpenRequests(FoundCell& found) {
   ASSIGN_OR_RETURN(Rows rows,
                    database().Ask("select key, digest, seed, begun, prompt_tokens, attempts, "
-                                  "generation, id from requests where cell = ? and generation is "
+                                  "generation, id, coalesce(session, 0), first_generation, "
+                                  "last_generation from requests where cell = ? and generation is "
                                   "not null order by id",
                                   {found.cell}));
   while (rows.has_row()) {
@@ -202,6 +203,9 @@ Status Records::ReadOpenRequests(FoundCell& found) {
     request.begun_at_s = rows.Int(3) / 1000;
     request.prompt_tokens = static_cast<uint32_t>(rows.Int(4));
     request.attempts = static_cast<uint32_t>(rows.Int(5));
+    if (rows.Int(8) > 0)
+      request.session = {static_cast<uint32_t>(rows.Int(8)), static_cast<uint32_t>(rows.Int(9)),
+                         static_cast<uint32_t>(rows.Int(10))};
     ASSIGN_OR_RETURN(Rows tokens, database().Ask("select first, ids from request_tokens "
                                                  "where request = ? order by first",
                                                  {rows.Int(7)}));
@@ -310,6 +314,14 @@ Status Records::AddTokens(std::string_view key, uint32_t first,
   TRY(database().Run("insert into request_tokens values (?, ?, ?)",
                      {row.Int(0), int64_t{first}, BytesOf(token_ids)}));
   return transaction.Commit();
+}
+
+Status Records::SetSession(std::string_view key, const StoredSession& session) {
+  return database().Run(
+      "update requests set session = ?, first_generation = ?, last_generation = ? "
+      "where key = ? and generation is not null",
+      {int64_t{session.session}, int64_t{session.first_generation},
+       int64_t{session.last_generation}, BytesOf(key)});
 }
 
 Status Records::EndRequest(std::string_view key, uint32_t generated_tokens, int64_t now_ms) {

@@ -93,6 +93,8 @@ class Records {
   // Tokens number `first` and following of a request that was begun with its prompt. Behind a gap
   // nothing can be used, so that what does not follow is left out.
   Status AddTokens(std::string_view key, uint32_t first, const std::vector<int32_t>& token_ids);
+  // Of a request that was begun with its prompt and is not over.
+  Status SetSession(std::string_view key, const StoredSession& session);
   // What is over needs its seed alone.
   Status EndRequest(std::string_view key, uint32_t generated_tokens, int64_t now_ms);
   // Gives what was begun with this key in the last day.

@@ -93,6 +93,8 @@ TEST_F(RecordsTest, AreTheOwnersAloneAndSurvive) {
     ASSERT_TRUE(records->BeginRequest(cell, SomeRequest("one", 1ull << 63, true)).ok());
     ASSERT_TRUE(records->AddTokens("one", 0, {5, 6}).ok());
     ASSERT_TRUE(records->AddTokens("one", 2, {7}).ok());
+    ASSERT_TRUE(records->SetSession("one", {9, 11, 12}).ok());
+    ASSERT_TRUE(records->SetSession("one", {9, 11, 13}).ok());
   }
   umask(old_mask);
   struct stat info = {};
@@ -121,6 +123,7 @@ TEST_F(RecordsTest, AreTheOwnersAloneAndSurvive) {
   EXPECT_EQ(request.attempts, 1u);
   EXPECT_EQ(request.request->prompt_ids(0), 7);
   EXPECT_THAT(request.token_ids, ElementsAre(5, 6, 7));
+  EXPECT_EQ(request.session, (StoredSession{9, 11, 13}));
   EXPECT_FALSE(found.stopped_at_ms);
 }
 

@@ -34,9 +34,16 @@ struct KeyedRequest {
   std::optional<pb::Request> request;  // with the prompt, where that may be kept
 };
 
+// The session in which devices hold what they have computed for a request (swarm::SessionTrace).
+struct StoredSession {
+  uint32_t session = 0, first_generation = 0, last_generation = 0;
+  bool operator==(const StoredSession&) const = default;
+};
+
 // One that had not ended.
 struct OpenRequest : KeyedRequest {
   std::vector<int32_t> token_ids;  // generated so far
+  std::optional<StoredSession> session;
 };
 
 struct KnownRequest {

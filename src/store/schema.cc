@@ -71,7 +71,8 @@ std::vector<std::vector<std::string>> RecordsMigrations() {
            id integer primary key autoincrement, key blob not null unique, digest blob not null,
            cell integer not null references cells, seed integer not null, begun integer not null,
            prompt_tokens integer not null, attempts integer not null, ended integer,
-           generated integer, generation blob))",
+           generated integer, generation blob, session integer, first_generation integer,
+           last_generation integer))",
       "create index requests_open on requests (cell) where generation is not null",
       "create index requests_begun on requests (begun)",
       R"(create table request_tokens (

@@ -196,6 +196,26 @@ restartTest("with journalled prompts an answer goes on by itself", { args: ["--j
     assert.equal((await swarm.picture()).completed_requests, 2);
   });
 
+restartTest("an answer that goes on does not have its prompt read again",
+  { args: ["--journal-prompts"] }, async (swarm) => {
+    swarm.help("one");
+    swarm.help("two");
+    await swarm.up();
+    const story = "A fox found a lantern in the snow and carried it home over the hill. ";
+    const messages = [{ role: "user", content: story.repeat(20) }];
+    const request = { ...kRequest, messages, max_tokens: 100 };
+    const cut = await swarm.killInAnswer("long-prompt", { request });
+    assert.ok(swarm.atKill.computed_positions > 250, `${swarm.atKill.computed_positions}`);
+    await swarm.start();
+    await swarm.up();
+    const answer = await swarm.ask("long-prompt", { request });
+    assert.equal(answer.finishReason, "length");
+    assert.ok(answer.text.startsWith(cut));
+    // What is left of the answer, and a few tokens that had not come to the disk.
+    const { computed_positions: computed } = await swarm.picture();
+    assert.ok(computed < 130, `${computed} positions`);
+  });
+
 restartTest("workers wait for a server that is away for five seconds",
   { args: ["--journal-prompts"] },
   async (swarm) => {

@@ -192,14 +192,17 @@ void PlacementBook::NoteClaims(const Worker& worker, const wire::pb::Connect& co
     const auto known = std::ranges::find(held, BindingId(binding.id()), &Binding::id);
     if (known == held.end()) continue;
     for (const wire::pb::HeldSession& claim : binding.claims()) {
-      const SessionId session(claim.session());
-      if (!is_of_before && !parts_.sessions.claims().Has(session)) continue;
-      parts_.sessions.NoteClaim(session,
-                                {{known->id, worker.id, known->stage, known->layers},
-                                 claim.generation(),
-                                 claim.positions(),
-                                 {claim.marks().begin(), claim.marks().end()}},
-                                now + parts_.options.timeouts.resume_limit);
+      const SessionId id(claim.session());
+      Session* session = parts_.sessions.Find(id);
+      if (!is_of_before && session == nullptr && !parts_.sessions.claims().Has(id)) continue;
+      const Claim held_by_it{{known->id, worker.id, known->stage, known->layers},
+                             claim.generation(),
+                             claim.positions(),
+                             {claim.marks().begin(), claim.marks().end()}};
+      if (session != nullptr)
+        session->AdoptLate(held_by_it);
+      else
+        parts_.sessions.NoteClaim(id, held_by_it, now + parts_.options.timeouts.resume_limit);
     }
   }
 }

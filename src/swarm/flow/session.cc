@@ -82,33 +82,42 @@ void Session::BeginAgain(uint32_t position) {
     if (stage.sent == stage.held) Restart(stage, stage.held);
 }
 
+StageProgress& Session::Believe(const Claim& claim, const SessionTrace& trace) {
+  const bool is_ours =
+      claim.generation >= trace.first_generation && claim.generation <= trace.last_generation;
+  StageProgress& stage = progress.emplace_back();
+  stage.binding = claim.stage.binding;
+  stage.worker = claim.stage.worker;
+  stage.layers = claim.stage.layers;
+  stage.sent = claim.positions;
+  stage.held = is_ours ? std::min(claim.positions, static_cast<uint32_t>(tokens.size())) : 0;
+  stage.marks = claim.marks;
+  last_generation_ = std::max(last_generation_, claim.generation);
+  return stage;
+}
+
 void Session::Adopt(const std::vector<Claim>& claims, const SessionTrace& trace) {
   // A device that is not there may hold the session in a generation that none of the others know.
   constexpr uint32_t kUnknownGenerations = 1024;
-  const auto known = static_cast<uint32_t>(tokens.size());
+  adopted_as = trace;
   last_generation_ = trace.last_generation;
   // The last known token always runs: its output is the first new token.
-  completed = known - 1;
-  for (const Claim& claim : claims) {
-    StageProgress& stage = progress.emplace_back();
-    stage.binding = claim.stage.binding;
-    stage.worker = claim.stage.worker;
-    stage.layers = claim.stage.layers;
-    stage.sent = claim.positions;
-    const bool is_ours =
-        claim.generation >= trace.first_generation && claim.generation <= trace.last_generation;
-    stage.held = is_ours ? std::min(claim.positions, known) : 0;
-    stage.marks = claim.marks;
-    last_generation_ = std::max(last_generation_, claim.generation);
-    completed = std::min(completed, stage.held);
-  }
+  completed = static_cast<uint32_t>(tokens.size()) - 1;
+  for (const Claim& claim : claims) completed = std::min(completed, Believe(claim, trace).held);
   last_generation_ += kUnknownGenerations;
   for (StageProgress& stage : progress) RewindStage(stage, completed);
   for (const StageProgress& stage : progress) completed = std::min(completed, stage.held);
 }
 
+void Session::AdoptLate(const Claim& claim) {
+  if (!adopted_as || Find(claim.stage.binding) != nullptr) return;
+  StageProgress& stage = Believe(claim, *adopted_as);
+  RewindStage(stage, std::min(stage.held, completed));
+}
+
 void Session::Doubt() {
   completed = 0;
+  adopted_as.reset();
   if (active) active->trace.first_generation = last_generation_ + 1;
   for (StageProgress& stage : progress) Restart(stage, 0);
   history.clear();
@@ -214,6 +223,7 @@ uint32_t Session::RunLimit(uint32_t first, uint32_t row_limit) const {
 
 void SessionTable::MakeIdle(Session& session, Instant now) {
   session.active.reset();
+  session.adopted_as.reset();
   session.idle_since = now;
   // Steps still under way belong to a generation that is over: their answers are dropped.
   session.Rewind(session.completed);

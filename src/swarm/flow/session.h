@@ -173,6 +173,8 @@ struct Session {
     uint32_t token_count = 0;
   };
   std::optional<Told> told;
+  // What it was adopted by, until its request is over or what was computed is doubted.
+  std::optional<SessionTrace> adopted_as;
 
   std::list<StageProgress> progress;  // references stay valid while others come and go
   // By the layer that the rows go into.
@@ -197,6 +199,8 @@ struct Session {
   // A new session goes on with what devices hold of an earlier core's, as far as that is of its
   // tokens.
   void Adopt(const std::vector<Claim>& claims, const SessionTrace& trace);
+  // The same of a device that comes back later than others did.
+  void AdoptLate(const Claim& claim);
   uint32_t last_generation() const { return last_generation_; }
   // Nothing of what was computed for it counts.
   void Doubt();
@@ -235,6 +239,9 @@ struct Session {
   bool CanBeAt(const StageProgress& stage, uint32_t position) const;
   // The stage is at `position` in a new generation.
   void Restart(StageProgress& stage, uint32_t position);
+
+  // Begins to track a stage at those of the claimed positions that are the request's.
+  StageProgress& Believe(const Claim& claim, const SessionTrace& trace);
 
   uint32_t last_generation_ = 0;
 };

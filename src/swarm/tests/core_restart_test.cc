@@ -378,6 +378,15 @@ TEST_F(Adoption, ARequestGoesOnInItsSession) {
   EXPECT_GT(swarm.Trace(90)->first_generation, trace.last_generation);
 }
 
+TEST_F(Adoption, ARequestMayBeThereBeforeTheDevices) {
+  for (const WorkerId id : workers) swarm.worker(id).answer_steps = true;
+  swarm.Restart();
+  GoOn(trace);
+  for (const WorkerId id : workers) swarm.Return(id);
+  EXPECT_EQ(swarm.Tokens(90), Counting(145, 15));
+  for (const TestRun& run : swarm.runs()) EXPECT_GE(run.run.first_position, 44u);
+}
+
 TEST_F(Adoption, WhoKnowsNoSessionBeginsAnew) {
   BringBack();
   EXPECT_EQ(swarm.Tokens(GoOn(std::nullopt)), Counting(145, 15));
