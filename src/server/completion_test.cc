@@ -9,6 +9,7 @@
 #include "api/openai_request.h"
 #include "server/chat_answers.h"
 #include "server/server_testing.h"
+#include "server/swarm_host.h"
 
 namespace weft::server {
 namespace {

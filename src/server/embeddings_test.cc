@@ -10,6 +10,7 @@
 #include "server/embedding_routes.h"
 #include "server/pooling.h"
 #include "server/server_testing.h"
+#include "server/swarm_host.h"
 
 namespace weft::server {
 namespace {
