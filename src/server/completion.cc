@@ -63,6 +63,9 @@ RequestCallbacks Completion::Callbacks() {
   callbacks.on_finish = [self = shared_from_this()](const swarm::FinishRequest& finish) {
     self->OnFinish(finish);
   };
+  callbacks.on_moving = [self = shared_from_this()] {
+    if (self->under_way_ && self->writer_->is_stream()) self->writer_->SayMoving();
+  };
   return callbacks;
 }
 
