@@ -316,5 +316,22 @@ TEST_F(CompletionTest, ErrorsAfterThoughtsAreTold) {
   EXPECT_THAT(client_->body, HasSubstr("The queue is full."));
 }
 
+TEST_F(CompletionTest, AStreamSaysThatItMovesAndGoesOn) {
+  Ask(R"(,"stream":true)");
+  model_.on_moving();
+  EXPECT_EQ(client_->body, "") << "it has no status yet";
+  Say("The cat");
+  model_.on_moving();
+  EXPECT_THAT(client_->body, HasSubstr("\n\n: progress {\"moving\":true}\n\n"));
+  Say(" sat");
+  End();
+  EXPECT_THAT(Deltas().back(), "stop");
+  Ask("");
+  Say("The cat");
+  model_.on_moving();
+  End();
+  EXPECT_EQ(Message().at("content"), "The cat");
+}
+
 }  // namespace
 }  // namespace weft::server
