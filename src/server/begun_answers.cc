@@ -22,6 +22,7 @@ Generate BegunAnswers::Begin(const Key& key, swarm::Request request) {
     };
   }
   if (Generate resumed = resumed_.Take(*key.call)) return resumed;
+  request.key = key.call->key + key.call->digest;
   return BeginNoted(*key.call, key.outlives_restart && note_prompts_, std::move(request));
 }
 
