@@ -74,6 +74,8 @@ std::string FinishReason(EndReason reason);
 std::string ProgressComment(const swarm::RequestProgress& progress);
 // The same while devices load the model: ": progress {"loading":"qwen3-8b","percent":40}\n\n".
 std::string LoadingComment(const std::string& model, std::optional<uint32_t> percent);
+// While the answer moves to another server, at any place of it.
+inline constexpr const char* kMovingComment = ": progress {\"moving\":true}\n\n";
 
 // Gives the whole answer. `message` is what api::AnswerMessage gives.
 boost::json::object ChoiceJson(uint32_t index, boost::json::object message,

@@ -100,4 +100,11 @@ std::unique_ptr<sampling::AnswerState> TokenGrammar::Begin() const {
   return std::make_unique<GrammarAnswer>(automaton_, trie_, tokenizer_, begins_behind_);
 }
 
+std::string TokenGrammar::Source() const {
+  if (source_ == nullptr) return "";
+  ConstraintSource source = *source_;
+  source.begins_behind = begins_behind_;
+  return source.ToJson();
+}
+
 }  // namespace weft::api

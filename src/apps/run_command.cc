@@ -49,14 +49,16 @@ constexpr uint32_t kOwnServerWait_s = 590;
 // Takes complete server-sent events out of a growing text.
 class EventSplitter {
  public:
-  // Calls `on_data` with the text after "data: " of each whole event.
-  template <typename OnData>
-  void Push(std::string_view bytes, const OnData& on_data) {
+  // Calls `on_data` with the text after "data: " of each whole event, `on_comment` with that after
+  // ": ".
+  template <typename OnData, typename OnComment>
+  void Push(std::string_view bytes, const OnData& on_data, const OnComment& on_comment) {
     pending_ += bytes;
     size_t begin = 0;
     for (size_t end; (end = pending_.find("\n\n", begin)) != std::string::npos; begin = end + 2) {
       const std::string_view event = std::string_view(pending_).substr(begin, end - begin);
       if (event.starts_with("data: ")) on_data(event.substr(6));
+      if (event.starts_with(": ")) on_comment(event.substr(2));
     }
     pending_.erase(0, begin);
   }
@@ -152,8 +154,9 @@ class TerminalChat {
     bool thinks = false;
     EventSplitter splitter;
     const auto reply = client_.Call(call, [&](ByteSpan data) {
-      splitter.Push(AsText(data),
-                    [&](std::string_view event) { OnEvent(event, &answer, &failure, &thinks); });
+      splitter.Push(
+          AsText(data), [&](std::string_view event) { OnEvent(event, &answer, &failure, &thinks); },
+          OnComment);
       return !interrupted.load() && std::cout.good();
     });
     std::cout << std::endl;
@@ -175,6 +178,12 @@ class TerminalChat {
       messages_.pop_back();  // the question can be asked again
     }
     return outcome;
+  }
+
+  // What redirects the answer does not get it.
+  static void OnComment(std::string_view comment) {
+    if (comment == R"(progress {"moving":true})")
+      std::cerr << "\n(moving to another server)" << std::endl;
   }
 
   // Thoughts are shown in front of the answer, and are not said again in the next turn.

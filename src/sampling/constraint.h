@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "sampling/parameters.h"
@@ -36,6 +37,9 @@ class Constraint {
   virtual ~Constraint() = default;
   // Gives the state of an answer without a token.
   virtual std::unique_ptr<AnswerState> Begin() const = 0;
+  // Gives that of which another server of the same model makes the same constraint
+  // (api/constraint_source.h). "": it has no such form.
+  virtual std::string Source() const { return ""; }
 };
 
 // Gives the index of the candidate to choose where the token that was drawn first is not allowed.

@@ -13,6 +13,10 @@ void StreamingWriter::SayProgress(const swarm::RequestProgress& progress) {
   responder_->Write(api::ProgressComment(progress));
 }
 
+void StreamingWriter::SayMoving() {
+  responder_->Write(api::kMovingComment);
+}
+
 void StreamingWriter::SayAlive() {
   responder_->Write(kAliveComment);
 }

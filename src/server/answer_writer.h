@@ -42,6 +42,8 @@ class AnswerWriter {
   virtual void SayLoading(const std::string& /*model*/, std::optional<uint32_t> /*percent*/) {}
   // Of a stream without a token so far, when it has changed, else every five seconds.
   virtual void SayProgress(const swarm::RequestProgress& progress) = 0;
+  // Of a stream whose answer is to go on at another server. Forms without comments say nothing.
+  virtual void SayMoving() {}
   // Of a stream in which nothing was written for five seconds.
   virtual void SayAlive() = 0;
 
@@ -67,6 +69,7 @@ class StreamingWriter : public AnswerWriter {
   bool tells_loading() const override { return is_stream_; }
   void SayLoading(const std::string& model, std::optional<uint32_t> percent) override;
   void SayProgress(const swarm::RequestProgress& progress) override;
+  void SayMoving() override;
   void SayAlive() override;
 
  protected:

@@ -32,6 +32,7 @@ class MessageWriter : public StreamingWriter {
     if (is_stream() && !told.empty()) responder().Write(std::move(told));
   }
 
+  void SayMoving() override { SayAlive(); }
   void SayAlive() override { responder().Write(api::AnthropicPing()); }
 
   void Finish(const api::AnswerEnd& end) override {

@@ -11,17 +11,18 @@ GoOn BegunAnswers::Continue(const swarm::Request& request) {
     swarm::Request rest = request;
     rest.prompt_ids.insert(rest.prompt_ids.end(), answer_ids.begin(), answer_ids.end());
     if (rest.max_tokens != UINT32_MAX) rest.max_tokens -= static_cast<uint32_t>(answer_ids.size());
-    return host_.Submit(std::move(rest), std::move(callbacks));
+    return generator_.Submit(std::move(rest), std::move(callbacks));
   };
 }
 
 Generate BegunAnswers::Begin(const Key& key, swarm::Request request) {
   if (!key.call) {
     return [this, request = std::move(request)](RequestCallbacks callbacks) {
-      return host_.Submit(request, std::move(callbacks));
+      return generator_.Submit(request, std::move(callbacks));
     };
   }
   if (Generate resumed = resumed_.Take(*key.call)) return resumed;
+  request.key = key.call->key + key.call->digest;
   return BeginNoted(*key.call, key.outlives_restart && note_prompts_, std::move(request));
 }
 
@@ -61,9 +62,10 @@ Generate BegunAnswers::BeginNoted(const KeyedCall& call, bool with_prompt, swarm
           if (noted->run) ledger_.End(*noted->run, end.generated_tokens);
           finish(end);
         };
-        const swarm::RequestId id = host_.Submit(request, std::move(callbacks));
-        // What is refused is over by now: nothing comes between here and the loop's next turn.
-        if (!noted->is_over) begin();
+        const swarm::RequestId id = generator_.Submit(request, std::move(callbacks));
+        // What a core of this server refuses is over by now: nothing comes between here and the
+        // loop's next turn. Of another server's the first token shows that it was accepted.
+        if (!noted->is_over && generator_.has_accepted(id)) begin();
         return id;
       };
 }

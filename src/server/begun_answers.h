@@ -5,21 +5,21 @@
 #include <optional>
 
 #include "server/completion.h"
+#include "server/generator.h"
 #include "server/request_ledger.h"
 #include "server/resumed_answers.h"
-#include "server/swarm_host.h"
 
 namespace weft::server {
 
 class BegunAnswers {
  public:
-  // `host` outlives this. `note_prompts`: the ledger is told them, so that requests can go on
+  // `generator` outlives this. `note_prompts`: the ledger is told them, so that requests can go on
   // later.
-  BegunAnswers(SwarmHost& host, RequestLedger ledger, bool note_prompts)
-      : host_(host),
+  BegunAnswers(Generator& generator, RequestLedger ledger, bool note_prompts)
+      : generator_(generator),
         ledger_(std::move(ledger)),
         note_prompts_(note_prompts),
-        resumed_(host, ledger_) {}
+        resumed_(generator, ledger_) {}
 
   // Continues the requests of the previous server that had not ended. Call it once.
   void Resume(const store::FoundCell& found) { resumed_.Start(found); }
@@ -41,7 +41,7 @@ class BegunAnswers {
  private:
   Generate BeginNoted(const KeyedCall& call, bool with_prompt, swarm::Request request);
 
-  SwarmHost& host_;
+  Generator& generator_;
   RequestLedger ledger_;
   const bool note_prompts_;
   ResumedAnswers resumed_;

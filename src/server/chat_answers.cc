@@ -147,6 +147,7 @@ class ChatWriter : public AnswerWriter {
   void SayProgress(const swarm::RequestProgress& progress) override {
     if (index_ == 0) answer_->WriteComment(api::ProgressComment(progress));
   }
+  void SayMoving() override { answer_->WriteComment(api::kMovingComment); }
   void SayAlive() override { answer_->WriteComment(kAliveComment); }
 
   void Finish(const api::AnswerEnd& end) override {

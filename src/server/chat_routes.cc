@@ -58,17 +58,18 @@ RequestCallbacks Counting(RequestCallbacks callbacks, std::shared_ptr<CountedRes
 
 }  // namespace
 
-ChatRoutes::ChatRoutes(Options options, std::shared_ptr<const api::ModelText> text, SwarmHost& host,
-                       net::EventLoop& loop, CellRecords& records, const std::string& seed_key)
+ChatRoutes::ChatRoutes(Options options, std::shared_ptr<const api::ModelText> text,
+                       Generator& generator, net::EventLoop& loop, CellRecords& records,
+                       const std::string& seed_key)
     : options_(std::move(options)),
       text_(std::move(text)),
-      host_(host),
+      generator_(generator),
       loop_(loop),
       reader_(
           {options_.model_name, options_.recurrent, options_.vocabulary, options_.takes_any_name},
           text_),
-      begun_answers_(host, {records, seed_key}, options_.note_prompts),
-      kept_(host, loop, records),
+      begun_answers_(generator, {records, seed_key}, options_.note_prompts),
+      kept_(generator, loop, records),
       reading_(loop) {
   kept_.set_most_cached(options_.cached_prefixes);
 }
@@ -229,8 +230,9 @@ void ChatRoutes::Begin(const Prompt& prompt, const swarm::Request& request,
                          count](RequestCallbacks callbacks) {
     return begin(count(std::move(callbacks)));
   };
-  Completion::Start({host_, loop_, *text_, options_.wait, options_.load_wait, options_.model_name},
-                    chat, prompt.reading, generate, std::move(go_on), std::move(writer));
+  Completion::Start(
+      {generator_, loop_, *text_, options_.wait, options_.load_wait, options_.model_name}, chat,
+      prompt.reading, generate, std::move(go_on), std::move(writer));
 }
 
 void ChatRoutes::StartKeeping(const Prompt& prompt, std::shared_ptr<net::Responder> responder) {

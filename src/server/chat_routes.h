@@ -15,10 +15,10 @@
 #include "net/loop.h"
 #include "server/begun_answers.h"
 #include "server/chat_answers.h"
+#include "server/generator.h"
 #include "server/kept_prefixes.h"
 #include "server/prompt_reader.h"
 #include "server/reading_queue.h"
-#include "server/swarm_host.h"
 #include "server/text_answers.h"
 
 namespace weft::server {
@@ -39,8 +39,8 @@ class ChatRoutes {
     Duration load_wait;            // longer than `wait`, while devices load the model
   };
 
-  // `loop`, `host` and `records` outlive this. `seed_key`: RequestLedger's.
-  ChatRoutes(Options options, std::shared_ptr<const api::ModelText> text, SwarmHost& host,
+  // `loop`, `generator` and `records` outlive this. `seed_key`: RequestLedger's.
+  ChatRoutes(Options options, std::shared_ptr<const api::ModelText> text, Generator& generator,
              net::EventLoop& loop, CellRecords& records, const std::string& seed_key);
 
   api::ServedModel Served() const;
@@ -85,7 +85,7 @@ class ChatRoutes {
 
   const Options options_;
   const std::shared_ptr<const api::ModelText> text_;
-  SwarmHost& host_;
+  Generator& generator_;
   net::EventLoop& loop_;
   const std::shared_ptr<const Dialect> chats_ = std::make_shared<ChatDialect>();
   const std::shared_ptr<const Dialect> texts_ = std::make_shared<TextDialect>();

@@ -7,6 +7,7 @@
 
 #include "server/cell_records_testing.h"
 #include "server/server_testing.h"
+#include "server/swarm_host.h"
 
 namespace weft::server {
 namespace {

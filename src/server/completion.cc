@@ -34,7 +34,7 @@ void Completion::Start(const CompletionContext& context, const api::ChatRequest&
 Completion::Completion(const CompletionContext& context, const api::ChatRequest& chat,
                        const AnswerReading& reading, GoOn go_on,
                        std::unique_ptr<AnswerWriter> writer)
-    : host_(context.host),
+    : generator_(context.generator),
       loop_(context.loop),
       text_(context.text),
       model_(context.model),
@@ -63,26 +63,29 @@ RequestCallbacks Completion::Callbacks() {
   callbacks.on_finish = [self = shared_from_this()](const swarm::FinishRequest& finish) {
     self->OnFinish(finish);
   };
+  callbacks.on_moving = [self = shared_from_this()] {
+    if (self->under_way_ && self->writer_->is_stream()) self->writer_->SayMoving();
+  };
   return callbacks;
 }
 
 void Completion::Submit(const Generate& generate) {
   id_ = generate(Callbacks());
   if (finished_) return;  // the core refused it, or its answer was known
-  if (has_answer() || is_cut_) host_.Cancel(id_);
+  if (has_answer() || is_cut_) generator_.Cancel(id_);
   writer_->OnClosed([weak = weak_from_this()] {
     const auto self = weak.lock();
     if (!self || self->finished_) return;
     self->is_gone_ = true;
-    self->host_.Cancel(self->id_);
+    self->generator_.Cancel(self->id_);
   });
   if (!under_way_ && !finished_) AwaitSwarm();
 }
 
 void Completion::AwaitSwarm() {
-  if (host_.is_up()) return Begin();
+  if (generator_.is_up() && generator_.has_accepted(id_)) return Begin();
   const Duration waited = MonotonicNow() - submitted_;
-  const bool may_load = waited < load_wait_ && host_.is_loading();
+  const bool may_load = waited < load_wait_ && generator_.is_loading();
   if (waited >= wait_ && !may_load) return GiveUp();
   if (may_load && waited >= kQuietLoading && writer_->tells_loading()) SayLoading();
   timer_.FireAfter(kProgressInterval, [weak = weak_from_this()] {
@@ -94,7 +97,7 @@ void Completion::AwaitSwarm() {
 // When the share has changed, else every five seconds.
 void Completion::SayLoading() {
   const Instant now = MonotonicNow();
-  const auto percent = host_.snapshot().loading_percent;
+  const auto percent = generator_.loading_percent();
   if (said_loading_at_ && said_percent_ == percent && now < *said_loading_at_ + kKeepAliveInterval)
     return;
   if (!std::exchange(has_begun_, true)) writer_->Begin();
@@ -108,8 +111,8 @@ void Completion::GiveUp() {
   given_up_ =
       Overloaded("The swarm did not come up within " +
                  std::to_string(static_cast<int64_t>((MonotonicNow() - submitted_).seconds())) +
-                 " s. " + host_.snapshot().message);
-  host_.Cancel(id_);
+                 " s. " + generator_.message());
+  generator_.Cancel(id_);
 }
 
 void Completion::Begin() {
@@ -134,7 +137,7 @@ void Completion::KeepAlive() {
 }
 
 void Completion::SayProgress() {
-  const auto progress = host_.progress(id_);
+  const auto progress = generator_.progress(id_);
   if (!progress) return;
   if (told_ == progress && ++unchanged_looks_ < kLooksPerKeepAlive) return;
   unchanged_looks_ = 0;
@@ -165,7 +168,7 @@ void Completion::OnToken(const swarm::EmitToken& token) {
   const bool thought_before = parser_.is_thinking();
   if (max_thinking_tokens_ && !is_cut_) answer_ids_.push_back(token.token_id);
   Take(token);
-  if (has_answer() || ThinksTooLong(thought_before)) host_.Cancel(id_);
+  if (has_answer() || ThinksTooLong(thought_before)) generator_.Cancel(id_);
 }
 
 void Completion::Take(const swarm::EmitToken& token) {
@@ -223,7 +226,7 @@ void Completion::GoOnBehindThoughts() {
     return;
   }
   id_ = go_on_(answer_ids_, Callbacks());
-  if (!finished_ && has_answer()) host_.Cancel(id_);
+  if (!finished_ && has_answer()) generator_.Cancel(id_);
 }
 
 void Completion::OnFinish(const swarm::FinishRequest& finish) {

@@ -21,13 +21,13 @@
 #include "chat/answer_parser.h"
 #include "net/loop.h"
 #include "server/answer_writer.h"
-#include "server/swarm_host.h"
+#include "server/generator.h"
 
 namespace weft::server {
 
 // What all completions share. All of it outlives them.
 struct CompletionContext {
-  SwarmHost& host;
+  Generator& generator;
   net::EventLoop& loop;
   const api::ModelText& text;
   // How long a request waits for a swarm that is down before it is given up (503), and for one
@@ -89,7 +89,7 @@ class Completion : public std::enable_shared_from_this<Completion> {
   api::SaidToken SaidOf(const swarm::EmitToken& token) const;
   api::EndReason ReasonOf(const swarm::FinishRequest& finish) const;
 
-  SwarmHost& host_;
+  Generator& generator_;
   net::EventLoop& loop_;
   const api::ModelText& text_;
   const std::string model_;

@@ -9,6 +9,7 @@
 #include "api/openai_request.h"
 #include "server/chat_answers.h"
 #include "server/server_testing.h"
+#include "server/swarm_host.h"
 
 namespace weft::server {
 namespace {
@@ -313,6 +314,23 @@ TEST_F(CompletionTest, ErrorsAfterThoughtsAreTold) {
   model_.on_finish(failed);
   EXPECT_EQ(client_->status, 503);
   EXPECT_THAT(client_->body, HasSubstr("The queue is full."));
+}
+
+TEST_F(CompletionTest, AStreamSaysThatItMovesAndGoesOn) {
+  Ask(R"(,"stream":true)");
+  model_.on_moving();
+  EXPECT_EQ(client_->body, "") << "it has no status yet";
+  Say("The cat");
+  model_.on_moving();
+  EXPECT_THAT(client_->body, HasSubstr("\n\n: progress {\"moving\":true}\n\n"));
+  Say(" sat");
+  End();
+  EXPECT_THAT(Deltas().back(), "stop");
+  Ask("");
+  Say("The cat");
+  model_.on_moving();
+  End();
+  EXPECT_EQ(Message().at("content"), "The cat");
 }
 
 }  // namespace

@@ -48,13 +48,13 @@ EmbeddingJob::EmbeddingJob(const EmbeddingContext& context, EmbeddingWork work, 
 
 void EmbeddingJob::AwaitSwarm() {
   up_at_ = MonotonicNow();
-  if (context_.host.is_up() || done_ > 0) return;
+  if (context_.generator.is_up() || done_ > 0) return;
   const Duration waited = up_at_ - begun_;
-  const bool may_load = waited < context_.load_wait && context_.host.is_loading();
+  const bool may_load = waited < context_.load_wait && context_.generator.is_loading();
   if (waited >= context_.wait && !may_load)
     return Fail(Overloaded("The swarm did not come up within " +
                            std::to_string(static_cast<int64_t>(waited.seconds())) + " s. " +
-                           context_.host.snapshot().message));
+                           context_.generator.message()));
   timer_.FireAfter(kJobLookInterval, [weak = weak_from_this()] {
     if (const auto self = weak.lock(); self && !self->is_over_) self->AwaitSwarm();
   });
@@ -97,7 +97,7 @@ bool EmbeddingJob::Submit(size_t index) {
   ++running_;
   refused_.reset();
   is_submitting_ = true;
-  part.id = context_.host.Submit(std::move(request), std::move(callbacks));
+  part.id = context_.generator.Submit(std::move(request), std::move(callbacks));
   is_submitting_ = false;
   return !refused_;
 }
@@ -112,10 +112,15 @@ void EmbeddingJob::OnFinish(size_t index, const swarm::FinishRequest& finish) {
     return;
   }
   if (is_over_) return;
+  // Another server refuses later than a core of this one does.
+  if (finish.has_no_room && running_ > 0) return waiting_.push_front(index);
   if (failed) return Fail(ErrorOf(finish));
   auto vector = part.pooler.Finish();
   if (!vector.ok()) return Fail(api::FromError(vector.error()));
-  CHECK(part.pooler.position_count() == work_.inputs[index].size());
+  const size_t length = work_.inputs[index].size();
+  if (part.pooler.position_count() != length)
+    return Fail(Overloaded("Rows of " + std::to_string(part.pooler.position_count()) + " of " +
+                           std::to_string(length) + " tokens came. Ask again."));
   made_.vectors[index] = std::move(vector).value();
   made_.prompt_tokens += finish.prompt_tokens;
   if (++done_ < parts_.size()) return GoOnLater();
@@ -136,7 +141,7 @@ void EmbeddingJob::End() {
   timer_.Cancel();
   waiting_.clear();
   for (const Part& part : parts_)
-    if (part.is_running && part.id != 0) context_.host.Cancel(part.id);
+    if (part.is_running && part.id != 0) context_.generator.Cancel(part.id);
 }
 
 }  // namespace weft::server

@@ -20,14 +20,14 @@
 #include "net/http.h"
 #include "net/loop.h"
 #include "package/embedding.h"
+#include "server/generator.h"
 #include "server/pooling.h"
-#include "server/swarm_host.h"
 
 namespace weft::server {
 
 // What all jobs share. All of it outlives them.
 struct EmbeddingContext {
-  SwarmHost& host;
+  Generator& generator;
   net::EventLoop& loop;
   // Of CompletionContext.
   Duration wait;

@@ -58,10 +58,10 @@ std::string Names(const std::map<std::string, std::string>& prompts) {
 }  // namespace
 
 EmbeddingRoutes::EmbeddingRoutes(Options options, std::shared_ptr<const api::ModelText> text,
-                                 SwarmHost& host, net::EventLoop& loop)
+                                 Generator& generator, net::EventLoop& loop)
     : options_(std::move(options)),
       text_(std::move(text)),
-      host_(host),
+      generator_(generator),
       loop_(loop),
       reading_(loop) {}
 
@@ -102,9 +102,9 @@ void EmbeddingRoutes::Begin(Form form, Question question,
   // Ollama's clients ask for nothing to see that a model is there.
   if (question.work.inputs.empty()) return responder->Send(respond({}));
   EmbeddingJob::Start(
-      {host_, loop_, options_.wait, options_.at_once, options_.load_wait}, std::move(question.work),
-      respond, [form](const api::ApiError& error) { return Refusal(form, error); },
-      std::move(responder));
+      {generator_, loop_, options_.wait, options_.at_once, options_.load_wait},
+      std::move(question.work), respond,
+      [form](const api::ApiError& error) { return Refusal(form, error); }, std::move(responder));
 }
 
 api::ApiResult<EmbeddingRoutes::Question> EmbeddingRoutes::Read(Form form,

@@ -14,9 +14,9 @@
 #include "net/loop.h"
 #include "package/embedding.h"
 #include "server/embedding_job.h"
+#include "server/generator.h"
 #include "server/reading_queue.h"
 #include "server/router.h"
-#include "server/swarm_host.h"
 
 namespace weft::server {
 
@@ -35,8 +35,8 @@ class EmbeddingRoutes {
   };
   enum class Form { kOpenAi, kOllamaEmbed, kOllamaEmbeddings };
 
-  // `loop` and `host` outlive this.
-  EmbeddingRoutes(Options options, std::shared_ptr<const api::ModelText> text, SwarmHost& host,
+  // `loop` and `generator` outlive this.
+  EmbeddingRoutes(Options options, std::shared_ptr<const api::ModelText> text, Generator& generator,
                   net::EventLoop& loop);
 
   void Answer(Form form, net::HttpRequest request, std::shared_ptr<net::Responder> responder);
@@ -58,7 +58,7 @@ class EmbeddingRoutes {
 
   const Options options_;
   const std::shared_ptr<const api::ModelText> text_;
-  SwarmHost& host_;
+  Generator& generator_;
   net::EventLoop& loop_;
   // Last: its threads use what stands above.
   ReadingQueue reading_;

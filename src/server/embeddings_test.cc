@@ -10,6 +10,7 @@
 #include "server/embedding_routes.h"
 #include "server/pooling.h"
 #include "server/server_testing.h"
+#include "server/swarm_host.h"
 
 namespace weft::server {
 namespace {
@@ -248,6 +249,96 @@ TEST_F(EmbeddingRoutesTest, EndedRequestsAreToldOnce) {
   EXPECT_EQ(client->answers, 1);
   EXPECT_EQ(client->status, 503);
   EXPECT_THAT(client->body, HasSubstr("The server stops."));
+}
+
+// Another server, which says later what became of requests.
+class DistantGenerator : public Generator {
+ public:
+  swarm::RequestId Submit(swarm::Request request, RequestCallbacks callbacks) override {
+    asked.emplace_back(request.prompt_ids[0], std::move(callbacks));
+    return swarm::RequestId(asked.size());
+  }
+  void Cancel(swarm::RequestId /*request*/) override { ++cancelled; }
+  void ForgetPrefix(const std::string& /*salt*/, const std::string& /*name*/) override {}
+  bool has_accepted(swarm::RequestId /*request*/) const override { return false; }
+  bool is_up() const override { return true; }
+  bool is_loading() const override { return false; }
+  std::optional<uint32_t> loading_percent() const override { return std::nullopt; }
+  std::string message() const override { return ""; }
+  std::optional<swarm::RequestProgress> progress(swarm::RequestId /*request*/) const override {
+    return std::nullopt;
+  }
+  void Answer(size_t which, uint32_t rows) {
+    const Slice row(std::vector<uint8_t>(kColumns * sizeof(float)));
+    for (uint32_t i = 0; i < rows; ++i) asked[which].second.on_logits({1, i, 1, row});
+    asked[which].second.on_finish({});
+  }
+  void Refuse(size_t which) {
+    swarm::FinishRequest end;
+    end.reason = swarm::FinishReason::kError;
+    end.error = Error(ErrorCode::kUnavailable, "The queue is full.");
+    end.has_no_room = true;
+    asked[which].second.on_finish(end);
+  }
+
+  std::vector<std::pair<int32_t, RequestCallbacks>> asked;
+  int cancelled = 0;
+};
+
+class DistantEmbeddings : public testing::Test {
+ protected:
+  std::shared_ptr<RecordingResponder> Ask(std::vector<std::vector<int32_t>> inputs) {
+    EmbeddingWork work;
+    work.inputs = std::move(inputs);
+    work.columns = work.dimensions = kColumns;
+    auto client = std::make_shared<RecordingResponder>();
+    EmbeddingJob::Start(
+        {generator_, loop_, Seconds(600), 2}, std::move(work),
+        [](const Embeddings& made) {
+          return net::TextResponse(200, "text/plain", std::to_string(made.vectors.size()));
+        },
+        [](const api::ApiError& error) {
+          return net::TextResponse(error.status, "text/plain", error.message);
+        },
+        client);
+    return client;
+  }
+  void Turn() {
+    net::EventLoop::Timer stop(loop_);
+    stop.FireAfter(Milliseconds(1), [this] { loop_.Stop(); });
+    loop_.Run();
+  }
+
+  net::EventLoop loop_;
+  DistantGenerator generator_;
+};
+
+TEST_F(DistantEmbeddings, WhatIsRefusedLaterWaitsForOneOfTheOthers) {
+  const auto client = Ask({{1}, {2}});
+  ASSERT_EQ(generator_.asked.size(), 2u);
+  generator_.Refuse(1);
+  Turn();
+  EXPECT_EQ(generator_.asked.size(), 2u);
+  generator_.Answer(0, 1);
+  Turn();
+  ASSERT_EQ(generator_.asked.size(), 3u);
+  EXPECT_EQ(generator_.asked[2].first, 2);
+  generator_.Answer(2, 1);
+  EXPECT_EQ(client->body, "2");
+}
+
+TEST_F(DistantEmbeddings, OneWithoutAnotherIsRefused) {
+  const auto client = Ask({{1}});
+  generator_.Refuse(0);
+  EXPECT_EQ(client->status, 503);
+  EXPECT_EQ(client->body, "The queue is full.");
+}
+
+TEST_F(DistantEmbeddings, RowsThatAreMissingMakeNoVector) {
+  const auto client = Ask({{1, 2, 3}});
+  generator_.Answer(0, 2);
+  EXPECT_EQ(client->status, 503);
+  EXPECT_THAT(client->body, HasSubstr("Rows of 2 of 3 tokens came"));
 }
 
 }  // namespace

@@ -86,7 +86,7 @@ void KeptPrefixes::Submit(uint64_t number, const std::string& client) {
   request.prompt_ids = prefix.token_ids;
   RequestCallbacks callbacks;
   callbacks.on_finish = [this, number](const swarm::FinishRequest& end) { OnFinish(number, end); };
-  const swarm::RequestId id = host_.Submit(std::move(request), std::move(callbacks));
+  const swarm::RequestId id = generator_.Submit(std::move(request), std::move(callbacks));
   const auto entry = entries_.find(number);
   if (entry != entries_.end()) entry->second.request = id;
 }
@@ -128,7 +128,7 @@ void KeptPrefixes::Drop(Entry& entry) {
   const swarm::RequestId request = entry.request;
   const std::vector<Done> waiting = std::move(entry.waiting);
   std::erase_if(entries_, [&](const auto& each) { return &each.second == &entry; });
-  if (request != 0) host_.Cancel(request);
+  if (request != 0) generator_.Cancel(request);
   for (const Done& done : waiting) done(ToError({}));
 }
 
@@ -136,7 +136,7 @@ bool KeptPrefixes::Forget(const std::string& salt, const std::string& name) {
   Entry* entry = Find(salt, name);
   if (entry == nullptr) return false;
   Drop(*entry);
-  host_.ForgetPrefix(salt, name);
+  generator_.ForgetPrefix(salt, name);
   records_.NoteForgotten(salt, name);
   return true;
 }

@@ -13,15 +13,15 @@
 #include "api/openai_request.h"
 #include "net/loop.h"
 #include "server/cell_records.h"
-#include "server/swarm_host.h"
+#include "server/generator.h"
 
 namespace weft::server {
 
 class KeptPrefixes {
  public:
   // All of them outlive this.
-  KeptPrefixes(SwarmHost& host, net::EventLoop& loop, CellRecords& records)
-      : host_(host), records_(records), timer_(loop) {}
+  KeptPrefixes(Generator& generator, net::EventLoop& loop, CellRecords& records)
+      : generator_(generator), records_(records), timer_(loop) {}
 
   struct Prefix {
     std::string salt, name;
@@ -63,7 +63,7 @@ class KeptPrefixes {
   void TryAgain();
   void Drop(Entry& entry);
 
-  SwarmHost& host_;
+  Generator& generator_;
   CellRecords& records_;
   std::map<uint64_t, Entry> entries_;  // by number, in the order in which they came
   uint64_t next_number_ = 1;

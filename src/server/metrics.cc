@@ -169,6 +169,19 @@ void AddSwarmMetrics(MetricFamilies& families, const SwarmHost& host) {
   AddTimes(families, host, snapshot);
 }
 
+void AddMoveMetrics(MetricFamilies& families, const ClusteredGenerator::Counts& counts) {
+  const auto add = [&families](const char* name, const char* help, uint64_t count) {
+    AddFamily(families, name, help, {{{}, AsDouble(count)}});
+  };
+  add("weft_requests_forwarded_total", "Requests that were sent to the server that leads the cell",
+      counts.forwarded);
+  add("weft_requests_moved_total", "Requests that were sent once more, to the cell's next leader",
+      counts.moved);
+  add("weft_splice_differs_total",
+      "Tokens that a next leader gave otherwise than the one before; 0 if all is well",
+      counts.differences);
+}
+
 void AddKeyMetrics(MetricFamilies& families, const KeyTable& table) {
   constexpr store::Role kRoles[store::kRoleCount] = {store::Role::kUser, store::Role::kAdmin,
                                                      store::Role::kMetrics, store::Role::kHelper};

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "net/http.h"
+#include "server/clustered_generator.h"
 #include "server/key_table.h"
 #include "server/metric_families.h"
 #include "server/swarm_host.h"
@@ -12,6 +13,8 @@ namespace weft::server {
 net::HttpResponse MetricsResponse(const MetricFamilies& families);
 
 void AddSwarmMetrics(MetricFamilies& families, const SwarmHost& host);
+// Of answers whose servers change.
+void AddMoveMetrics(MetricFamilies& families, const ClusteredGenerator::Counts& counts);
 // Of named keys by role, never by name: who watches a server need not know its users.
 void AddKeyMetrics(MetricFamilies& families, const KeyTable& table);
 

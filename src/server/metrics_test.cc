@@ -61,14 +61,16 @@ TEST(SwarmMetricsTest, KeepTheirNames) {
   MetricFamilies families;
   AddSwarmMetrics(families, host);
   AddKeyMetrics(families, KeyTable("tiny"));
+  AddMoveMetrics(families, {.forwarded = 3, .moved = 2, .differences = 1});
   const std::string text = MetricText(families);
-  for (const char* line :
-       {"\nweft_core_events_total 0\n", "\nweft_frames_sent_total 0\n", "\nweft_workers 0\n",
-        "\nweft_up 0\n", "\nweft_keys{role=\"user\"} 0\n",
-        "\nweft_key_generated_tokens_total{role=\"helper\"} 0\n",
-        "# TYPE weft_requests_completed_total counter\n",
-        "\nweft_time_to_first_token_seconds_count 0\n",
-        "\nweft_time_between_tokens_seconds_count 0\n", "\nweft_queue_seconds_count 0\n"})
+  for (const char* line : {"\nweft_core_events_total 0\n", "\nweft_frames_sent_total 0\n",
+                           "\nweft_workers 0\n", "\nweft_up 0\n", "\nweft_keys{role=\"user\"} 0\n",
+                           "\nweft_key_generated_tokens_total{role=\"helper\"} 0\n",
+                           "# TYPE weft_requests_completed_total counter\n",
+                           "\nweft_time_to_first_token_seconds_count 0\n",
+                           "\nweft_time_between_tokens_seconds_count 0\n",
+                           "\nweft_queue_seconds_count 0\n", "\nweft_requests_forwarded_total 3\n",
+                           "\nweft_requests_moved_total 2\n", "\nweft_splice_differs_total 1\n"})
     EXPECT_THAT(text, HasSubstr(line));
 }
 

@@ -55,6 +55,7 @@ class LineWriter : public StreamingWriter {
     spoke_ = MonotonicNow();
     SayAlive();
   }
+  void SayMoving() override { SayAlive(); }
   void SayAlive() override { responder().Write(answer_.Alive(UnixMicroseconds())); }
 
   void Finish(const api::AnswerEnd& end) override {

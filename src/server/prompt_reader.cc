@@ -5,8 +5,8 @@
 #include <variant>
 
 #include "api/call_grammar.h"
+#include "api/make_constraint.h"
 #include "api/openai_response.h"
-#include "api/token_grammar.h"
 #include "server/key_table.h"
 
 namespace weft::server {
@@ -89,15 +89,14 @@ std::optional<api::ApiError> PromptReader::CompileForm(Prompt& prompt) const {
   if (chat.tool_choice.kind != api::ToolChoice::Kind::kAuto)
     return api::RefuseField("tool_choice", "'tool_choice' demands a call and '" + chat.form->field +
                                                "' a text; an answer has one form.");
-  const auto compiled = chat.form->Compile();
-  if (!compiled.ok())
-    return api::RefuseField(chat.form->field, "'" + chat.form->field + "' cannot be followed. " +
-                                                  compiled.error().message());
-  const std::string begins_behind = text_->AnswerBeginsBehind(prompt.ids);
-  Constrain(prompt, compiled.value(), text_->vocabulary_trie(), begins_behind);
+  api::ConstraintSource source;
+  source.form = chat.form;
+  source.begins_behind = text_->AnswerBeginsBehind(prompt.ids);
+  const bool begins_at_once = source.begins_behind.empty();
+  if (auto error = Constrain(prompt, std::move(source))) return error;
   // What has a form is no call, and where it begins at once nothing of it is a thought.
   chat.parses_calls = false;
-  if (begins_behind.empty()) chat.splits_thinking = false;
+  if (begins_at_once) chat.splits_thinking = false;
   return std::nullopt;
 }
 
@@ -106,25 +105,24 @@ std::optional<api::ApiError> PromptReader::CompileForm(Prompt& prompt) const {
 std::optional<api::ApiError> PromptReader::CompileCalls(Prompt& prompt) const {
   const api::ChatRequest& chat = prompt.question.chat;
   if (!api::HoldsCalls(chat)) return std::nullopt;
-  const auto compiled = api::CompileCalls(chat, text_->answer_format(), text_->call_spelling(),
-                                          text_->MayThink(chat));
-  if (const auto* refused = std::get_if<api::ApiError>(&compiled)) return *refused;
+  api::ConstraintSource source;
+  source.calls.tools = chat.tools;
+  source.calls.tool_choice = chat.tool_choice;
+  source.calls.ends_with_call = chat.ends_with_call;
+  source.may_think = text_->MayThink(chat);
   // Channels name their thoughts themselves, and the grammar has them.
-  const bool thinks = prompt.reading.opens_thinking;
-  Constrain(prompt, std::get<std::shared_ptr<const grammar::Automaton>>(compiled),
-            text_->call_trie(), thinks ? text_->answer_format().thinking.end : "");
-  return std::nullopt;
+  if (prompt.reading.opens_thinking) source.begins_behind = text_->answer_format().thinking.end;
+  return Constrain(prompt, std::move(source));
 }
 
-void PromptReader::Constrain(Prompt& prompt,
-                             const std::shared_ptr<const grammar::Automaton>& automaton,
-                             const std::shared_ptr<const grammar::TokenTrie>& trie,
-                             const std::string& begins_behind) const {
-  const auto made = [&](const std::string& behind) {
-    return std::make_shared<const api::TokenGrammar>(automaton, trie, text_->tokenizer(), behind);
-  };
-  prompt.constraint = made(begins_behind);
-  prompt.form_behind_thoughts = made("");
+std::optional<api::ApiError> PromptReader::Constrain(Prompt& prompt,
+                                                     api::ConstraintSource source) const {
+  const auto made = api::MakeConstraint(std::move(source), *text_);
+  if (const auto* refused = std::get_if<api::ApiError>(&made)) return *refused;
+  const auto& constraint = std::get<std::shared_ptr<const api::TokenGrammar>>(made);
+  prompt.constraint = constraint;
+  prompt.form_behind_thoughts = constraint->WithoutThoughts();
+  return std::nullopt;
 }
 
 // All messages of a PUT, the system messages of a chat.

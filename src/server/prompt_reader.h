@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "api/constraint_source.h"
 #include "api/model_text.h"
 #include "server/completion.h"
 #include "server/dialect.h"
@@ -61,10 +62,7 @@ class PromptReader {
   Result<std::vector<int32_t>> Encode(const Question& question) const;
   std::optional<api::ApiError> CompileForm(Prompt& prompt) const;
   std::optional<api::ApiError> CompileCalls(Prompt& prompt) const;
-  // `begins_behind`: as api::TokenGrammar has it.
-  void Constrain(Prompt& prompt, const std::shared_ptr<const grammar::Automaton>& automaton,
-                 const std::shared_ptr<const grammar::TokenTrie>& trie,
-                 const std::string& begins_behind) const;
+  std::optional<api::ApiError> Constrain(Prompt& prompt, api::ConstraintSource source) const;
 
   const Options options_;
   const std::shared_ptr<const api::ModelText> text_;

@@ -116,7 +116,7 @@ void ResumedAnswers::Submit(const std::shared_ptr<Answer>& answer) {
     if (answer->client.on_finish) return std::exchange(answer->client, {}).on_finish(end);
     answer->end = end;
   };
-  answer->id = host_.Submit(std::exchange(answer->request, {}), std::move(callbacks));
+  answer->id = generator_.Submit(std::exchange(answer->request, {}), std::move(callbacks));
 }
 
 Generate ResumedAnswers::Take(const KeyedCall& call) {

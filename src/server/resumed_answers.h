@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "server/completion.h"
+#include "server/generator.h"
 #include "server/request_ledger.h"
-#include "server/swarm_host.h"
 
 namespace weft::server {
 
@@ -24,7 +24,8 @@ swarm::Request FromRecord(const store::OpenRequest& noted);
 class ResumedAnswers {
  public:
   // Both outlive this.
-  ResumedAnswers(SwarmHost& host, RequestLedger& ledger) : host_(host), ledger_(ledger) {}
+  ResumedAnswers(Generator& generator, RequestLedger& ledger)
+      : generator_(generator), ledger_(ledger) {}
 
   // Begins with all unfinished ones. It leaves out requests that two starts have tried to go on
   // with, and that then ended without being told to: such a request may be the reason. That it is
@@ -48,7 +49,7 @@ class ResumedAnswers {
 
   void Submit(const std::shared_ptr<Answer>& answer);
 
-  SwarmHost& host_;
+  Generator& generator_;
   RequestLedger& ledger_;
   std::map<std::string, std::shared_ptr<Answer>> answers_;  // by key
 };

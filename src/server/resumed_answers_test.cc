@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "server/cell_records_testing.h"
+#include "server/swarm_host.h"
 
 namespace weft::server {
 namespace {

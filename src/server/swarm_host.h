@@ -15,6 +15,7 @@
 #include "base/task_queue.h"
 #include "base/time_buckets.h"
 #include "net/loop.h"
+#include "server/generator.h"
 #include "server/shard_relay.h"
 #include "swarm/core/core.h"
 
@@ -34,13 +35,6 @@ struct WorkerSink {
   std::function<void(bool reads)> set_reading = {};
 };
 
-struct RequestCallbacks {
-  std::function<void(const swarm::EmitToken&)> on_token;
-  std::function<void(const swarm::EmitLogits&)> on_logits;          // may be empty
-  std::function<void(const swarm::SessionTrace&)> on_session = {};  // may be empty
-  std::function<void(const swarm::FinishRequest&)> on_finish;       // exactly once, last
-};
-
 // Counters for /metrics and the overhead figures of docs/performance.md.
 struct HostCounters {
   uint64_t events = 0;
@@ -57,7 +51,7 @@ struct HostTimes {
   TimeBuckets between_tokens;  // of one answer
 };
 
-class SwarmHost {
+class SwarmHost : public Generator {
  public:
   SwarmHost(net::EventLoop& loop, TaskQueue& pool, swarm::CoreOptions options);
   SwarmHost(const SwarmHost&) = delete;
@@ -76,9 +70,8 @@ class SwarmHost {
   using FindReason = std::function<std::optional<std::string>(const std::string& token_hash)>;
   void CloseWorkers(const FindReason& find_reason);
 
-  // Gives the request its id.
-  swarm::RequestId Submit(swarm::Request request, RequestCallbacks callbacks);
-  void Cancel(swarm::RequestId request);
+  swarm::RequestId Submit(swarm::Request request, RequestCallbacks callbacks) override;
+  void Cancel(swarm::RequestId request) override;
   // The owner's answer to a device that wants to compute the whole model.
   void Consent(swarm::WorkerId worker, bool allowed) {
     Handle(swarm::ConsentGiven{worker, allowed});
@@ -89,18 +82,22 @@ class SwarmHost {
   }
   // Requests that have not ended, by their client (swarm::Request::client).
   std::map<std::string, uint32_t> OpenRequests() const;
-  // What is kept under the name (swarm::Request::keep) need not be any longer.
-  void ForgetPrefix(const std::string& salt, const std::string& name);
+  void ForgetPrefix(const std::string& salt, const std::string& name) override;
   // Ends every request with `error`, those that come later too.
   void EndRequests(const Error& error);
 
-  bool is_up() const { return core_.is_up(); }
-  // Devices download and load what the plan wants of them.
-  bool is_loading() const { return !is_up() && snapshot().state == swarm::SwarmState::kPreparing; }
+  // What is refused has ended before Submit returns.
+  bool has_accepted(swarm::RequestId /*request*/) const override { return true; }
+  bool is_up() const override { return core_.is_up(); }
+  bool is_loading() const override {
+    return !is_up() && snapshot().state == swarm::SwarmState::kPreparing;
+  }
+  std::optional<uint32_t> loading_percent() const override { return snapshot().loading_percent; }
+  std::string message() const override { return snapshot().message; }
   bool is_ending() const { return ended_with_.has_value(); }  // EndRequests was called
   // The core's, with the bytes of each line.
   swarm::Snapshot snapshot() const;
-  std::optional<swarm::RequestProgress> progress(swarm::RequestId request) const {
+  std::optional<swarm::RequestProgress> progress(swarm::RequestId request) const override {
     return core_.progress(request);
   }
   // Expires with the host: for whoever may outlive it.

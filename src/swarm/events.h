@@ -46,10 +46,18 @@ struct Request {
   // that begin with the prompt find it there, whatever becomes of plans. It stays until
   // PrefixForgotten, or until another one has the name.
   std::string keep;
-  // Tokens of its answer from before a restart. They count as generated and are not emitted again.
+  // By this whoever asks again finds its answer (server/linked_requests.h); the core does not look
+  // at it. "": nobody does.
+  std::string key;
+  // Tokens of its answer from before a restart, or from another server. They count as generated and
+  // are not emitted again.
   std::vector<int32_t> answer_ids;
   // The session that an earlier core gave it. Devices may still hold what was computed for it.
   std::optional<SessionTrace> resume;
+  // The client was told the logprobs of `answer_ids`; else they would be wanted, too.
+  bool logprobs_are_known = false;
+  // Another server had accepted it: it needs no room in the queue, and stands in front.
+  bool was_accepted = false;
   uint32_t max_tokens = 0;        // tokens to generate, at least 1
   sampling::Parameters sampling;  // temperature 0: greedy
   std::vector<int32_t> stop_ids;  // end-of-sequence ids: end the request, are not emitted
@@ -166,6 +174,7 @@ struct EmitSession {
 };
 struct EmitToken {
   RequestId request;
+  uint32_t index = 0;  // in the answer, with Request::answer_ids in front
   int32_t token_id = 0;
   float logprob = 0;              // when asked for
   float margin = 0;               // best minus second logit of the step, greedy requests
@@ -191,7 +200,8 @@ struct FinishRequest {
   uint32_t generated_tokens = 0;
   // The neuron groups that its rows had to do without; nullopt where nothing may be lost.
   std::optional<uint64_t> lost_groups;
-  bool over_share = false;  // refused: so many requests of its client wait already
+  bool has_no_room = false;  // refused: the queue has no place for it
+  bool over_share = false;   // because so many requests of its client wait already
 };
 // The host calls RunPlanning on another thread and answers with PlanFound{work, its outcome}.
 struct StartPlanning {

@@ -25,7 +25,7 @@ export const kCxxModules = {
   registry: ["base", "net", "package"],
   store: ["base"],
   api: ["base", "swarm", "text", "chat", "sampling", "grammar"],
-  server: ["base", "wire", "package", "text", "chat", "planner", "swarm", "net", "store",
+  server: ["base", "wire", "package", "text", "chat", "planner", "swarm", "cluster", "net", "store",
     "api"],
   cluster: ["base"],
   sim: ["base", "swarm", "cluster", "planner", "wire", "worker", "engine", "program", "sampling"],

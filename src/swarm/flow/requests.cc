@@ -37,9 +37,10 @@ Status Requests::Check(const Request& request) const {
         "one of the two.");
   if (options_.model.embeds && (!request.wants_rows() || request.max_tokens > 0))
     return Invalid("The model '" + options_.model.name + "' makes embeddings and writes no text.");
-  if (request.constraint != nullptr && (request.wants_rows() || !request.answer_ids.empty()))
-    return Invalid("A constraint is for answers that have not begun, without the prompt's logits.");
-  if (!request.answer_ids.empty() && (request.wants_rows() || request.want_logprobs))
+  if (request.constraint != nullptr && request.wants_rows())
+    return Invalid("A constraint is for answers without the prompt's logits.");
+  const bool lacks_logprobs = request.want_logprobs && !request.logprobs_are_known;
+  if (!request.answer_ids.empty() && (request.wants_rows() || lacks_logprobs))
     return Invalid("Logits and logprobs of an answer that has begun are not known any more.");
   if (!request.keep.empty()) return CheckKeep(request);
   if (request.max_tokens == 0 && !request.wants_rows())
@@ -97,23 +98,41 @@ void Requests::Submit(Request request, Instant now) {
   Status status = Check(request);
   active.request = std::move(request);
   if (!status.ok()) return Finish(active, FinishReason::kError, std::move(status).error());
-  if (const auto no_room = FindNoRoom(active.request.client))
-    return Finish(active, FinishReason::kError, no_room->error, no_room->over_share);
+  const bool moved = active.request.was_accepted;
+  if (auto no_room = moved ? std::nullopt : FindNoRoom(active.request.client))
+    return Refuse(active, *std::move(no_room));
   // The last token needs no place in the context: its keys and values are never computed.
   const uint32_t room = options_.context_length - active.prompt_tokens + 1;
   active.max_tokens = std::min(active.request.max_tokens, room);
   active.candidate_count = CandidateCount(active.request, options_);
   active.stage_draws = active.request.constraint == nullptr && MustDraw(active.request, options_);
   active.wants_row = active.request.want_last_row;
-  if (active.request.constraint != nullptr) {
-    active.answer = active.request.constraint->Begin();
-    active.wants_row = MustSeeLogits(active.request, options_);
-  }
   active.generated_tokens = static_cast<uint32_t>(active.request.answer_ids.size());
+  status = BeginAnswer(active);
+  if (!status.ok()) return Finish(active, FinishReason::kError, std::move(status).error());
+  if (active.generated_tokens > 0 && active.answer && active.answer->IsOver())
+    return Finish(active, FinishReason::kStop, std::nullopt);
   if (active.generated_tokens > 0 && active.generated_tokens >= active.max_tokens)
     return Finish(active, FinishReason::kLength, std::nullopt);
-  queue_.Push(std::move(active));
+  if (moved)
+    queue_.PushFront(std::move(active));
+  else
+    queue_.Push(std::move(active));
   changes_.Note({.view = true});
+}
+
+// A constraint stands where the tokens have brought it that are known. What came behind them
+// without a draw (AppendForced) was told together with the last one.
+Status Requests::BeginAnswer(ActiveRequest& active) const {
+  const Request& request = active.request;
+  if (request.constraint == nullptr) return OkStatus();
+  active.answer = request.constraint->Begin();
+  active.wants_row = MustSeeLogits(request, options_);
+  for (const int32_t id : request.answer_ids)
+    if (active.answer->IsOver() || !active.answer->Advance(id))
+      return Invalid("The answer so far holds token " + std::to_string(id) +
+                     ", which its constraint does not allow there.");
+  return OkStatus();
 }
 
 uint32_t Requests::CountActive(const ClientShare& share) const {
@@ -301,21 +320,40 @@ void Requests::Recompute(Session& session) {
   if (options_.model.embeds) session.active->logits_emitted = 0;
 }
 
-void Requests::Finish(const ActiveRequest& active, FinishReason reason, std::optional<Error> error,
-                      bool over_share) {
+void Requests::Finish(const ActiveRequest& active, FinishReason reason,
+                      std::optional<Error> error) {
+  FinishRequest end;
+  end.reason = reason;
+  end.error = std::move(error);
+  Tell(std::move(end), active);
+}
+
+void Requests::Refuse(const ActiveRequest& active, NoRoom no_room) {
+  FinishRequest end;
+  end.reason = FinishReason::kError;
+  end.error = std::move(no_room.error);
+  end.has_no_room = true;
+  end.over_share = no_room.over_share;
+  Tell(std::move(end), active);
+}
+
+// `end` lacks what the request has come to.
+void Requests::Tell(FinishRequest end, const ActiveRequest& active) {
   queue_.Leave(*active.share);
   ++ended_;
   if (active.last_try) --last_tries_;
-  if (reason == FinishReason::kError)
+  if (end.reason == FinishReason::kError)
     ++counts_.failed;
-  else if (reason != FinishReason::kCancelled)
+  else if (end.reason != FinishReason::kCancelled)
     ++counts_.completed;
   counts_.prompt_tokens += active.prompt_tokens;
   counts_.cached_prompt_tokens += active.cached_prompt_tokens;
-  outbox_.Add(FinishRequest{active.request.id, reason, std::move(error), active.prompt_tokens,
-                            active.cached_prompt_tokens, active.generated_tokens,
-                            options_.loss_limit ? std::optional(active.lost_groups) : std::nullopt,
-                            over_share});
+  end.request = active.request.id;
+  end.prompt_tokens = active.prompt_tokens;
+  end.cached_prompt_tokens = active.cached_prompt_tokens;
+  end.generated_tokens = active.generated_tokens;
+  if (options_.loss_limit) end.lost_groups = active.lost_groups;
+  outbox_.Add(std::move(end));
   changes_.Note({.view = true});
 }
 

@@ -84,6 +84,7 @@ class Requests {
  private:
   Status Check(const Request& request) const;
   Status CheckKeep(const Request& request) const;
+  Status BeginAnswer(ActiveRequest& active) const;
   // Why the queue has no room for a request of this client.
   struct NoRoom {
     Error error;
@@ -93,8 +94,9 @@ class Requests {
   bool MakeRoom(const ActiveRequest& next, Instant now);
   void Pause(Session& session, Instant now);
   uint32_t CountActive(const ClientShare& share) const;
-  void Finish(const ActiveRequest& active, FinishReason reason, std::optional<Error> error,
-              bool over_share = false);
+  void Finish(const ActiveRequest& active, FinishReason reason, std::optional<Error> error);
+  void Refuse(const ActiveRequest& active, NoRoom no_room);
+  void Tell(FinishRequest end, const ActiveRequest& active);
   void EndSession(Session& session, FinishReason reason, std::optional<Error> error, Instant now);
   void EndKept(Session& session, Instant now);
   void InvalidateSessions(const std::vector<SessionId>& ids);

@@ -260,7 +260,7 @@ void Requests::Emit(Session& session, EmitToken token, Instant now) {
 
 void Requests::Append(Session& session, EmitToken token, Instant now) {
   ActiveRequest& active = *session.active;
-  ++active.generated_tokens;
+  token.index = active.generated_tokens++;
   ++active.told_tokens;
   ++counts_.generated_tokens;
   if (session.plan != kActivePlan) ++counts_.side_tokens;

@@ -104,6 +104,30 @@ TEST(Constraint, AnswersEndAtTheirLengthToo) {
   EXPECT_EQ(swarm.Ends(1)[0].reason, FinishReason::kLength);
 }
 
+TEST(Constraint, AnswersGoOnBehindTheirTokens) {
+  TestSwarm swarm;
+  swarm.BringUp(1, Silent());
+  Request request = Constrained(IsRound, 3);
+  request.answer_ids = {10, 20};
+  swarm.Submit(request);
+  KindsUntilItEnds(swarm);
+  EXPECT_THAT(swarm.Tokens(1), ElementsAre(30));
+  EXPECT_EQ(swarm.Ends(1)[0].reason, FinishReason::kStop);
+  EXPECT_EQ(swarm.Ends(1)[0].generated_tokens, 3u);
+
+  request.id = 2;
+  request.answer_ids = {10, 20, 30};
+  swarm.Submit(request);
+  EXPECT_THAT(swarm.Tokens(2), IsEmpty());
+  ASSERT_EQ(swarm.Ends(2).size(), 1u) << "its last token was told, its end was not";
+  EXPECT_EQ(swarm.Ends(2)[0].reason, FinishReason::kStop);
+
+  request.id = 3;
+  request.answer_ids = {10, 21};
+  swarm.Submit(request);
+  EXPECT_THAT(swarm.Ends(3)[0].error->message(), HasSubstr("holds token 21, which its constraint"));
+}
+
 // Whatever is drawn is allowed, and the same in every run.
 TEST(Constraint, DrawsAreAllowedAndComeAgain) {
   std::vector<int32_t> before;

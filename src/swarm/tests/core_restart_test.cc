@@ -438,6 +438,52 @@ TEST_F(Adoption, WhoComesFirstTakesAPlaceThatIsClaimed) {
   EXPECT_EQ(swarm.Tokens(swarm.Submit({5}, 2)), Counting(6, 2));
   for (const WorkerId id : workers) EXPECT_THAT(swarm.Sent(id), HasSubstr("invalidate_sessions"));
   EXPECT_EQ(swarm.Tokens(GoOn(trace)), Counting(145, 15));
+// The client of another server was told the logprobs of what is known.
+TEST(Restart, LogprobsGoOnWhereTheOthersWereTold) {
+  TestSwarm swarm;
+  swarm.BringUp(1);
+  Request request;
+  request.id = 50;
+  request.prompt_ids = {3, 4, 5};
+  request.answer_ids = {6, 7};
+  request.max_tokens = 4;
+  request.sampling.temperature = 0;
+  request.want_logprobs = true;
+  swarm.Submit(request);
+  ASSERT_THAT(swarm.Ends(50), SizeIs(1));
+  EXPECT_EQ(swarm.Ends(50)[0].reason, FinishReason::kError);
+  request.id = 51;
+  request.logprobs_are_known = true;
+  swarm.Submit(request);
+  EXPECT_THAT(swarm.Tokens(51), ElementsAre(8, 9));
+  std::vector<uint32_t> places;
+  for (const Action& action : swarm.log())
+    if (const auto* token = std::get_if<EmitToken>(&action)) places.push_back(token->index);
+  EXPECT_THAT(places, ElementsAre(2, 3)) << "behind what is known";
+}
+
+TEST(Restart, WhatAnotherServerHadAcceptedStandsInFrontOfAFullQueue) {
+  CoreOptions options = TestOptions();
+  options.queue_limit = 2;
+  TestSwarm swarm(options);
+  Request request;
+  request.prompt_ids = {3};
+  request.max_tokens = 1;
+  request.client = "somebody";
+  for (const uint64_t id : {50, 51, 52}) {
+    request.id = RequestId(id);
+    request.client += "!";
+    swarm.Submit(request);
+  }
+  request.id = 53;
+  swarm.Submit(request);
+  ASSERT_THAT(swarm.Ends(53), SizeIs(1));
+  EXPECT_TRUE(swarm.Ends(53)[0].has_no_room);
+  request.id = 54;
+  request.was_accepted = true;
+  swarm.Submit(request);
+  EXPECT_THAT(swarm.Ends(54), IsEmpty());
+  EXPECT_EQ(swarm.core().progress(54)->requests_ahead, 0u);
 }
 
 Placement Good() {

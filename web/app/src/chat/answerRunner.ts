@@ -114,6 +114,7 @@ class AnswerWriter {
   readonly #stopped: AbortSignal;
   #written: { text: string; thoughts: string };
   #wasAccepted: boolean;
+  #isMoving = false; // to another server
 
   constructor({ chat, answer }: OpenAnswer, runner: AnswerRunner, stopped: AbortSignal) {
     this.#chat = chat;
@@ -165,16 +166,22 @@ class AnswerWriter {
           this.#wasAccepted = true;
           this.#wait((waiting) => ({ ...accepted(waiting), isCut: false }));
         },
-        onProgress: (progress) => this.#wait((waiting) => ({ ...waiting, progress })),
+        onProgress: (progress) => {
+          this.#isMoving = progress.kind === "moving";
+          this.#wait((waiting) => ({ ...waiting, progress }));
+        },
         onText: (text) => {
+          this.#noteMoved();
           this.#noteText(stopwatch);
           buffer.add(text, "");
         },
         onThoughts: (text) => {
+          this.#noteMoved();
           stopwatch.onThoughts(performance.now());
           buffer.add("", text);
         },
         onCalls: (calls: ToolCall[]) => {
+          this.#noteMoved();
           this.#noteText(stopwatch);
           this.#add({ kind: "calls", calls });
         },
@@ -185,6 +192,13 @@ class AnswerWriter {
     } finally {
       buffer.flush();
     }
+  }
+
+  // Something came: it is there.
+  #noteMoved(): void {
+    if (!this.#isMoving) return;
+    this.#isMoving = false;
+    this.#wait((waiting) => ({ ...waiting, progress: null }));
   }
 
   #noteText(stopwatch: AnswerStopwatch): void {

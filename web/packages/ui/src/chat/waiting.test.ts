@@ -37,6 +37,12 @@ describe("the words", () => {
     expect(text("progress {\"loading\":\"qwen3-8b\"}")).toBe("Loading qwen3-8b");
   });
 
+  it("while it moves to another server, whatever the picture says", () => {
+    const progress = readProgress("progress {\"moving\":true}");
+    expect(waitingText({ ...waiting, progress }, swarm("preparing")))
+      .toBe("Moving to another server");
+  });
+
   it("while the swarm itself is not ready", () => {
     const progress = readProgress("progress {\"requests_ahead\":0}");
     expect(waitingText({ ...waiting, progress }, swarm("preparing")))
@@ -48,7 +54,7 @@ it.each([
   "", "waiting", "progress", "progress {", "progress 7", "progress null", "progress {}",
   "progress {\"requests_ahead\":-1}", "progress {\"requests_ahead\":\"2\"}",
   "progress {\"prompt_tokens\":5,\"prompt_done\":6}", "progress {\"prompt_tokens\":5}",
-  "progress {\"loading\":4}",
+  "progress {\"loading\":4}", "progress {\"moving\":1}",
 ])("is nothing that %j tells", (comment) => {
   expect(readProgress(comment)).toBeNull();
 });

@@ -4,6 +4,7 @@ import { formatInteger } from "../words/format.ts";
 import type { SwarmPicture } from "../swarm/picture.ts";
 
 export type Progress =
+  | { kind: "moving" } // to another server, with or without a text so far
   | { kind: "loading"; model: string; percent: number | null } // of the download, where it is known
   | { kind: "queued"; requestsAhead: number }
   | { kind: "reading"; promptTokens: number; promptDone: number };
@@ -30,6 +31,7 @@ export function readProgress(comment: string): Progress | null {
   } catch {
     return null;
   }
+  if (isMoving(json)) return { kind: "moving" };
   const model = loadedModel(json);
   if (model !== null) return { kind: "loading", model, percent: count(json, "percent") };
   const requestsAhead = count(json, "requests_ahead");
@@ -38,6 +40,10 @@ export function readProgress(comment: string): Progress | null {
   const promptDone = count(json, "prompt_done");
   if (promptTokens === null || promptDone === null || promptDone > promptTokens) return null;
   return { kind: "reading", promptTokens, promptDone };
+}
+
+function isMoving(json: unknown): boolean {
+  return typeof json === "object" && json !== null && "moving" in json && json.moving === true;
 }
 
 function loadedModel(json: unknown): string | null {
@@ -54,6 +60,7 @@ function count(json: unknown, key: string): number | null {
 export function waitingText({ accepted: isAccepted, progress }: Waiting,
   picture: SwarmPicture | null): string {
   if (!isAccepted) return "Sending";
+  if (progress?.kind === "moving") return "Moving to another server";
   // Where the server has several models, the picture may be of another one.
   if (progress?.kind === "loading") {
     return `Loading ${progress.model}${progress.percent === null ? "" : `, ${progress.percent}%`}`;
