@@ -10,8 +10,17 @@ folder=$(mktemp -d)
 root="$folder/root" log="$folder/serve.log"
 server=""
 
+# unshare lets no SIGTERM through. Told to end is weft itself, which runuser has started.
+stop_server() {
+  local runuser
+  runuser=$(pgrep --parent "$server")
+  kill "$(pgrep --parent "$runuser")"
+  wait "$server" || fail "weft did not end well: $?"
+  server=""
+}
+
 finish() {
-  [ -z "$server" ] || kill "$server" 2> /dev/null || true
+  [ -z "$server" ] || kill -KILL "$server" 2> /dev/null || true
   wait
   rm -rf --one-file-system "$folder"
 }
@@ -70,9 +79,7 @@ inside sh -c 'test -s /usr/share/man/man1/weft.1.gz -a -s /usr/lib/systemd/syste
   fail "the manual or the unit is missing"
 inside weft worker --gpu ws://127.0.0.1:9 > "$folder/gpu" 2>&1 || true
 grep -q 'Node.js' "$folder/gpu" || fail "weft worker --gpu says: $(cat "$folder/gpu")"
-kill "$server"
-wait "$server" 2> /dev/null || true
-server=""
+stop_server
 inside apt-get purge -y -qq weft > "$log" 2>&1 || fail "apt-get purge failed"
 left=$(cd "$root" && ls -d usr/bin/weft usr/share/weft etc/weft var/lib/weft 2> /dev/null || true)
 [ -z "$left" ] || fail "apt-get purge leaves $left"

@@ -1,8 +1,10 @@
 #include "apps/http_source.h"
 
+#include <algorithm>
 #include <cstdlib>
-#include <mutex>
+#include <map>
 #include <thread>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/environment.h"
@@ -24,19 +26,15 @@ constexpr Duration kProbeTime = Milliseconds(1500);
 class HttpSource : public worker::PackageSource {
  public:
   HttpSource(HttpSourceOptions options, std::unique_ptr<package::BlobStore> cache)
-      : options_(std::move(options)),
-        client_(options_.server, options_.tls),
-        cache_(std::move(cache)) {}
+      : options_(std::move(options)), cache_(std::move(cache)) {}
 
   Result<package::Manifest> FetchManifest(const package::Digest& digest) override {
-    ASSIGN_OR_RETURN(const net::HttpReply reply,
-                     client_.Call(Get("/package/weft.json?package=" + digest.ToHex())));
-    TRY(CheckStatus(reply, "the manifest"));
-    if (package::Digest::Of(AsBytes(reply.body)) != digest) {
-      return Error(ErrorCode::kInvalidData,
-                   "The manifest that the server sent does not have the digest it announced.");
+    Result<package::Manifest> manifest = Error(ErrorCode::kUnavailable, "No server is known.");
+    for (const ServerAddress& server : options_.servers->InOrder()) {
+      manifest = FetchManifest(server, digest);
+      if (manifest.ok()) break;
     }
-    return package::ParseManifest(AsBytes(reply.body));
+    return manifest;
   }
 
   bool Has(const package::Digest& blob) override { return cache_->Contains(blob); }
@@ -51,19 +49,25 @@ class HttpSource : public worker::PackageSource {
       if (held.error().code() != ErrorCode::kInvalidData) return held.error();
       LogWarn("{}", held.error().message());
     }
+    // The one that gave something last is asked on; after a failure the next one is.
+    std::vector<ServerAddress> servers = options_.servers->InOrder();
     Duration pause = kFirstPause;
     for (int attempt = 1;; ++attempt) {
       bool cache_failed = false;
-      Status fetched = FetchRest(blob, info, on_progress, cancel, cache_failed);
+      Status fetched =
+          FetchRest(ClientOf(servers[0]), blob, info, on_progress, cancel, cache_failed);
       if (fetched.ok() || cancel) return fetched;
       const ErrorCode code = fetched.error().code();
       if (cache_failed) return CacheProblem(fetched.error());
       if (code == ErrorCode::kInvalidData && attempt == kAttemptsDamaged)
         return Error(code, fetched.error().message() +
                                " It came so twice: the package on the server is damaged.");
-      if (attempt == kAttempts || code == ErrorCode::kPermissionDenied ||
-          code == ErrorCode::kNotFound)
-        return fetched;
+      const bool are_all_asked = attempt >= static_cast<int>(servers.size());
+      const bool is_final = attempt >= kAttempts || code == ErrorCode::kPermissionDenied ||
+                            code == ErrorCode::kNotFound;
+      if (is_final && are_all_asked) return fetched;
+      std::rotate(servers.begin(), servers.begin() + 1, servers.end());
+      if (!are_all_asked) continue;
       const Instant next = MonotonicNow() + pause;
       while (MonotonicNow() < next && !cancel)
         std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -79,7 +83,7 @@ class HttpSource : public worker::PackageSource {
     uint64_t got_bytes = 0;
     const Instant begin = MonotonicNow();
     net::HttpCall call = Get("/probe?bytes=" + std::to_string(byte_count));
-    const auto reply = client_.Call(call, [&](ByteSpan data) {
+    const auto reply = ClientOf(options_.servers->current()).Call(call, [&](ByteSpan data) {
       got_bytes += data.size();
       return MonotonicNow() - begin < kProbeTime;  // a slow link is not held up for long
     });
@@ -88,6 +92,24 @@ class HttpSource : public worker::PackageSource {
   }
 
  private:
+  Result<package::Manifest> FetchManifest(const ServerAddress& server,
+                                          const package::Digest& digest) {
+    ASSIGN_OR_RETURN(const net::HttpReply reply,
+                     ClientOf(server).Call(Get("/package/weft.json?package=" + digest.ToHex())));
+    TRY(CheckStatus(reply, "the manifest"));
+    if (package::Digest::Of(AsBytes(reply.body)) != digest) {
+      return Error(ErrorCode::kInvalidData,
+                   "The manifest that the server sent does not have the digest it announced.");
+    }
+    return package::ParseManifest(AsBytes(reply.body));
+  }
+
+  // Keeps its connection open for the next call.
+  net::HttpClient& ClientOf(const ServerAddress& server) {
+    const auto key = std::pair(server.url.Authority(), server.tls.pinned_fingerprint);
+    return clients_.try_emplace(key, server.url, server.tls).first->second;
+  }
+
   net::HttpCall Get(std::string path) const {
     net::HttpCall call;
     call.path = std::move(path);
@@ -113,8 +135,8 @@ class HttpSource : public worker::PackageSource {
   }
 
   // Continues a blob after its last verified chunk. `cache_failed`: not the line, not the server.
-  Status FetchRest(const package::Digest& blob, const package::BlobInfo& info,
-                   const std::function<void(uint64_t)>& on_progress,
+  Status FetchRest(net::HttpClient& client, const package::Digest& blob,
+                   const package::BlobInfo& info, const std::function<void(uint64_t)>& on_progress,
                    const std::atomic<bool>& cancel, bool& cache_failed) {
     const auto held = cache_->ResumeOffset(blob, info);
     cache_failed = !held.ok();
@@ -150,7 +172,7 @@ class HttpSource : public worker::PackageSource {
       }
       return stored.ok() && !cancel;
     };
-    const auto reply = client_.Call(call, take);
+    const auto reply = client.Call(call, take);
     TRY(std::move(stored));
     if (cancel) return Error(ErrorCode::kCancelled, "The download was cancelled.");
     TRY(reply);
@@ -168,7 +190,8 @@ class HttpSource : public worker::PackageSource {
   }
 
   const HttpSourceOptions options_;
-  net::HttpClient client_;  // download thread only
+  // Download thread only. By address and certificate.
+  std::map<std::pair<std::string, std::string>, net::HttpClient> clients_;
   std::unique_ptr<package::BlobStore> cache_;
 };
 

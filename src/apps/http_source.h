@@ -1,19 +1,19 @@
-// A worker's package source over HTTP: the server's /package routes, with a cache of blobs by
-// digest on disk.
+// A worker's package source over HTTP: the /package routes of its servers, with a cache of blobs by
+// digest on disk. What the server that the worker is connected to cannot give is asked of the next
+// one of the list: digests tell whether it is right.
 #pragma once
 
 #include <filesystem>
 #include <memory>
 #include <string>
 
-#include "net/client.h"
+#include "apps/server_list.h"
 #include "worker/package_source.h"
 
 namespace weft::apps {
 
 struct HttpSourceOptions {
-  net::Url server;
-  net::ClientTls tls;
+  std::shared_ptr<ServerList> servers;
   std::string join_token;
   std::filesystem::path cache_folder;
   bool verify = false;  // all that is in the cache, also files that did not change

@@ -68,7 +68,10 @@ Download Fetch(
     const std::function<void(const fs::path&)>& spoil = [](const fs::path&) {}) {
   const TemporaryFolder folder;
   BlobServer server(answer);
-  const auto source = MakeHttpSource({server.url(), {}, "", folder.path()}).value();
+  const auto source =
+      MakeHttpSource({std::make_shared<ServerList>(std::vector<ServerAddress>{{server.url(), {}}}),
+                      "", folder.path()})
+          .value();
   spoil(folder.path());
   package::BlobInfo info;
   info.byte_count = kBlobBytes;
@@ -85,6 +88,29 @@ Download Fetch(
 
 net::HttpResponse Whole(int) {
   return net::TextResponse(200, "application/octet-stream", kBytes);
+}
+
+TEST(HttpSource, WhatOneServerCannotGiveIsAskedOfTheNext) {
+  for (const int status : {404, 500}) {
+    const TemporaryFolder folder;
+    BlobServer without([status](int) { return net::TextResponse(status, "text/plain", "none"); });
+    BlobServer with(Whole);
+    const auto servers = std::make_shared<ServerList>(
+        std::vector<ServerAddress>{{without.url(), {}}, {with.url(), {}}});
+    const auto source = MakeHttpSource({servers, "", folder.path()}).value();
+    package::BlobInfo info;
+    info.byte_count = kBlobBytes;
+    info.chunks = {Sha256(AsBytes(kBytes))};
+    const std::atomic<bool> cancel = false;
+    const auto digest = package::Digest::Of(AsBytes(kBytes));
+    EXPECT_TRUE(source
+                    ->Fetch(
+                        digest, info, [](uint64_t) {}, cancel)
+                    .ok())
+        << status;
+    EXPECT_EQ(without.asked(), 1);
+    EXPECT_EQ(with.asked(), 1);
+  }
 }
 
 TEST(HttpSource, ACacheThatFailsIsToldAtOnceByName) {

@@ -49,7 +49,8 @@ class LocalWorker::State : public std::enable_shared_from_this<State> {
   worker::NativeWorkerHooks Hooks();
   void OnClosed(const std::string& reason);
   void OnFinished(const Error& error);
-  void AttachLater();
+  void OnHungUp(const std::string& reason, bool later);
+  void AttachLater(bool pauses = false);
 
   net::EventLoop& loop_;
   server::SwarmHost* host_;
@@ -102,6 +103,9 @@ worker::NativeWorkerHooks LocalWorker::State::Hooks() {
   hooks.on_finished = [post](const Error& error) {
     post([error](State& state) { state.OnFinished(error); });
   };
+  hooks.hang_up = [post](const std::string& reason, bool later) {
+    post([reason, later](State& state) { state.OnHungUp(reason, later); });
+  };
   hooks.keep_for = [post](Duration time) {
     post([time](State& state) {
       state.keep_.FireAfter(time, [&state] {
@@ -130,10 +134,18 @@ void LocalWorker::State::OnFinished(const Error& error) {
   if (error.code() == ErrorCode::kUnavailable) AttachLater();
 }
 
-void LocalWorker::State::AttachLater() {
+void LocalWorker::State::OnHungUp(const std::string& reason, bool later) {
+  LogWarn("the built-in worker was turned away ({}); it comes back", reason);
+  if (const auto id = std::exchange(id_, nullptr)) host_->DetachWorker(*id, reason);
+  AttachLater(later);
+}
+
+void LocalWorker::State::AttachLater(bool pauses) {
   constexpr Duration kGoodAttachment = Seconds(20);
   if (MonotonicNow() - attached_at_ > kGoodAttachment) backoff_.Reset();
-  retry_.FireAfter(backoff_.Next(), [this] { Attach(); });
+  Duration pause = backoff_.Next();
+  if (pauses && pause.us == 0) pause = backoff_.Next();
+  retry_.FireAfter(pause, [this] { Attach(); });
 }
 
 LocalWorker::LocalWorker(net::EventLoop& loop, server::SwarmHost& host,

@@ -52,12 +52,11 @@ Result<RemoteCellList> ParseCellList(std::string_view text) {
   return list;
 }
 
-RemoteCells::RemoteCells(net::EventLoop& loop, net::Url url, net::ClientTls tls,
+RemoteCells::RemoteCells(net::EventLoop& loop, std::vector<ServerAddress> servers,
                          worker::NativeWorkerOptions options, MakeSource make_source,
                          std::function<void(Status)> on_over)
     : loop_(loop),
-      url_(std::move(url)),
-      tls_(std::move(tls)),
+      servers_(std::move(servers)),
       options_(std::move(options)),
       make_source_(std::move(make_source)),
       on_over_(std::move(on_over)) {}
@@ -77,10 +76,13 @@ void RemoteCells::Pause(Duration time) const {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
 }
 
+// A server that does not answer in time leaves the question to the next one.
 void RemoteCells::AskAgainAndAgain() {
-  net::HttpClient client(url_, tls_);
+  ServerList servers(servers_);
+  std::optional<net::HttpClient> client;
   uint64_t seen = 0;
   while (!stops_) {
+    if (!client) client.emplace(servers.current().url, servers.current().tls);
     net::HttpCall call;
     call.path = "/worker/cells?device=" + options_.worker_id +
                 "&memory=" + std::to_string(options_.memory_bytes) +
@@ -90,18 +92,23 @@ void RemoteCells::AskAgainAndAgain() {
     // What a device has not seen yet is told at once.
     call.timeout = seen == 0 ? kFirstAnswerLimit : kAnswerLimit;
     call.cancelled = &stops_;
-    const auto reply = client.Call(call);
+    const auto reply = client->Call(call);
     if (stops_) return;
     if (reply.ok() && reply->status == 200) {
       auto list = ParseCellList(reply->body);
       if (list.ok()) {
         seen = list->version;
+        servers.Settle();
         loop_.Post([this, list = std::move(*list)] { OnList(list); });
         continue;
       }
       LogWarn("{}", list.error().message());
     }
     seen = 0;
+    if (!reply.ok()) {
+      client.reset();
+      if (servers.Next()) continue;
+    }
     loop_.Post([this] { HelpOne(); });
     Pause(reply.ok() ? kOneModelPause : kAwayPause);
   }
@@ -110,9 +117,10 @@ void RemoteCells::AskAgainAndAgain() {
 void RemoteCells::HelpOne() {
   // Sockets of models that were there go on or come again by themselves.
   if (leaving_ || single_ || !helped_.empty() || !on_over_) return;
-  auto source = make_source_();
+  const auto servers = std::make_shared<ServerList>(servers_);
+  auto source = make_source_(servers);
   if (!source.ok()) return Over(source.error());
-  single_ = std::make_unique<RemoteWorker>(loop_, url_, tls_, options_, std::move(*source),
+  single_ = std::make_unique<RemoteWorker>(loop_, servers, "", options_, std::move(*source),
                                            [this](Status status) { Over(std::move(status)); });
   single_->Start();
 }
@@ -149,17 +157,16 @@ void RemoteCells::HelpMore() {
   for (auto& [cell, helped] : helped_) {
     const uint64_t offer_bytes = OfferFor(helped.need_bytes, left_bytes);
     if (helped.worker || offer_bytes == 0) continue;
-    auto source = make_source_();
+    const auto servers = std::make_shared<ServerList>(servers_);
+    auto source = make_source_(servers);
     if (!source.ok()) return Over(source.error());
     LogInfo("helping '{}'", helped.model);
     helped.offer_bytes = offer_bytes;
     left_bytes -= offer_bytes;
     worker::NativeWorkerOptions options = options_;
     options.memory_bytes = offer_bytes;
-    net::Url url = url_;
-    url.query = "cell=" + std::to_string(cell);
     helped.worker = std::make_unique<RemoteWorker>(
-        loop_, url, tls_, options, std::move(*source),
+        loop_, servers, "cell=" + std::to_string(cell), options, std::move(*source),
         [this, cell = cell](const Status& status) { OnCellOver(cell, status); });
     helped.worker->Start();
   }

@@ -37,11 +37,13 @@ Result<RemoteCellList> ParseCellList(std::string_view text);
 
 class RemoteCells {
  public:
-  // Where a worker gets its package.
-  using MakeSource = std::function<Result<std::shared_ptr<worker::PackageSource>>()>;
+  // Where a worker with these servers gets its package.
+  using MakeSource = std::function<Result<std::shared_ptr<worker::PackageSource>>(
+      std::shared_ptr<ServerList> servers)>;
 
-  // Of RemoteWorker; `url` has the path "/worker". It is destroyed when the loop runs no more.
-  RemoteCells(net::EventLoop& loop, net::Url url, net::ClientTls tls,
+  // Of RemoteWorker; `servers`: one or more, that the user gave. It is destroyed when the loop runs
+  // no more.
+  RemoteCells(net::EventLoop& loop, std::vector<ServerAddress> servers,
               worker::NativeWorkerOptions options, MakeSource make_source,
               std::function<void(Status)> on_over);
   ~RemoteCells();
@@ -75,8 +77,7 @@ class RemoteCells {
   void Over(Status status);
 
   net::EventLoop& loop_;
-  const net::Url url_;
-  const net::ClientTls tls_;
+  const std::vector<ServerAddress> servers_;
   worker::NativeWorkerOptions options_;  // with the limit that all share
   const MakeSource make_source_;
   std::function<void(Status)> on_over_;   // null once it was called

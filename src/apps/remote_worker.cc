@@ -6,13 +6,13 @@
 
 namespace weft::apps {
 
-RemoteWorker::RemoteWorker(net::EventLoop& loop, net::Url url, net::ClientTls tls,
-                           worker::NativeWorkerOptions options,
+RemoteWorker::RemoteWorker(net::EventLoop& loop, std::shared_ptr<ServerList> servers,
+                           std::string query, worker::NativeWorkerOptions options,
                            std::shared_ptr<worker::PackageSource> source,
                            std::function<void(Status)> on_over, RemoteWorkerTimes times)
     : loop_(loop),
-      url_(std::move(url)),
-      tls_(std::move(tls)),
+      servers_(std::move(servers)),
+      query_(std::move(query)),
       options_(std::move(options)),
       source_(std::move(source)),
       times_(times),
@@ -27,13 +27,16 @@ void RemoteWorker::Leave(const std::string& reason) {
   if (leaving_) return;
   leaving_ = true;
   if (!socket_ || !worker_) return Over(OkStatus());
-  LogInfo("leaving {}; once more ends at once", url_.Authority());
+  LogInfo("leaving {}; once more ends at once", servers_->current().url.Authority());
   worker_->Leave(reason);
   goodbye_.FireAfter(times_.goodbye, [this] { Over(OkStatus()); });
 }
 
 void RemoteWorker::Connect() {
-  LogInfo("connecting to {}", url_.Authority());
+  ServerAddress server = servers_->current();
+  server.url.path = "/worker";
+  server.url.query = query_;
+  LogInfo("connecting to {}", server.url.Authority());
   connected_at_ = MonotonicNow();
   net::WebSocketClientLimits limits;
   // The server pings: a line that went dead without a word (a cable, a router, a machine that
@@ -44,19 +47,24 @@ void RemoteWorker::Connect() {
   if (!options_.join_token.empty()) {
     headers.emplace_back("Authorization", "Bearer " + options_.join_token);
   }
-  net::ConnectWebSocket(loop_, url_, tls_, std::move(headers), limits,
+  net::ConnectWebSocket(loop_, server.url, server.tls, std::move(headers), limits,
                         WhileAlive([this](std::shared_ptr<net::WebSocket> socket) {
                           return OnOpen(std::move(socket));
                         }),
-                        WhileAlive([this](const Error& error) {
-                          if (error.code() == ErrorCode::kPermissionDenied) return Over(error);
-                          Retry(error.message());
-                        }));
+                        WhileAlive([this](const Error& error) { OnDeclined(error); }));
+}
+
+// One of several servers may have another certificate now, or other tokens.
+void RemoteWorker::OnDeclined(const Error& error) {
+  const bool is_refused = error.code() == ErrorCode::kPermissionDenied;
+  if (is_refused && ++refusals_ >= servers_->size()) return Over(error);
+  Retry(error.message());
 }
 
 net::WebSocketCallbacks RemoteWorker::OnOpen(std::shared_ptr<net::WebSocket> socket) {
-  LogInfo("connected to {}; offering {}, kernels for {}", url_.Authority(),
+  LogInfo("connected to {}; offering {}, kernels for {}", servers_->current().url.Authority(),
           HumanBytes(options_.memory_bytes), kernels::FastKernelsTarget());
+  refusals_ = 0;
   socket_ = std::move(socket);
   auto send = [&loop = loop_, weak = std::weak_ptr(socket_)](std::vector<Slice> pieces) {
     loop.Post([weak, pieces = std::move(pieces)]() mutable {
@@ -76,6 +84,9 @@ net::WebSocketCallbacks RemoteWorker::OnOpen(std::shared_ptr<net::WebSocket> soc
   net::WebSocketCallbacks callbacks;
   callbacks.on_message =
       WhileAlive([this](Slice message) { worker_->OnMessage(std::move(message)); });
+  callbacks.on_close_frame = WhileAlive([this](uint16_t code, const std::string& reason) {
+    if (code == net::kTryElsewhere) elsewhere_ = reason;
+  });
   callbacks.on_closed = WhileAlive([this](const std::string& reason) { OnClosed(reason); });
   return callbacks;
 }
@@ -91,6 +102,13 @@ worker::NativeWorkerHooks RemoteWorker::Hooks() {
   worker::NativeWorkerHooks hooks;
   hooks.on_finished = [post](const Error& error) {
     post([error](RemoteWorker& self) { self.OnFinished(error); });
+  };
+  hooks.hang_up = [post](const std::string& reason, bool later) {
+    post([reason, later](RemoteWorker& self) { self.OnHungUp(reason, later); });
+  };
+  hooks.know_successors = [servers =
+                               servers_](const std::vector<wire::pb::Init::Successor>& successors) {
+    servers->SetSuccessors(successors);
   };
   hooks.limit_silence = [post](Duration time) {
     post([time](RemoteWorker& self) {
@@ -133,17 +151,38 @@ void RemoteWorker::OnFinished(const Error& error) {
   if (socket_) socket_->Close(error.message());
 }
 
+void RemoteWorker::OnHungUp(const std::string& reason, bool later) {
+  comes_later_ = later;
+  if (socket_) socket_->Close(reason);
+}
+
 void RemoteWorker::Retry(const std::string& reason) {
   if (leaving_ || !on_over_) return;
-  if (MonotonicNow() - connected_at_ > times_.good_connection) backoff_.Reset();
-  const bool is_missed = keeps_ && !has_finished_;
-  Duration wait = is_missed ? backoff_.Next(times_.longest_pause_kept) : backoff_.Next();
-  if (has_finished_ && wait.us == 0) wait = backoff_.Next();  // it was told to come later
+  if (MonotonicNow() - connected_at_ > times_.good_connection) {
+    backoff_.Reset();
+    servers_->Settle();
+  }
+  const Duration wait = NextServer();
+  const bool is_only = servers_->size() == 1;
+  const std::string server = is_only ? "again" : servers_->current().url.Authority();
   if (wait.us == 0)
-    LogWarn("not connected ({}); trying again at once", reason);
+    LogWarn("not connected ({}); trying {} at once", reason, server);
   else
-    LogWarn("not connected ({}); trying again in {:.1f} s", reason, wait.seconds());
+    LogWarn("not connected ({}); trying {} in {:.1f} s", reason, server, wait.seconds());
   retry_.FireAfter(wait, [this] { Connect(); });
+}
+
+Duration RemoteWorker::NextServer() {
+  const auto elsewhere = std::exchange(elsewhere_, std::nullopt);
+  const bool later = std::exchange(comes_later_, false) || has_finished_;
+  const bool is_first_try = elsewhere ? servers_->NextIs(*elsewhere) : servers_->Next();
+  if (is_first_try) return {};
+  if (later) {
+    const Duration wait = backoff_.Next();
+    return wait.us == 0 ? backoff_.Next() : wait;
+  }
+  // A server that cannot lead yet is there, and may lead in a moment.
+  return keeps_ || elsewhere ? backoff_.Next(times_.longest_pause_kept) : backoff_.Next();
 }
 
 void RemoteWorker::Over(Status status) {

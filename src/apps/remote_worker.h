@@ -1,12 +1,16 @@
 // A RemoteWorker is a worker of a swarm on another machine. It connects, and connects again when
-// the connection breaks, with what the worker still holds.
+// the connection breaks, to the same server or the next one (server_list.h), with what the worker
+// still holds.
 #pragma once
 
 #include <functional>
 #include <memory>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "apps/backoff.h"
+#include "apps/server_list.h"
 #include "base/result.h"
 #include "net/client.h"
 #include "worker/native_worker.h"
@@ -27,9 +31,9 @@ struct RemoteWorkerTimes {
 // All of it happens on the loop's thread.
 class RemoteWorker {
  public:
-  // `on_over` is called once: with the server's refusal, or OkStatus after Leave. `url` has the
-  // path of the workers' socket.
-  RemoteWorker(net::EventLoop& loop, net::Url url, net::ClientTls tls,
+  // `on_over` is called once: with the server's refusal, or OkStatus after Leave. `query` names the
+  // model, where the server has several.
+  RemoteWorker(net::EventLoop& loop, std::shared_ptr<ServerList> servers, std::string query,
                worker::NativeWorkerOptions options, std::shared_ptr<worker::PackageSource> source,
                std::function<void(Status)> on_over, RemoteWorkerTimes times = {});
 
@@ -63,14 +67,18 @@ class RemoteWorker {
   void OnClosed(const std::string& reason);
   // The worker has given up.
   void OnFinished(const Error& error);
+  void OnHungUp(const std::string& reason, bool later);
+  void OnDeclined(const Error& error);
   void Retry(const std::string& reason);
+  // Goes on to the next server, and gives the pause until it is tried.
+  Duration NextServer();
   void Over(Status status);
   void KeepFor(Duration time);
   worker::NativeWorkerHooks Hooks();
 
   net::EventLoop& loop_;
-  const net::Url url_;
-  const net::ClientTls tls_;
+  const std::shared_ptr<ServerList> servers_;
+  const std::string query_;
   const worker::NativeWorkerOptions options_;
   const std::shared_ptr<worker::PackageSource> source_;
   const RemoteWorkerTimes times_;
@@ -80,6 +88,9 @@ class RemoteWorker {
   std::shared_ptr<net::WebSocket> socket_;
   std::unique_ptr<worker::NativeWorker> worker_;  // outlives connections
   bool has_finished_ = false;                     // the worker; the next connection has another
+  bool comes_later_ = false;                      // the server has asked for a pause
+  std::optional<std::string> elsewhere_;  // the server cannot lead, and who can; "": unknown
+  size_t refusals_ = 0;                   // servers in a row that let it in no more
   Instant connected_at_;
   bool keeps_ = false;  // what was loaded, for the next connection
   bool leaving_ = false;

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
@@ -35,7 +36,7 @@ class FakeServer : public net::ServerHandler {
     init.set_layer_count(layer_count);
     init.set_swarm_id("one");
     init.set_resume_ms(60'000);
-    init.set_ping_interval_ms(500);
+    init.set_ping_interval_ms(60'000);  // it never does
     server_ = net::Server::Listen(loop_, {}, this).value();
     thread_ = std::thread([this] { loop_.Run(); });
   }
@@ -64,8 +65,26 @@ class FakeServer : public net::ServerHandler {
     bytes.insert(bytes.end(), {7, 0, 0, 0});
     loop_.Post([this, bytes = std::move(bytes)] { sockets_.back()->Send({Slice(bytes)}); });
   }
+  // Of the Inits from now on.
+  void SetIncarnation(uint64_t incarnation) {
+    loop_.Post([this, incarnation] { init_.mutable_init()->set_incarnation(incarnation); });
+  }
+  void NameSuccessor(const net::Url& url) {
+    loop_.Post([this, text = "ws://" + url.Authority()] {
+      init_.mutable_init()->add_successors()->set_url(text);
+    });
+  }
+  void SendElsewhere(const std::string& url) {
+    loop_.Post([this, url] { sockets_.back()->Close(url, net::kTryElsewhere); });
+  }
   void Cut() {
     loop_.Post([this] { sockets_.back()->Close("cut"); });
+  }
+
+  int CountOf(const std::string& begin) {
+    const std::lock_guard lock(mutex_);
+    return static_cast<int>(std::count_if(
+        came_.begin(), came_.end(), [&](const auto& text) { return text.starts_with(begin); }));
   }
 
   // The text that comes as the `count`th of those that begin so; "" when it never does.
@@ -142,7 +161,8 @@ class RemoteWorkerTest : public testing::Test {
     times.goodbye = Milliseconds(50);
     times.shortest_pause = Milliseconds(10);
     remote_ = std::make_unique<RemoteWorker>(
-        loop_, server_.url(), net::ClientTls(), options, source_,
+        loop_, std::make_shared<ServerList>(std::vector<ServerAddress>{{server_.url(), {}}}), "",
+        options, source_,
         [this](Status status) {
           end_ = std::move(status);
           loop_.Stop();
@@ -219,15 +239,55 @@ TEST_F(RemoteWorkerTest, ARefusalEndsIt) {
   EXPECT_EQ(end_.ok() ? "" : end_.error().message(), "No.");
 }
 
-TEST_F(RemoteWorkerTest, ABusyServerIsAskedAgainByANewWorker) {
+TEST_F(RemoteWorkerTest, ABusyServerIsAskedAgainWithWhatIsHeld) {
   ASSERT_NE(server_.Comes("connect"), "");
   Serve();
   pb::ServerMessage message;
   message.mutable_refused()->set_code("unavailable");
   message.mutable_refused()->set_message("Full.");
   server_.Tell(message);
-  EXPECT_THAT(server_.Comes("connect", 2), testing::Not(HasSubstr("held")));
-  EXPECT_EQ(source_->probes, 2);
+  EXPECT_THAT(server_.Comes("connect", 2), HasSubstr("sessions: 1 positions: 1"));
+  EXPECT_EQ(source_->probes, 1);
+}
+
+TEST_F(RemoteWorkerTest, AServerThatCannotLeadYetIsTriedAgainWithWhatIsHeld) {
+  ASSERT_NE(server_.Comes("connect"), "");
+  Serve();
+  server_.SendElsewhere("");
+  EXPECT_THAT(server_.Comes("connect", 2), HasSubstr("sessions: 1 positions: 1"));
+}
+
+TEST_F(RemoteWorkerTest, AServerThatTheLastOneNamedIsTriedNextWithWhatIsHeld) {
+  FakeServer other(layers_);
+  ASSERT_NE(server_.Comes("connect"), "");
+  server_.NameSuccessor(other.url());
+  server_.Cut();  // the Init that names it comes with the next connection
+  ASSERT_NE(server_.Comes("connect", 2), "");
+  Serve();
+  server_.Cut();
+  EXPECT_THAT(other.Comes("connect"), HasSubstr("sessions: 1 positions: 1"));
+  EXPECT_EQ(server_.CountOf("connect"), 2);
+  // And back, where it is sent.
+  other.SendElsewhere("ws://" + server_.url().Authority());
+  EXPECT_THAT(server_.Comes("connect", 3), HasSubstr("sessions: 1 positions: 1"));
+}
+
+TEST_F(RemoteWorkerTest, AServerWithALowerIncarnationIsLeftWithWhatIsHeld) {
+  ASSERT_NE(server_.Comes("connect"), "");
+  server_.SetIncarnation(9);
+  server_.Cut();
+  ASSERT_THAT(server_.Comes("connect", 2), HasSubstr("seen_incarnation: 9"));
+  Serve();
+  server_.SetIncarnation(8);
+  server_.Cut();
+  const std::string left = server_.Comes("connect", 3);
+  EXPECT_THAT(left, testing::Not(HasSubstr("sessions")));
+  EXPECT_THAT(left, HasSubstr("seen_incarnation: 9"));
+  server_.SetIncarnation(10);
+  std::string again;
+  for (int i = 4; again.find("sessions: 1 positions: 1") == std::string::npos; ++i)
+    ASSERT_NE(again = server_.Comes("connect", i), "");
+  EXPECT_THAT(again, HasSubstr("seen_incarnation: 10"));
 }
 
 TEST(Backoff, BeginsAtOnceDoublesAndNeverPassesItsLongestPause) {

@@ -1,6 +1,7 @@
 // `weft onnx-split` and `weft sim`: tools for developers and the curious.
 #include "apps/commands.h"
 #include "apps/onnx_split.h"
+#include "sim/cluster/run.h"
 #include "sim/run.h"
 
 namespace weft::apps {
@@ -21,6 +22,8 @@ void AddSimCommand(CLI::App& app, int* exit_code) {
     uint64_t seed = 1;
     uint64_t count = 200;
     bool verbose = false;
+    bool cluster = false;
+    std::string faults = "all";
   };
   auto options = std::make_shared<SimOptions>();
   CLI::App* command = app.add_subcommand(
@@ -29,7 +32,19 @@ void AddSimCommand(CLI::App& app, int* exit_code) {
   command->add_option("--seed", options->seed, "First seed")->capture_default_str();
   command->add_option("--seeds", options->count, "How many seeds")->capture_default_str();
   command->add_flag("--verbose", options->verbose, "Print every event");
+  CLI::Option* cluster = command->add_flag(
+      "--cluster", options->cluster, "Run the leases of several servers against their database");
+  command->add_option("--faults", options->faults, "With --cluster: all, reject, db, kill or loss")
+      ->check(CLI::IsMember({"all", "reject", "db", "kill", "loss"}))
+      ->needs(cluster)
+      ->capture_default_str();
   command->callback([options, exit_code] {
+    if (options->cluster) {
+      *exit_code =
+          sim::RunClusterSimulation(options->seed, options->count,
+                                    *sim::ClusterFaultsByName(options->faults), options->verbose);
+      return;
+    }
     *exit_code = sim::RunSimulation(options->seed, options->count, options->verbose);
   });
 }

@@ -21,11 +21,11 @@ namespace weft::apps {
 namespace {
 
 struct WorkerCommandOptions {
-  std::string server;
+  std::vector<std::string> servers;  // the first one is tried first
   std::string memory;
   std::string token, token_file;
   std::string name;
-  std::string fingerprint;
+  std::vector<std::string> fingerprints;  // of each server, or one for all
   std::string cache;
   std::string kernels;
   bool insecure = false;
@@ -49,15 +49,15 @@ std::vector<std::string> GpuArguments(const WorkerCommandOptions& options) {
   };
   add("--memory", options.memory);
   add("--name", options.name);
-  add("--fingerprint", options.fingerprint);
+  for (const std::string& fingerprint : options.fingerprints) add("--fingerprint", fingerprint);
   add("--cache", options.cache);
   add("--adapter", options.adapter);
   add_flag("--insecure", options.insecure);
   add_flag("--list", options.list);
   add_flag("--allow-software", options.allow_software);
   add_flag("--run-here", options.run_here);
-  if (!options.server.empty())
-    arguments.push_back(options.server.substr(0, options.server.find('#')));
+  for (const std::string& server : options.servers)
+    arguments.push_back(server.substr(0, server.find('#')));
   return arguments;
 }
 
@@ -67,10 +67,33 @@ Result<std::string> TakeJoinToken(const WorkerCommandOptions& options) {
   std::string from_environment = TakeFromEnvironment(kJoinTokenName);
   if (!options.token.empty()) return options.token;
   if (!options.token_file.empty()) return ReadSecretFile(options.token_file, "join token");
-  const size_t hash = options.server.find('#');
-  if (hash != std::string::npos && hash + 1 < options.server.size())
-    return options.server.substr(hash + 1);
+  for (const std::string& server : options.servers) {
+    const size_t hash = server.find('#');
+    if (hash != std::string::npos && hash + 1 < server.size()) return server.substr(hash + 1);
+  }
   return from_environment;
+}
+
+Result<std::vector<ServerAddress>> ServersOf(const WorkerCommandOptions& options) {
+  if (options.servers.empty()) {
+    return Error(ErrorCode::kInvalidArgument,
+                 "Where is the swarm? Expected ws://host:port or wss://host:port.");
+  }
+  const std::vector<std::string>& fingerprints = options.fingerprints;
+  if (fingerprints.size() > 1 && fingerprints.size() != options.servers.size()) {
+    return Error(ErrorCode::kInvalidArgument,
+                 "--fingerprint is given " + std::to_string(fingerprints.size()) + " times for " +
+                     std::to_string(options.servers.size()) +
+                     " servers; expected one for all of them, or one for each in their order.");
+  }
+  std::vector<ServerAddress> servers;
+  for (size_t i = 0; i < options.servers.size(); ++i) {
+    ASSIGN_OR_RETURN(net::Url url, net::ParseUrl(options.servers[i]));
+    std::string fingerprint;
+    if (!fingerprints.empty()) fingerprint = fingerprints[fingerprints.size() == 1 ? 0 : i];
+    servers.push_back({std::move(url), {std::move(fingerprint), options.insecure}});
+  }
+  return servers;
 }
 
 // Until a signal, or until the server refuses this worker.
@@ -81,15 +104,10 @@ Status RunWorker(const WorkerCommandOptions& options) {
     if (!join_token.empty()) setenv(kJoinTokenName, join_token.c_str(), 1);
     return BecomeGpuWorker(GpuArguments(options));
   }
-  if (options.server.empty()) {
-    return Error(ErrorCode::kInvalidArgument,
-                 "Where is the swarm? Expected ws://host:port or wss://host:port.");
-  }
-  ASSIGN_OR_RETURN(net::Url url, net::ParseUrl(options.server));
+  ASSIGN_OR_RETURN(const std::vector<ServerAddress> servers, ServersOf(options));
   net::EventLoop loop;
   worker::NativeWorkerOptions worker_options;
   worker_options.join_token = join_token;
-  url.path = "/worker";
   const std::filesystem::path cache =
       options.cache.empty() ? DefaultCacheFolder() : std::filesystem::path(options.cache);
   worker_options.memory_bytes =
@@ -98,18 +116,17 @@ Status RunWorker(const WorkerCommandOptions& options) {
   worker_options.name = options.name;
   const DeviceId id(cache);
   worker_options.worker_id = id.text();
-  const net::ClientTls tls{options.fingerprint, options.insecure};
-  const auto make_source = [&] {
-    return MakeHttpSource({url, tls, worker_options.join_token, cache, options.verify});
+  const auto make_source = [&](std::shared_ptr<ServerList> list) {
+    return MakeHttpSource({std::move(list), worker_options.join_token, cache, options.verify});
   };
   // A cache that cannot be used ends it now.
-  ASSIGN_OR_RETURN(const auto source, make_source());
+  ASSIGN_OR_RETURN(const auto source, make_source(std::make_shared<ServerList>(servers)));
   // For servers that may lose sums of neuron groups (serve --lossy).
   auto datagrams = net::UdpSocket::Open(loop, "::", 0);
   if (!datagrams.ok()) datagrams = net::UdpSocket::Open(loop, "0.0.0.0", 0);
   if (datagrams.ok()) worker_options.datagrams = *datagrams;
   Status end = OkStatus();
-  RemoteCells remote(loop, url, tls, worker_options, make_source, [&](Status status) {
+  RemoteCells remote(loop, servers, worker_options, make_source, [&](Status status) {
     end = std::move(status);
     loop.Stop();
   });
@@ -170,8 +187,9 @@ void AddWorkerCommand(CLI::App& app, int* exit_code) {
   options->name = HostName();
   CLI::App* command = app.add_subcommand(
       "worker", "Help a swarm from this machine: computes a part of the model, no other setup.");
-  command->add_option("server", options->server,
-                      "Where the swarm is: ws://host:port or wss://host:port (#token may follow)");
+  command->add_option("servers", options->servers,
+                      "Where the swarm is: ws://host:port or wss://host:port (#token may follow). "
+                      "Of several servers the next one is tried where one does not answer");
   command
       ->add_option("--memory", options->memory,
                    "Memory to offer, e.g. 4GiB (default: half of what is free)")
@@ -196,8 +214,11 @@ void AddWorkerCommand(CLI::App& app, int* exit_code) {
   command
       ->add_option("--token-file", options->token_file, "File whose first line is the join token")
       ->excludes(token);
-  command->add_option("--fingerprint", options->fingerprint,
-                      "SHA-256 of the server's self-signed certificate, as it prints it");
+  command
+      ->add_option("--fingerprint", options->fingerprints,
+                   "SHA-256 of the server's self-signed certificate, as it prints it; of "
+                   "several servers one for each in their order, or one for all")
+      ->allow_extra_args(false);
   command->add_flag("--insecure", options->insecure,
                     "Accept any certificate (only where nobody can interfere)");
   command->add_option("--cache", options->cache,

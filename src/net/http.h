@@ -2,6 +2,7 @@
 // as a stream. Everything here happens on the event loop's thread.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -85,6 +86,11 @@ class Responder {
   virtual void OnClosed(std::function<void()> callback) = 0;
 };
 
+// Codes of close frames (RFC 6455 7.4). kTryElsewhere is our own: the server cannot take a worker
+// now, and the reason is the URL of one that can, or empty (docs/protocol.md).
+inline constexpr uint16_t kNormalClosure = 1000;
+inline constexpr uint16_t kTryElsewhere = 4307;
+
 // Either end of one WebSocket, which takes binary messages only.
 class WebSocket {
  public:
@@ -92,10 +98,11 @@ class WebSocket {
   // Queues one message made of these pieces. Beyond the write queue's limit the connection is
   // closed.
   virtual void Send(std::vector<Slice> pieces) = 0;
-  // Sends what is queued, then a close frame with `reason` (cut to 120 bytes). A peer that does not
-  // take it is not waited for: on_closed comes after ServerLimits::close_linger at the latest, and
-  // no message comes any more.
-  virtual void Close(std::string reason) = 0;
+  // Sends what is queued, then a close frame with `reason` (cut to 120 bytes) and this code. A peer
+  // that does not take it is not waited for: on_closed comes after ServerLimits::close_linger at
+  // the latest, and no message comes any more.
+  virtual void Close(std::string reason, uint16_t code) = 0;
+  void Close(std::string reason) { Close(std::move(reason), kNormalClosure); }
   // The longest message that is taken from now on; a longer one closes the connection before
   // memory is set aside for it.
   virtual void SetMessageLimit(size_t byte_count) = 0;
@@ -112,6 +119,8 @@ class WebSocket {
 
 struct WebSocketCallbacks {
   std::function<void(Slice message)> on_message;
+  // Is told what the peer's close frame says, right before on_closed. May be empty.
+  std::function<void(uint16_t code, const std::string& reason)> on_close_frame = {};
   // Is called once; the WebSocket is not used afterwards.
   std::function<void(std::string reason)> on_closed;
 };

@@ -83,9 +83,11 @@ class WebSocketConnection : public WebSocket,
   }
 
   // A peer that takes nothing, or never answers the close frame, is left after the linger time.
-  void Close(std::string reason) override {
+  using WebSocket::Close;
+  void Close(std::string reason, uint16_t code) override {
     if (closing_ || finished_) return;
     closing_ = true;
+    close_code_ = code;
     close_reason_ = reason.substr(0, kLongestReason);
     close_timer_.expires_after(std::chrono::microseconds(limits_.close_linger.us));
     close_timer_.async_wait([weak = weak_from_this()](const error_code& error) {
@@ -157,6 +159,7 @@ class WebSocketConnection : public WebSocket,
 
   void OnRead(const error_code& error) {
     if (finished_ || closing_) return;
+    if (error == websocket::error::closed) TellCloseFrame();
     if (error) return Finish(ReasonOf(error));
     if (!socket_.is_message_done()) return Read();
     auto held = std::make_shared<beast::flat_buffer>(std::move(buffer_));
@@ -177,6 +180,12 @@ class WebSocketConnection : public WebSocket,
     if (error != websocket::error::closed) return error.message();
     const auto& reason = socket_.reason().reason;
     return reason.empty() ? "closed by the peer" : std::string(reason.data(), reason.size());
+  }
+
+  void TellCloseFrame() {
+    const websocket::close_reason& said = socket_.reason();
+    if (callbacks_.on_close_frame)
+      callbacks_.on_close_frame(said.code, std::string(said.reason.data(), said.reason.size()));
   }
 
   void Write() {
@@ -214,7 +223,7 @@ class WebSocketConnection : public WebSocket,
   }
 
   void SendClose() {
-    const websocket::close_reason reason(websocket::close_code::normal, close_reason_);
+    const websocket::close_reason reason(websocket::close_code{close_code_}, close_reason_);
     socket_.async_close(reason, [weak = weak_from_this()](const error_code&) {
       if (const auto self = weak.lock()) self->Finish(self->close_reason_);
     });
@@ -253,6 +262,7 @@ class WebSocketConnection : public WebSocket,
   bool is_parked_ = false;  // a message came, and the next one is not read yet
   bool closing_ = false;
   bool finished_ = false;
+  uint16_t close_code_ = kNormalClosure;
   std::string close_reason_;
 };
 

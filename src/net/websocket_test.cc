@@ -255,6 +255,30 @@ std::string EndOf(
   return outcome;
 }
 
+TEST_F(WebSocketTest, WhatACloseFrameSaysIsTold) {
+  Listen();
+  EventLoop loop;
+  std::vector<std::string> told;
+  ConnectWebSocket(
+      loop, ServerUrl("ws", "/ws-held"), {}, {}, {},
+      [&](const std::shared_ptr<WebSocket>&) {
+        WebSocketCallbacks callbacks;
+        callbacks.on_message = [](Slice) {};
+        callbacks.on_close_frame = [&](uint16_t code, const std::string& reason) {
+          told.push_back(std::to_string(code) + " " + reason);
+        };
+        callbacks.on_closed = [&](const std::string& reason) {
+          told.push_back(reason);
+          loop.Stop();
+        };
+        OnLoop([&] { handler_.held_socket->Close("wss://b:8443", kTryElsewhere); });
+        return callbacks;
+      },
+      [&](const Error&) { loop.Stop(); });
+  loop.Run();
+  EXPECT_EQ(told, (std::vector<std::string>{"4307 wss://b:8443", "wss://b:8443"}));
+}
+
 // A server that has gone without a goodbye: nothing comes, and nothing says so.
 TEST_F(WebSocketTest, ASilentServerIsLeft) {
   Listen();

@@ -9,7 +9,9 @@
 
 #include "base/log.h"
 #include "base/random.h"
+#include "base/unix_time.h"
 #include "server/package_check.h"
+#include "swarm/incarnation.h"
 
 namespace weft::server {
 namespace {
@@ -131,6 +133,7 @@ swarm::CoreOptions Cell::CoreOptionsOf(ServedModel& model) const {
   std::array<uint8_t, 16> swarm_id;
   SecureRandomBytes(swarm_id);
   core.swarm_id = std::string(AsText(swarm_id));
+  core.successors = options.successors;
   std::array<uint8_t, 8> probe_seed;
   SecureRandomBytes(probe_seed);
   core.probe_seed = LoadLe<uint64_t>(probe_seed.data());
@@ -139,6 +142,11 @@ swarm::CoreOptions Cell::CoreOptionsOf(ServedModel& model) const {
   core.popularity = recovery_->Popularity();
   core.restored = recovery_->PlacementFor(core);
   if (core.restored) core.swarm_id = core.restored->swarm_id;
+  // A core may have gone on above the number of its start.
+  core.incarnation =
+      std::max(recovery_->found().incarnation,
+               swarm::NextIncarnation(core.restored ? core.restored->incarnation : uint64_t{0},
+                                      UnixNowMs()));
   return core;
 }
 

@@ -18,6 +18,7 @@
 #include "server/metrics.h"
 #include "server/model_field.h"
 #include "server/ollama_answers.h"
+#include "server/parked_sockets.h"
 #include "server/responses.h"
 #include "server/worker_socket.h"
 
@@ -30,8 +31,6 @@ using Request = net::HttpRequest;
 using Client = std::shared_ptr<net::Responder>;
 using Handle = std::function<void(Request, Client)>;
 using Loaded = std::shared_ptr<Models::Loaded>;
-
-constexpr size_t kMostParked = 256;
 
 // What a model computes: its body names the model.
 bool IsAsked(const Route& route) {
@@ -141,56 +140,36 @@ std::optional<api::ApiError> AdmitToModel(const Models& models, const Request& r
   if (auto refusal = AdmitWorker(request)) return refusal;
   if (request.QueryValue("cell").empty()) return std::nullopt;
   const auto number = CellNumber(request);
-  if (number && models.FindNumber(*number)) return std::nullopt;
+  // A server that has just started may load it in a moment.
+  if (number && (models.FindNumber(*number) || models.loaded().empty())) return std::nullopt;
   return api::ApiError{404, "The model of this 'cell' is not loaded any more.",
                        "invalid_request_error", "cell", "model_not_loaded"};
 }
 
-// Devices that came without saying which model they help, while none is loaded.
-class ParkedSockets : public std::enable_shared_from_this<ParkedSockets> {
- public:
-  explicit ParkedSockets(Models& models) : models_(models) {}
+// The model that a device comes for: the one that it names, or the one that needs it most.
+Loaded WantedOf(const Models& models, const std::optional<uint32_t>& cell) {
+  return cell ? models.FindNumber(*cell) : models.Neediest();
+}
 
-  net::WebSocketCallbacks Connect(const Request& request, bool is_owner,
-                                  std::shared_ptr<net::WebSocket> socket) {
-    const auto number = CellNumber(request);
-    const Loaded loaded = number ? models_.FindNumber(*number) : models_.Neediest();
-    if (loaded)
-      return AttachWorkerSocket(loaded->cell->host(), request.remote_address, is_owner, socket);
-    LimitStranger(*socket);
-    if (parked_.size() >= kMostParked) socket->Close("too many devices wait for a model");
-    const auto parked =
-        std::make_shared<Parked>(Parked{request.remote_address, is_owner, std::move(socket), {}});
-    parked_.push_back(parked);
-    net::WebSocketCallbacks callbacks;
-    callbacks.on_message = [parked](Slice message) {
-      if (parked->callbacks.on_message) parked->callbacks.on_message(std::move(message));
-    };
-    callbacks.on_closed = [parked, weak = weak_from_this()](const std::string& reason) {
-      if (const auto self = weak.lock()) std::erase(self->parked_, parked);
-      if (parked->callbacks.on_closed) parked->callbacks.on_closed(reason);
-    };
-    return callbacks;
-  }
+// A device that comes before its model is loaded waits for a moment.
+net::WebSocketCallbacks ConnectWorker(const Models& models, ParkedSockets& parked,
+                                      const Request& request, bool is_owner,
+                                      std::shared_ptr<net::WebSocket> socket) {
+  const auto cell = CellNumber(request);
+  const Loaded loaded = WantedOf(models, cell);
+  if (loaded)
+    return AttachWorkerSocket(loaded->cell->host(), request.remote_address, is_owner, socket);
+  return parked.Park({request.remote_address, is_owner, cell, std::move(socket)});
+}
 
-  void AttachAll() {
-    const Loaded loaded = models_.Neediest();
-    if (!loaded) return;
-    for (const auto& parked : std::exchange(parked_, {}))
-      parked->callbacks = AttachWorkerSocket(loaded->cell->host(), parked->address,
-                                             parked->is_owner, parked->socket);
-  }
-
- private:
-  struct Parked {
-    std::string address;
-    bool is_owner = false;
-    std::shared_ptr<net::WebSocket> socket;
-    net::WebSocketCallbacks callbacks;
-  };
-  Models& models_;
-  std::vector<std::shared_ptr<Parked>> parked_;
-};
+void AttachParked(const Models& models, ParkedSockets& parked) {
+  parked.AttachAll(
+      [&](const ParkedSockets::Parked& each) -> std::optional<net::WebSocketCallbacks> {
+        const Loaded loaded = WantedOf(models, each.cell);
+        if (!loaded) return std::nullopt;
+        return AttachWorkerSocket(loaded->cell->host(), each.address, each.is_owner, each.socket);
+      });
+}
 
 // A server without a loaded model is ready: it loads what is asked.
 std::optional<NotReady> FindNotReadyOf(const Models& models) {
@@ -272,10 +251,10 @@ std::string ModelOf(const Models& models, const net::HttpRequest& request) {
 
 std::vector<Route> SeveralModelsRoutes(net::EventLoop& loop, Models& models,
                                        const RouteParts& parts) {
-  const auto parked = std::make_shared<ParkedSockets>(models);
+  const auto parked = std::make_shared<ParkedSockets>(loop);
   const auto devices = std::make_shared<DeviceList>(loop, models, *parts.evictions);
-  models.OnLoadedChanged([parked, devices] {
-    parked->AttachAll();
+  models.OnLoadedChanged([all = &models, parked, devices] {
+    AttachParked(*all, *parked);
     devices->Changed();
   });
   const std::map<std::string, Handle> own = OwnHandles(models, parts);
@@ -295,9 +274,9 @@ std::vector<Route> SeveralModelsRoutes(net::EventLoop& loop, Models& models,
     }
     if (route.path != "/worker") continue;
     route.admit = [all = &models](const Request& request) { return AdmitToModel(*all, request); };
-    route.connect = [parked](const Request& request, bool is_owner,
-                             std::shared_ptr<net::WebSocket> socket) {
-      return parked->Connect(request, is_owner, std::move(socket));
+    route.connect = [all = &models, parked](const Request& request, bool is_owner,
+                                            std::shared_ptr<net::WebSocket> socket) {
+      return ConnectWorker(*all, *parked, request, is_owner, std::move(socket));
     };
   }
   routes.push_back(GetRoute("/worker/cells", Secret::kJoinToken,

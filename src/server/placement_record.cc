@@ -32,6 +32,7 @@ swarm::PlacedTimes FromRecord(const store::pb::Times& record) {
 store::pb::Placement ToRecord(const swarm::Placement& placement) {
   store::pb::Placement record;
   record.set_swarm_id(placement.swarm_id);
+  record.set_incarnation(placement.incarnation);
   record.set_last_binding(placement.last_binding.value());
   record.set_last_session(placement.last_session.value());
   for (const swarm::PlacedDevice& device : placement.devices) {
@@ -69,6 +70,7 @@ store::pb::Placement ToRecord(const swarm::Placement& placement) {
 swarm::Placement FromRecord(const store::pb::Placement& record) {
   swarm::Placement placement;
   placement.swarm_id = record.swarm_id();
+  placement.incarnation = record.incarnation();
   placement.last_binding = swarm::BindingId(record.last_binding());
   placement.last_session = swarm::SessionId(record.last_session());
   for (const auto& in : record.devices()) {

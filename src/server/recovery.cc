@@ -31,6 +31,8 @@ Result<std::unique_ptr<Recovery>> Recovery::Open(net::EventLoop& loop, const Opt
   ASSIGN_OR_RETURN(auto records, Records::Open(options.path, UnixNowMs()));
   if (!records->note().empty()) LogWarn("{}", records->note());
   ASSIGN_OR_RETURN(std::vector<store::StoredSecrets> secrets, records->Secrets());
+  // Whatever is synced later takes it along.
+  TRY(records->SetDurability(Durability::kProcess));
   ASSIGN_OR_RETURN(std::string seed_key, records->SeedKey());
   std::unique_ptr<Recovery> recovery(new Recovery(loop, options, std::move(records)));
   for (const store::StoredSecrets& each : secrets)
@@ -134,9 +136,10 @@ Result<std::unique_ptr<CellRecovery>> Recovery::BeginCell(const Sha256Digest& pa
   const std::string digest(AsText(package_digest));
   std::promise<Result<store::FoundCell>> done;
   thread_.Push([&] {
-    const Status synced = records_->SetDurability(Durability::kMachine);
-    if (!synced.ok())
-      done.set_value(synced.error());
+    // An incarnation that a power cut takes is the clock's: the next one is higher all the same.
+    const Status durable = records_->SetDurability(Durability::kProcess);
+    if (!durable.ok())
+      done.set_value(durable.error());
     else
       done.set_value(records_->BeginCell(digest, options_.keep_prompts, UnixNowMs()));
   });

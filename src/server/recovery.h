@@ -62,7 +62,7 @@ class Recovery {
   Status NoteSecrets(const store::StoredSecrets& secrets, bool only_key, bool only_token);
   // Notes that somebody was let in by the secret with this hash.
   void NoteUse(const std::string& hash_hex);
-  // Begins a start of the cell that serves this package, and waits for the disk.
+  // Begins a start of the cell that serves this package, and waits until that is written.
   Result<std::unique_ptr<CellRecovery>> BeginCell(const Sha256Digest& package_digest);
   // Waits until what was noted would survive this process.
   void Flush();

@@ -19,6 +19,7 @@ using testing::SizeIs;
 swarm::Placement SomePlacement() {
   swarm::Placement placement;
   placement.swarm_id = "0123456789abcdef";
+  placement.incarnation = 1'795'574'400'123;
   placement.last_binding = swarm::BindingId(9);
   placement.last_session = swarm::SessionId(2048);
   swarm::PlacedDevice& device = placement.devices.emplace_back();
@@ -92,6 +93,7 @@ TEST_F(RecoveryTest, FindsThePlacementThatWasNotedLast) {
   ASSERT_TRUE(found);
   placement.lifetimes.clear();  // those are good for any model
   EXPECT_EQ(ToRecord(*found).SerializeAsString(), ToRecord(placement).SerializeAsString());
+  EXPECT_EQ(found->incarnation, 1'795'574'400'123u);
   EXPECT_EQ(found->devices[0].bindings[0].layers, (swarm::LayerSpan{0, 3}));
   EXPECT_EQ(found->devices[0].times.overhead_us, 20);
   EXPECT_EQ(found->devices[0].times.up_rate, 2.5);

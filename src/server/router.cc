@@ -79,19 +79,20 @@ std::optional<api::ApiError> CheckBodyForm(const net::HttpRequest& request) {
 }
 
 // What browsers may do with an answer (SECURITY.md): on every one of them, for an answer that no
-// page should ever show is where it matters.
-void AddSecurityHeaders(net::Headers& headers) {
-  headers.insert(
-      headers.end(),
-      {{"Content-Security-Policy",
-        "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; img-src 'self' data:; "
-        "object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"},
-       {"Cross-Origin-Opener-Policy", "same-origin"},
-       {"Cross-Origin-Embedder-Policy", "require-corp"},
-       {"Cross-Origin-Resource-Policy", "same-origin"},
-       {"X-Content-Type-Options", "nosniff"},
-       {"Referrer-Policy", "no-referrer"},
-       {"Permissions-Policy", "camera=(), geolocation=(), microphone=()"}});
+// page should ever show is where it matters. `servers`: what pages may connect to beside this one.
+void AddSecurityHeaders(net::Headers& headers, const std::string& servers) {
+  std::string policy =
+      "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; img-src 'self' data:; "
+      "object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+  if (!servers.empty()) policy += "; connect-src 'self'" + servers;
+  headers.insert(headers.end(),
+                 {{"Content-Security-Policy", std::move(policy)},
+                  {"Cross-Origin-Opener-Policy", "same-origin"},
+                  {"Cross-Origin-Embedder-Policy", "require-corp"},
+                  {"Cross-Origin-Resource-Policy", "same-origin"},
+                  {"X-Content-Type-Options", "nosniff"},
+                  {"Referrer-Policy", "no-referrer"},
+                  {"Permissions-Policy", "camera=(), geolocation=(), microphone=()"}});
 }
 
 // In the log: the client went away before its answer began, as nginx writes it.
@@ -136,8 +137,10 @@ class Router::Place {
 class Router::FinishingResponder : public CountedResponder {
  public:
   FinishingResponder(std::shared_ptr<net::Responder> client, net::Headers cors, bool is_head,
-                     std::unique_ptr<Place> place, AccessLine line, bool writes_line)
+                     const std::string& servers, std::unique_ptr<Place> place, AccessLine line,
+                     bool writes_line)
       : client_(std::move(client)),
+        servers_(servers),
         cors_(std::move(cors)),
         is_head_(is_head),
         place_(std::move(place)),
@@ -216,10 +219,11 @@ class Router::FinishingResponder : public CountedResponder {
     headers.emplace_back("X-Request-Id", line_.request_id);
     headers.insert(headers.end(), cors_.begin(), cors_.end());
     headers.insert(headers.end(), admission_.headers.begin(), admission_.headers.end());
-    AddSecurityHeaders(headers);
+    AddSecurityHeaders(headers, servers_);
   }
 
   const std::shared_ptr<net::Responder> client_;
+  const std::string servers_;
   const net::Headers cors_;
   const bool is_head_;
   const std::unique_ptr<Place> place_;
@@ -233,6 +237,13 @@ class Router::FinishingResponder : public CountedResponder {
 };
 
 Router::~Router() = default;
+
+void Router::LetPagesConnectTo(const std::vector<net::Url>& servers) {
+  servers_.clear();
+  for (const net::Url& each : servers)
+    for (const char* scheme : {"http", "ws"})
+      servers_ += std::string(" ") + scheme + (each.tls ? "s://" : "://") + each.Authority();
+}
 
 std::vector<const Route*> Router::RoutesAt(std::string_view path) const {
   std::vector<const Route*> found;
@@ -253,7 +264,7 @@ void Router::OnRequest(net::HttpRequest request, std::shared_ptr<net::Responder>
   const std::string methods = MethodsOf(here);
   const auto refuse = RefusalsOf(here);
   const auto responder = std::make_shared<FinishingResponder>(
-      std::move(client), CorsHeaders(access_, request, methods), request.method == "HEAD",
+      std::move(client), CorsHeaders(access_, request, methods), request.method == "HEAD", servers_,
       std::move(place), LineOf(access_, request, RequestIdOf(request)), logs_requests_);
   if (!is_free) {
     return responder->Send(refuse(OverShare(NoPlace())));
@@ -366,7 +377,7 @@ bool Router::OnHandshake(const net::HttpRequest& received, net::HttpResponse* re
   LogAnswer(request, id, *refusal);
   const net::Headers cors = CorsHeaders(access_, request, MethodsOf(here));
   refusal->headers.insert(refusal->headers.end(), cors.begin(), cors.end());
-  AddSecurityHeaders(refusal->headers);
+  AddSecurityHeaders(refusal->headers, servers_);
   return false;
 }
 
@@ -376,7 +387,7 @@ net::HttpResponse Router::MakeError(int status, const std::string& sentence,
   auto response = RefusalsOf(here)({status, sentence, "invalid_request_error", "", ""});
   const net::Headers cors = CorsHeaders(access_, head, MethodsOf(here));
   response.headers.insert(response.headers.end(), cors.begin(), cors.end());
-  AddSecurityHeaders(response.headers);
+  AddSecurityHeaders(response.headers, servers_);
   const std::string id = RequestIdOf(head);
   response.headers.emplace_back("X-Request-Id", id);
   LogAnswer(head, id, response);

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "net/address.h"
 #include "net/server.h"
 #include "server/access.h"
 #include "server/responses.h"
@@ -48,6 +49,8 @@ class Router : public net::ServerHandler {
   void FindModelsWith(std::function<std::string(const net::HttpRequest&)> find_model) {
     find_model_ = std::move(find_model);
   }
+  // Pages may connect to these servers, too: those that may lead after this one.
+  void LetPagesConnectTo(const std::vector<net::Url>& servers);
   // From now on every answer leaves a line in the log (access_line.h).
   void LogRequests() { logs_requests_ = true; }
 
@@ -77,6 +80,7 @@ class Router : public net::ServerHandler {
   bool logs_requests_ = false;
   std::function<std::string(const net::HttpRequest&)> find_model_;
   AccessPolicy access_;
+  std::string servers_;  // of LetPagesConnectTo, as sources of a content security policy
   // Answers that are owed and sockets, by the network of clients behind a trusted proxy.
   std::shared_ptr<std::map<std::string, size_t>> taken_ =
       std::make_shared<std::map<std::string, size_t>>();

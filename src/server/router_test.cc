@@ -296,6 +296,18 @@ TEST_F(RouterTest, EveryAnswerCarriesTheHeadersForBrowsers) {
   }
 }
 
+TEST_F(RouterTest, PagesMayConnectToServersThatMayLeadNext) {
+  const std::string alone(Ask("GET", "/").Header("Content-Security-Policy"));
+  EXPECT_THAT(alone, testing::Not(HasSubstr("connect-src")));
+  router_.LetPagesConnectTo(
+      {*net::ParseUrl("wss://b.school:8443"), *net::ParseUrl("ws://[::1]:80")});
+  for (const auto& answer : {Ask("GET", "/"), Ask("GET", "/x")})
+    EXPECT_EQ(answer.Header("Content-Security-Policy"),
+              alone +
+                  "; connect-src 'self' https://b.school:8443 wss://b.school:8443 http://[::1]:80 "
+                  "ws://[::1]:80");
+}
+
 TEST_F(RouterTest, HeadOfAStreamEndsWithItsHeaders) {
   const auto head = Ask("HEAD", "/events", key_);
   EXPECT_TRUE(head.is_stream) << "an answer of a known length would be told as 0 bytes long";
@@ -423,7 +435,7 @@ TEST(Forwarded, SocketsAreLimitedByAddressToo) {
   Router router({{"GET", "/worker", Secret::kNone, 0, nullptr,
                   [](const net::HttpRequest&) { return std::optional<api::ApiError>(); },
                   [](const net::HttpRequest&, bool, const std::shared_ptr<net::WebSocket>&) {
-                    return net::WebSocketCallbacks{nullptr, [](const std::string&) {}};
+                    return net::WebSocketCallbacks{nullptr, nullptr, [](const std::string&) {}};
                   }}});
   AccessPolicy policy = Policy();
   policy.trusted_proxies = {"127.0.0.1"};

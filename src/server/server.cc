@@ -202,6 +202,10 @@ void Server::MakeRouter(std::vector<Route> routes, AdminParts admin) {
   admin.keys = &keys_->table();
   for (Route& route : AdminRoutes(admin)) routes.push_back(std::move(route));
   router_ = std::make_unique<Router>(std::move(routes));
+  std::vector<net::Url> servers;
+  for (const swarm::Successor& each : options_.successors)
+    if (auto url = net::ParseUrl(each.url); url.ok()) servers.push_back(*std::move(url));
+  router_->LetPagesConnectTo(servers);
   if (options_.log_requests) router_->LogRequests();
 }
 

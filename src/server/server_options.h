@@ -73,6 +73,8 @@ struct ServerOptions {
   // until others want its memory; and the memory of the built-in worker, 0: there is none.
   std::optional<Duration> keep_alive = Seconds(300);
   uint64_t memory_bytes = 0;
+  // Servers that may lead after this one; workers hear of them, and pages may speak with them.
+  std::vector<swarm::Successor> successors;
   Instant started = MonotonicNow();  // of the program, for the log
 };
 

@@ -21,6 +21,7 @@ struct Connection {
   std::shared_ptr<swarm::WorkerId> line;            // the worker's connection now
   bool open = true;                                 // as the server sees it
   Told told;                                        // what the core has told it to hold
+  uint64_t incarnation = 0;                         // of its Init
   double reported_factor = 1;                       // weight factor of its last message
   double earlier_factor = 0;                        // and before it came back
   bool doubted = false;                             // its claim counts where that is less

@@ -104,6 +104,7 @@ ModelWorker::ModelWorker(const swarm::CoreOptions& options, const swarm::Costs& 
 
 void ModelWorker::OnControl(pb::ServerMessage message) {
   if (message.has_refused()) refused_ = true;
+  if (message.has_init()) heard_incarnation_ = message.init().incarnation();
   if (message.has_ping() && device_.pings_wait && (computing_ > 0 || stalled_))
     return held_pings_.push_back(std::move(message));
   for (const auto& range : message.measure_speed().ranges())
@@ -113,7 +114,7 @@ void ModelWorker::OnControl(pb::ServerMessage message) {
 }
 
 void ModelWorker::ConnectAgain() {
-  refused_ = false;
+  refused_ = has_hung_up_ = false;
   held_pings_.clear();
   Feed(worker::ConnectedAgain{});
 }
@@ -257,9 +258,23 @@ void ModelWorker::Carry(worker::ReadLayers& action) {
 
 // ---- work ----
 
+// Of two servers that take themselves for the leader the later one counts, and then never again the
+// earlier one.
+void ModelWorker::CheckIncarnation(const worker::Work& work) {
+  const bool is_frame = std::holds_alternative<worker::RunStep>(work) ||
+                        std::holds_alternative<worker::MakeTokens>(work) ||
+                        std::holds_alternative<worker::RunExperts>(work);
+  if (!is_frame) return;
+  if (heard_incarnation_ < ran_incarnation_)
+    Violation("runs a frame of incarnation " + std::to_string(heard_incarnation_) + " after " +
+              std::to_string(ran_incarnation_));
+  ran_incarnation_ = heard_incarnation_;
+}
+
 void ModelWorker::Carry(worker::Compute& action) {
   CHECK(computing_ < OfferOf(device_).steps_in_flight);
   ++computing_;
+  CheckIncarnation(action.work);
   DrawFault(action.work);
   machine_.BeginWork(scheduler_.now());
   const auto* step = std::get_if<worker::RunStep>(&action.work);

@@ -80,6 +80,8 @@ class ModelWorker : public std::enable_shared_from_this<ModelWorker> {
   void SayUnasked();
   void Leave(const std::string& reason) { Feed(worker::LeaveAsked{reason}); }
   bool refused() const { return refused_; }
+  // It has closed its connection by itself, and may come again with what it holds.
+  bool has_hung_up() const { return has_hung_up_; }
   // Its connection broke, and it has noticed; there is another one. What it holds stays meanwhile.
   void LoseConnection() { Feed(worker::ConnectionLost{}); }
   void ConnectAgain();
@@ -99,12 +101,15 @@ class ModelWorker : public std::enable_shared_from_this<ModelWorker> {
   void Carry(worker::InterruptRead&) {}
   void Carry(worker::Compute& action);
   void Carry(worker::Finish& action);
+  void Carry(worker::HangUp&) { has_hung_up_ = true; }
+  void Carry(worker::KnowSuccessors&) {}
   void Carry(worker::KeepFor& action);
   void Carry(worker::LimitSilence&) {}
 
   void FetchNext();
   double MissingBytes(const ModelFetch::Piece& piece) const;
   void NoteFetched(const ModelFetch::Piece& piece);
+  void CheckIncarnation(const worker::Work& work);
   void DrawFault(const worker::Work& work);
   std::optional<Error> StepFault(std::span<const engine::Run> runs);
   std::optional<Error> ReadFault();
@@ -129,7 +134,9 @@ class ModelWorker : public std::enable_shared_from_this<ModelWorker> {
   Scheduler& scheduler_;
   SeededRandom random_;
   Hooks hooks_;
-  bool frozen_ = false, stalled_ = false, refused_ = false;
+  bool frozen_ = false, stalled_ = false, refused_ = false, has_hung_up_ = false;
+  uint64_t heard_incarnation_ = 0;  // of the connection's Init
+  uint64_t ran_incarnation_ = 0;    // the highest that it has run a frame of
   Machine machine_;
   std::unique_ptr<worker::StageHost> host_;
   worker::Membership membership_;

@@ -48,6 +48,8 @@ TEST(Simulation, SeedsReachWhatTheyAreAbout) {
     sum.doubts += outcome.doubts;
     sum.restarts += outcome.restarts;
     sum.continued += outcome.continued;
+    sum.fallen_incarnations += outcome.fallen_incarnations;
+    sum.hung_up += outcome.hung_up;
     sum.survivor_frames += outcome.survivor_frames;
     sum.forks += outcome.forks;
     sum.kept += outcome.kept;
@@ -79,6 +81,8 @@ TEST(Simulation, SeedsReachWhatTheyAreAbout) {
   EXPECT_GT(sum.doubts, 10u);
   EXPECT_GT(sum.restarts, 100u);
   EXPECT_GT(sum.continued, 100u);
+  EXPECT_GT(sum.fallen_incarnations, 20u);
+  EXPECT_GT(sum.hung_up, 20u);
   EXPECT_GT(sum.survivor_frames, 5u);
   EXPECT_GT(sum.forks, 500u);
   EXPECT_GT(sum.kept, 20u);

@@ -9,7 +9,8 @@
 //   ever refuses what the core sends; once faults have stopped and devices are there that can hold
 //   the model as they claim, whatever they report, no request hangs; what the core keeps stays
 // bounded; a loss has no stage that goes on compute anything again (recompute_watch.h); a first
-// message that is no Connect closes its connection.
+// message that is no Connect closes its connection; the incarnation of the frames that a worker
+// runs never falls.
 //
 // Hostile swarms (hostile_scenario.cc) have more of them:
 //   a device that lies is out before more than three requests have ended beside those that ran;
@@ -95,6 +96,8 @@ struct Outcome {
   uint64_t resumed = 0;             // connections of workers that had held on to what they hold
   uint64_t interrupted = 0;         // downloads that made way for others
   uint64_t restarts = 0, continued = 0;  // of the server; requests that went on by themselves
+  uint64_t fallen_incarnations = 0;      // starts with a lower number than the start before
+  uint64_t hung_up = 0;                  // workers that went from such a start
   uint64_t survivor_frames = 0;          // recompute_watch.h
   uint64_t forks = 0, kept = 0;          // sessions that begin as others; prefixes kept by name
   uint64_t doubts = 0;          // layers that workers were told beyond what they had reported

@@ -3,6 +3,7 @@
 
 #include "planner/planner.h"
 #include "sim/swarm_run.h"
+#include "swarm/incarnation.h"
 
 namespace weft::sim {
 
@@ -175,6 +176,7 @@ void SwarmRun::Restart() {
   ++outcome_.restarts;
   if (!noted_.empty())
     scenario_.options.restored = restart_random_.Below(4) == 0 ? noted_.front() : noted_.back();
+  scenario_.options.incarnation = DrawIncarnation();
   core_ = swarm::Core(scenario_.options);
   recomputes_.Restart();
   strangers_.clear();
@@ -182,6 +184,19 @@ void SwarmRun::Restart() {
   sent_bytes_ = 0;
   for (auto& [id, connection] : std::exchange(connections_, {})) CutOff(connection);
   SubmitAgain();
+}
+
+// The server's clock is right, or was set back, or nobody knows the last number. Then it may be one
+// that workers refuse.
+uint64_t SwarmRun::DrawIncarnation() {
+  constexpr int64_t kBeginMs = 1'795'574'400'000;
+  int64_t unix_ms = kBeginMs + scheduler_.now().us / 1000;
+  if (clock_random_.Below(2) == 0) unix_ms -= static_cast<int64_t>(clock_random_.Below(600'000));
+  const bool is_known = scenario_.options.restored && clock_random_.Below(2) == 0;
+  const uint64_t next = swarm::NextIncarnation(
+      is_known ? scenario_.options.restored->incarnation : uint64_t{0}, unix_ms);
+  if (next < scenario_.options.incarnation) ++outcome_.fallen_incarnations;
+  return next;
 }
 
 void SwarmRun::CutOff(Connection& connection) {

@@ -122,7 +122,9 @@ void SwarmRun::Deliver(WorkerId id, FromWorker message, size_t bytes, Instant at
       if (text->has_connect()) {
         from->reported_factor = text->connect().weight_factor();
       }
-      from->told.Note(*text, model_.layer_count);
+      // One that refuses the server's number hangs up, and names nothing of what it keeps.
+      if (text->connect().seen_incarnation() <= from->incarnation)
+        from->told.Note(*text, model_.layer_count);
       if (text->has_prepared()) {
         from->reported_factor = text->prepared().weight_factor();
         from->earlier_factor = 0;

@@ -24,6 +24,7 @@ SwarmRun::SwarmRun(uint64_t seed, const Scenario& scenario)
       keep_random_(seed ^ 0x6ee9ull),
       hostile_random_(seed ^ 0x0b5712eull),
       row_random_(seed ^ 0x70a5ull),
+      clock_random_(seed ^ 0xc10c4ull),
       costs_(scenario_.options),
       core_(scenario_.options) {
   model_ = HashModel::Of(scenario_.options.model);
@@ -97,6 +98,7 @@ void SwarmRun::Carry(const swarm::SendControl& action) {
   if (!connection) return Violate("a message for a worker that is closed");
   if (!action.message.has_ping())
     Log("-> " + Name(action.worker) + " " + action.message.ShortDebugString());
+  if (action.message.has_init()) connection->incarnation = action.message.init().incarnation();
   CheckMemory(*connection, action.message);
   const Instant at = Arrival(*connection, action.message.ByteSizeLong() + 1, connection->last_down);
   scheduler_.At(at, [this, id = action.worker, message = action.message] {
@@ -155,6 +157,13 @@ void SwarmRun::Carry(const swarm::CloseWorker& action) {
   const bool means_ill = device.lies.from < Instant{INT64_MAX} || device.unasked_per_ms > 0;
   if (scenario_.is_hostile && !means_ill) Violate("an honest device was closed: " + action.reason);
   if (connection->survives) {
+    connections_.erase(action.worker);
+    return;
+  }
+  if (connection->worker->has_hung_up()) {
+    ++outcome_.hung_up;
+    ComeBack(std::make_shared<Connection>(*connection),
+             device.latency + Milliseconds(static_cast<int64_t>(clock_random_.Below(1000))));
     connections_.erase(action.worker);
     return;
   }

@@ -84,6 +84,7 @@ class SwarmRun {
   void ScheduleRestart();
   // Begins another core with what the one before has noted last, or before that.
   void Restart();
+  uint64_t DrawIncarnation();
   void CutOff(Connection& connection);
   // Lets requests of before go on behind their tokens, or asks for them again, or nobody does.
   void SubmitAgain();
@@ -139,7 +140,8 @@ class SwarmRun {
   void Log(const std::string& text);
 
   Scenario scenario_;
-  SeededRandom random_, restart_random_, line_random_, keep_random_, hostile_random_, row_random_;
+  SeededRandom random_, restart_random_, line_random_, keep_random_, hostile_random_, row_random_,
+      clock_random_;
   Scheduler scheduler_;
   HashModel model_;
   swarm::Costs costs_;

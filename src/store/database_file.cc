@@ -74,11 +74,14 @@ bool DatabaseFile::IsInPlace() const {
 Status DatabaseFile::Prepare(const Schema& schema, int64_t now_ms) {
   TRY(CheckKind(schema));
   TRY(CheckPages(schema));
+  // A new file that a power cut takes is made anew: nothing has been told to be in it.
+  ASSIGN_OR_RETURN(const int64_t page_count, database_.AskNumber("pragma page_count"));
+  TRY(database_.Run(page_count == 0 ? "pragma synchronous = off" : "pragma synchronous = full"));
   TRY(UseWal());
-  // What was told to have happened, such as the end of a key, survives the machine.
-  TRY(database_.Run("pragma synchronous = full"));
   TRY(database_.Run("pragma foreign_keys = off"));
   TRY(Migrate(schema, now_ms));
+  // What is told to have happened, such as the end of a key, survives the machine.
+  TRY(database_.Run("pragma synchronous = full"));
   return database_.Run("pragma foreign_keys = on");
 }
 

@@ -63,6 +63,12 @@ struct ModelInfo {
   uint32_t package_format = 1;   // which this module may not include
 };
 
+// A server that may lead a swarm after another one.
+struct Successor {
+  std::string url;          // "wss://host:port"
+  std::string fingerprint;  // SHA-256 of its own certificate, in hex; "": whom the system trusts
+};
+
 // The plans that are looked for have ranges of whole layers, or hubs. Any worker that takes a hub's
 // experts, or neuron groups, may hold them (experts.h).
 enum class PlanKind {
@@ -203,6 +209,10 @@ struct CoreOptions {
   // A random number of this start, or of `restored`: what the core before this one has placed
   // where.
   std::string swarm_id = std::string(16, '\0');
+  uint64_t incarnation = 1;  // of this start: NextIncarnation
+  // Servers that may lead this swarm after this one, by their order. Workers that lose this one try
+  // them.
+  std::vector<Successor> successors;
   std::optional<Placement> restored;
   std::vector<PlacedLifetime> lifetimes;     // of devices that cores before this one have known
   std::vector<PlacedPopularity> popularity;  // of this model's experts, as such cores have seen it

@@ -4,6 +4,8 @@
 #include <map>
 #include <set>
 
+#include "swarm/incarnation.h"
+
 namespace weft::swarm {
 namespace {
 
@@ -45,6 +47,7 @@ Status CheckDevice(const PlacedDevice& device, const Placement& placement, uint3
 
 Status CheckPlacement(const Placement& placement, uint32_t layer_count) {
   if (placement.swarm_id.size() != kSwarmIdBytes) return Wrong("has a swarm id of a wrong length");
+  if (placement.incarnation >= kMostIncarnation) return Wrong("has used up its incarnations");
   if (placement.last_binding.value() > kMostNumber || placement.last_session.value() > kMostNumber)
     return Wrong("has used up its numbers");
   std::map<BindingId, const PlacedDevice*> holders;

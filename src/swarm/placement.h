@@ -52,8 +52,9 @@ struct PlacedPopularity {
 };
 
 struct Placement {
-  std::string swarm_id;    // CoreOptions::swarm_id
-  BindingId last_binding;  // no number up to these is given out again
+  std::string swarm_id;      // CoreOptions::swarm_id
+  uint64_t incarnation = 0;  // that it serves with; 0: of a server from before there were any
+  BindingId last_binding;    // no number up to these is given out again
   SessionId last_session;
   std::vector<PlacedDevice> devices;
   std::vector<PlacedStage> stages;  // of the active plan; empty: there was none

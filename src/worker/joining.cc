@@ -18,10 +18,15 @@ void Joining::OnInit(const pb::Init& init) {
   if (init_seen_) return out_.Violation("The server sent Init twice.");
   init_seen_ = true;
   if (Status status = CheckInit(init); !status.ok()) return out_.Finish(std::move(status).error());
-  loads_.Begin(init.layer_count());
-  queue_.sessions().Begin(init.context_length(), init.session_count());
   init_ = init;
   out_.Do(LimitSilence{SilenceLimit(init)});
+  const bool is_outdated = keeping_.IsOutdated(init);
+  if (is_outdated && package_) return;  // nothing that is held changes
+  loads_.Begin(init.layer_count());
+  queue_.sessions().Begin(init.context_length(), init.session_count());
+  if (is_outdated) return;
+  keeping_.See(init);
+  KnowSuccessors(init);
   if (!package_) return;
   if (keeping_.Fits(init, out_.now()))
     keeping_.Resume();
@@ -29,15 +34,30 @@ void Joining::OnInit(const pb::Init& init) {
     Forget();
 }
 
+void Joining::KnowSuccessors(const pb::Init& init) {
+  std::vector<std::string> told;
+  for (const auto& successor : init.successors()) told.push_back(successor.SerializeAsString());
+  if (told == successors_) return;
+  successors_ = std::move(told);
+  out_.Do(worker::KnowSuccessors{{init.successors().begin(), init.successors().end()}});
+}
+
+// A server that is full, or has evicted this device, says nothing against what it holds.
 void Joining::OnRefused(const pb::Refused& refused) {
-  const bool later = refused.code() == ErrorCodeName(ErrorCode::kUnavailable);
-  out_.Finish(
-      Error(later ? ErrorCode::kUnavailable : ErrorCode::kPermissionDenied, refused.message()));
+  if (refused.code() == ErrorCodeName(ErrorCode::kUnavailable))
+    return HangUp(refused.message(), /*later=*/true);
+  out_.Finish(Error(ErrorCode::kPermissionDenied, refused.message()));
+}
+
+void Joining::HangUp(std::string reason, bool later) {
+  OnConnectionLost();
+  out_.Do(worker::HangUp{std::move(reason), later});
 }
 
 void Joining::AnswerInit() {
   if (!init_ || joins_ || takes_stock_) return;
   if (package_) {
+    if (keeping_.IsOutdated(*init_)) return SayConnect({});
     takes_stock_ = true;
     TakeStock stock;
     for (const StageTable::Binding& binding : stages_.bindings()) {
@@ -91,15 +111,22 @@ void Joining::OnStock(Stock stock) {
 }
 
 void Joining::SayConnect(std::vector<pb::HeldBinding> held) {
-  is_member_ = true;
+  const bool is_outdated = keeping_.IsOutdated(*init_);
+  const uint64_t own = init_->incarnation(), seen = keeping_.SeenOf(*init_);
   const uint32_t places = TokenBatch(offer_, *init_);
-  queue_.Begin(loads_.layer_count(), places);
   pb::WorkerMessage message;
   *message.mutable_connect() = MakeConnect(offer_, *package_, *init_);
-  init_.reset();
   message.mutable_connect()->set_makes_tokens(places);
   message.mutable_connect()->mutable_held()->Assign(held.begin(), held.end());
+  message.mutable_connect()->set_seen_incarnation(seen);
+  init_.reset();
   out_.Send(std::move(message));
+  if (is_outdated)
+    return HangUp("The server is incarnation " + std::to_string(own) +
+                      " of its swarm; this worker has seen " + std::to_string(seen) + ".",
+                  /*later=*/false);
+  is_member_ = true;
+  queue_.Begin(loads_.layer_count(), places);
 }
 
 void Joining::SayWish(const WholeWished& wish) {

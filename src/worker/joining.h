@@ -48,6 +48,9 @@ class Joining {
 
  private:
   void SayConnect(std::vector<wire::pb::HeldBinding> held);
+  // The server has nothing to say to this worker now.
+  void HangUp(std::string reason, bool later);
+  void KnowSuccessors(const wire::pb::Init& init);
   void KeepOrForget();
   // Nothing that is held means anything any more.
   void Forget();
@@ -62,6 +65,7 @@ class Joining {
   std::optional<wire::pb::Init> init_;    // until it is answered by Connect
   bool init_seen_ = false, is_member_ = false, is_leaving_ = false;
   bool joins_ = false, joins_in_vain_ = false, takes_stock_ = false;
+  std::vector<std::string> successors_;  // that were told last, by their bytes
 };
 
 }  // namespace weft::worker

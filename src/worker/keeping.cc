@@ -1,5 +1,7 @@
 #include "worker/keeping.h"
 
+#include <algorithm>
+
 namespace weft::worker {
 
 void Keeping::Begin(const wire::pb::Init& init) {
@@ -17,6 +19,19 @@ bool Keeping::Fits(const wire::pb::Init& init, Instant now) const {
   return held_for_ && !held_for_->swarm_id.empty() && !IsOver(now) &&
          held_for_->swarm_id == init.swarm_id() &&
          held_for_->package_digest == init.package_digest();
+}
+
+bool Keeping::IsOutdated(const wire::pb::Init& init) const {
+  return init.incarnation() > 0 && init.incarnation() < SeenOf(init);
+}
+
+void Keeping::See(const wire::pb::Init& init) {
+  seen_incarnation_ = std::max(SeenOf(init), init.incarnation());
+  seen_swarm_id_ = init.swarm_id();
+}
+
+uint64_t Keeping::SeenOf(const wire::pb::Init& init) const {
+  return seen_swarm_id_ == init.swarm_id() ? seen_incarnation_ : 0;
 }
 
 }  // namespace weft::worker

@@ -269,6 +269,17 @@ struct Compute {
 struct Finish {
   Error error;
 };
+// This connection is over, and the next one may do better: close it, and come again with what is
+// held. Nothing is sent after it. `later`: the server has asked for a pause.
+struct HangUp {
+  std::string reason;
+  bool later = false;
+};
+// The servers that may lead this swarm after this one, in the order in which they are to be tried.
+// They take the place of those that were told before.
+struct KnowSuccessors {
+  std::vector<wire::pb::Init::Successor> successors;
+};
 // Tell KeptLongEnough after this time.
 struct KeepFor {
   Duration time;
@@ -282,8 +293,8 @@ struct WakeAt {
 struct LimitSilence {
   Duration time;
 };
-using Action =
-    std::variant<SendControl, SendFrame, SendShards, SendDatagrams, Join, Fetch, InterruptFetch,
-                 ReadLayers, InterruptRead, Compute, Finish, KeepFor, WakeAt, LimitSilence>;
+using Action = std::variant<SendControl, SendFrame, SendShards, SendDatagrams, Join, Fetch,
+                            InterruptFetch, ReadLayers, InterruptRead, Compute, Finish, HangUp,
+                            KnowSuccessors, KeepFor, WakeAt, LimitSilence>;
 
 }  // namespace weft::worker

@@ -389,6 +389,8 @@ class RandomRun {
     EXPECT_FALSE(connected_);
     EXPECT_GT(action.time.us, 0);
   }
+  void Take(HangUp& action) { ADD_FAILURE() << action.reason; }  // neither refused nor outdated
+  void Take(KnowSuccessors&) {}
   void Take(LimitSilence&) {}
   void Take(Fetch& action) {
     EXPECT_FALSE(fetching_.has_value());

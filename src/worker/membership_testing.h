@@ -133,6 +133,10 @@ inline std::string Text(const Action& action) {
     std::string operator()(const Finish& each) {
       return "FINISH " + std::string(ErrorCodeName(each.error.code()));
     }
+    std::string operator()(const HangUp& each) { return each.later ? "HANG UP LATER" : "HANG UP"; }
+    std::string operator()(const KnowSuccessors& each) {
+      return "SUCCESSORS " + std::to_string(each.successors.size());
+    }
     std::string operator()(const KeepFor& each) {
       return "KEEP " + std::to_string(each.time.us / 1000);
     }

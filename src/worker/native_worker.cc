@@ -138,6 +138,8 @@ class NativeWorker::Impl {
   void Carry(SendShards& action) { send_(wire::EncodeShardMessage(action.peer, action.frames)); }
   void Carry(SendDatagrams& action) { options_.datagrams->Send(action.datagrams); }
   void Carry(Finish& action) { hooks_.on_finished(std::move(action.error)); }
+  void Carry(HangUp& action) { hooks_.hang_up(std::move(action.reason), action.later); }
+  void Carry(KnowSuccessors& action) { hooks_.know_successors(std::move(action.successors)); }
   void Carry(KeepFor& action) { hooks_.keep_for(action.time); }
   void Carry(WakeAt& action) { alarm_.Set(action.at); }
   void Carry(LimitSilence& action) { hooks_.limit_silence(action.time); }

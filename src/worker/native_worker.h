@@ -18,6 +18,7 @@
 #include "base/datagram_address.h"
 #include "base/result.h"
 #include "dispatch/dispatcher.h"
+#include "wire/control.pb.h"
 #include "worker/package_source.h"
 
 namespace weft::engine {
@@ -57,6 +58,12 @@ struct NativeWorkerHooks {
   // be had, another worker may do better. Any other code: it would not (refused, wrong version, a
   // server that breaks the protocol).
   std::function<void(Error)> on_finished;
+  // This connection is to be closed, and the worker to be told of another one, after a pause where
+  // `later`. What it holds stays.
+  std::function<void(std::string reason, bool later)> hang_up = [](const std::string&, bool) {};
+  // These servers may lead the swarm after this one; in place of those told before.
+  std::function<void(std::vector<wire::pb::Init::Successor>)> know_successors =
+      [](const std::vector<wire::pb::Init::Successor>&) {};
   // When nothing at all came for this time, the connection is to be taken for dead.
   std::function<void(Duration)> limit_silence = [](Duration) {};
   // OnKeptLongEnough is to be called after this time.

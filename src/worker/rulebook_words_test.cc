@@ -98,6 +98,7 @@ json::value ConnectWords(const pb::Connect& connect) {
   if (connect.makes_tokens() > 0) words["makesTokens"] = connect.makes_tokens();
   if (connect.package_format() != package::kPackageFormat)
     words["packageFormat"] = connect.package_format();
+  if (connect.seen_incarnation() > 0) words["seenIncarnation"] = connect.seen_incarnation();
   return json::object{{"connect", words}};
 }
 
@@ -125,6 +126,12 @@ json::value FrameWords(const std::vector<Slice>& message) {
                         {"tokens", json::value_from(tokens.token_ids)}};
   if (tokens.last) words["last"] = true;
   return json::object{{"tokens", words}};
+}
+
+std::vector<std::pair<std::string, std::string>> NamesOf(const KnowSuccessors& action) {
+  std::vector<std::pair<std::string, std::string>> names;
+  for (const auto& each : action.successors) names.emplace_back(each.url(), each.fingerprint());
+  return names;
 }
 
 struct WorkNamer {
@@ -214,6 +221,15 @@ struct ActionNamer {
   Words operator()(const Compute& each) { return std::visit(WorkNamer(), each.work); }
   Words operator()(const Finish& each) {
     return json::object{{"finish", EndingOf(each.error.code())}, {"says", each.error.message()}};
+  }
+  Words operator()(const HangUp& each) {
+    return json::object{{"hangUp", each.later ? "later" : "soon"}, {"says", each.reason}};
+  }
+  Words operator()(const KnowSuccessors& each) {
+    json::array successors;
+    for (const auto& [url, fingerprint] : NamesOf(each))
+      successors.emplace_back(fingerprint.empty() ? url : url + " " + fingerprint);
+    return json::object{{"successors", successors}};
   }
   Words operator()(const KeepFor& each) { return json::object{{"keepFor", each.time.us / 1000}}; }
   Words operator()(const WakeAt& each) { return each.at ? "wakeLater" : "wakeNever"; }

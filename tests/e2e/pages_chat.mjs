@@ -24,6 +24,7 @@ pageTest("an answer streams, then shows its figures", {}, async ({ page, server 
     stream.text("One ");
     stream.text("two ");
     await go.opened;
+    await new Promise((resolve) => setTimeout(resolve, 150)); // less is too short for a rate
     stream.text("three.");
     stream.end();
   };

@@ -192,6 +192,7 @@ pageTest("an answer is stopped from another tab, too", {}, async ({ page, server
 
 pageTest("thoughts are folded, calls are shown, and the model goes on with what they gave", {},
   async ({ page, server }) => {
+    const go = gate();
     server.onChat = async (body, stream) => {
       stream.begin();
       if (body.messages.length > 1) {
@@ -200,6 +201,7 @@ pageTest("thoughts are folded, calls are shown, and the model goes on with what 
       }
       stream.thought("Adding ");
       stream.thought("is a tool.");
+      await go.opened;
       stream.calls([{ index: 0, id: "call_1", type: "function",
         function: { name: "add", arguments: '{"a":7,' } }]);
       stream.calls([{ index: 0, function: { arguments: '"b":5}' } }]);
@@ -214,6 +216,9 @@ pageTest("thoughts are folded, calls are shown, and the model goes on with what 
     await page.getByLabel("Tools, as JSON").fill(JSON.stringify(tools));
     await button(page, "Done").click();
     await ask(page, "What is 7 plus 5?");
+    await page.getByText("Thinking …").waitFor();
+    assert.equal(await page.locator(".waiting").count(), 0, "the prompt is read by now");
+    go.open();
     await page.getByText(/^Thought for/).waitFor();
     assert.equal(await page.getByText("Adding is a tool.").isVisible(), false);
     await page.getByText(/^Thought for/).click();
@@ -252,6 +257,44 @@ pageTest("a server that is gone is told at once, and what is written stays", {},
     await box.press("Enter");
     await eventually(() => assert.equal(server.requests.length, 1));
     errors.length = 0; // Chromium reports the lost connection
+  });
+
+pageTest("a long chat is shown at its end at once, then all of it is there", {},
+  async ({ page, server }) => {
+    const section = (number) => `## Part ${number}\n\nSome **words** and \\(x_${number}\\).\n\n` +
+      `- a\n- b\n\n\`\`\`js\nconst a = ${number};\n\`\`\`\n\n`;
+    const text = Array.from({ length: 300 }, (_, index) => section(index + 1)).join("");
+    const chat = { id: "long", title: "Long", updatedAtMs: 1, messages: [
+      { role: "user", id: "q", text: "Long, please." },
+      { role: "assistant", id: "a", text, phase: "done" },
+    ] };
+    await page.goto(server.origin);
+    await page.evaluate((kept) =>
+      localStorage.setItem("weft.chat.long", JSON.stringify(kept)), chat);
+    await page.reload();
+    await button(page, "Chats").click();
+    const atFirst = await page.getByRole("button", { name: /^Long/ }).evaluate((open) =>
+      new Promise((resolve) => {
+        new MutationObserver((_changes, observer) => {
+          const prose = document.querySelector(".prose");
+          if (!prose) return;
+          observer.disconnect();
+          resolve(prose.textContent);
+        }).observe(document.body, { subtree: true, childList: true });
+        open.click();
+      }));
+    assert.match(atFirst, /Part 300/);
+    assert.doesNotMatch(atFirst, /Part 1Some/);
+    const prose = lastAnswer(page).locator(".prose");
+    await eventually(async () => {
+      assert.equal(await prose.locator(".prose-heading").count(), 300);
+      assert.equal(await prose.locator("math").count(), 300);
+      assert.equal(await prose.locator(".hljs-keyword").count(), 300);
+    });
+    assert.ok((await prose.textContent()).startsWith("Part 1Some words"));
+    const below = await page.locator(".chat-scroller").evaluate((it) =>
+      it.scrollHeight - it.scrollTop - it.clientHeight);
+    assert.ok(below < 5, `the end is ${below} pixels below`);
   });
 
 pageTest("what an answer does not need is not loaded", {}, async ({ page, server }) => {

@@ -106,6 +106,27 @@ pageTest("without enough memory the chat says what is missing and how to help", 
     assert.equal(await page.getByText("more memory").count(), 0);
   });
 
+pageTest("on a phone one reads first what the swarm lacks",
+  { swarm: "down", viewport: { width: 375, height: 720 } }, async ({ page, server }) => {
+    await page.goto(server.origin);
+    const title = page.getByText("This swarm needs 1.2 GB more memory", { exact: true });
+    await title.waitFor();
+    await page.getByRole("img", { name: "QR code of the join link" }).waitFor();
+    const strip = await page.locator(".swarm-strip").boundingBox();
+    const { y } = await title.boundingBox();
+    assert.ok(y > strip.y + strip.height && y < 300, `the notice is at ${y}`);
+    assert.equal(await page.getByRole("button", { name: "Latest" }).count(), 0);
+  });
+
+pageTest("a server that has loaded no model claims nothing of one", { swarm: "idle" },
+  async ({ page, server }) => {
+    await page.goto(`${server.origin}/swarm`);
+    await page.getByText("No model is loaded. Ask one, and it will be.").waitFor();
+    await page.getByRole("heading", { name: "History" }).waitFor();
+    assert.equal(await page.getByRole("region", { name: "Layers" }).count(), 0);
+    assert.equal(await page.getByText("0 bytes").count(), 0);
+  });
+
 pageTest("a server that other devices cannot reach says so", {}, async ({ page, server }) => {
   server.isLan = false;
   await page.goto(`${server.origin}/swarm`);

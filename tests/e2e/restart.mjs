@@ -196,6 +196,27 @@ restartTest("with journalled prompts an answer goes on by itself", { args: ["--j
     assert.equal((await swarm.picture()).completed_requests, 2);
   });
 
+restartTest("workers wait for a server that is away for five seconds",
+  { args: ["--journal-prompts"] },
+  async (swarm) => {
+    swarm.help("one");
+    swarm.help("two");
+    await swarm.up();
+    const cut = await swarm.killInAnswer("long-key");
+    await new Promise((resolve) => setTimeout(resolve, 5000));
+    await swarm.start();
+    const after = await swarm.up();
+    assert.deepEqual(Swarm.stagesOf(after), Swarm.stagesOf(swarm.atKill));
+    for (const worker of after.workers) assert.equal(worker.downloaded_bytes, 0);
+    const answer = await swarm.ask("long-key");
+    assert.equal(answer.finishReason, "length");
+    assert.ok(answer.text.startsWith(cut), `${cut}\nis not how it begins:\n${answer.text}`);
+    for (const { output, child } of swarm.workers) {
+      assert.equal(child.exitCode, null, "nobody was refused");
+      assert.doesNotMatch(output, /refuses|stopped/);
+    }
+  });
+
 let browser = null;
 before(async () => {
   if (skipTabs) return;

@@ -53,7 +53,7 @@ class Recorder : public net::Responder {
 class NoSocket : public net::WebSocket {
  public:
   void Send(std::vector<Slice>) override {}
-  void Close(std::string) override {}
+  void Close(std::string, uint16_t) override {}
   void SetMessageLimit(size_t) override {}
   void SetAllowance(std::optional<size_t>) override {}
   void SetReading(bool) override {}

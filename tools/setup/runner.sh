@@ -19,13 +19,13 @@ unit|program build data oracles|unit tests of all C++ modules
 model|program|the embedded model as a package
 conformance|program model data|cases of tests/conformance
 instructions|program build|instructions that kernels take, as callgrind counts them
-sim|program|400 simulated swarms with faults
+sim|program|400 simulated swarms with faults, and several servers
 clone|program build data|a copy of the tracked files alone has every test and its data
 processes|program web-build model data|servers, native and headless workers without a browser
 e2e|program web-build model data|browser tabs and native workers together
 more-data|program build model|deep: unit tests and conformance with other data, $WEFT_MORE_DATA
 clang-tidy-all|program build|deep: clang-tidy of every file
-sim-long|program|deep: 5,000 simulated swarms
+sim-long|program|deep: 5,000 simulated swarms, and several servers
 fuzz-build||deep: fuzz targets with clang, address and undefined-behaviour sanitizers
 fuzz|fuzz-build|deep: a minute of every fuzz target
 asan-ubsan||deep: unit tests under address and undefined-behaviour sanitizers

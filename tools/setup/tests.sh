@@ -96,9 +96,16 @@ step_conformance() {
 
 step_instructions() { WEFT="$weft" node_tests tests/instructions/*.mjs; }
 
+# sim_seeds SEEDS CLUSTER_SEEDS: swarms, and several servers with each kind of fault.
 sim_seeds() {
   "$weft" sim --help > /dev/null 2>&1 || not_there "weft has no sim command yet"
-  "$weft" sim --seed 1001 --seeds "$1"
+  local faults status=0
+  "$weft" sim --seed 1001 --seeds "$1" || status=1
+  local TIMEFORMAT='cluster: %U s of processor time'
+  time for faults in all reject db kill loss; do
+    "$weft" sim --cluster --faults "$faults" --seed 1001 --seeds "$2" || status=1
+  done
+  return "$status"
 }
 
 # The same tests with other reference data of the same layout, where WEFT_DATA names it.
@@ -109,8 +116,8 @@ step_more_data() {
   step_conformance
 }
 
-step_sim() { sim_seeds "${WEFT_SIM_SEEDS:-400}"; }
-step_sim_long() { sim_seeds "${WEFT_SIM_SEEDS:-5000}"; }
+step_sim() { sim_seeds "${WEFT_SIM_SEEDS:-400}" 200; }
+step_sim_long() { sim_seeds "${WEFT_SIM_SEEDS:-5000}" 2000; }
 
 step_fuzz_build() {
   local targets

@@ -28,7 +28,8 @@ export const kCxxModules = {
   api: ["base", "swarm", "text", "chat", "sampling", "grammar"],
   server: ["base", "wire", "package", "text", "chat", "planner", "swarm", "net", "store",
     "api"],
-  sim: ["base", "swarm", "planner", "wire", "worker", "engine", "program", "sampling"],
+  cluster: ["base"],
+  sim: ["base", "swarm", "cluster", "planner", "wire", "worker", "engine", "program", "sampling"],
   apps: ["*"],
 };
 
@@ -79,7 +80,8 @@ export const kConfinedHeaders = [
     except: ["base", "tensor", "wire", "package", "onnx", "program", "lower", "text", "chat",
       "convert", "kernels", "engine", "worker", "net", "registry", "store", "api",
       "server", "apps"],
-    instead: "swarm, planner, dispatch and sim have no threads and no files: make it an action",
+    instead: "swarm, cluster, planner, dispatch and sim have no threads and no files: " +
+      "make it an action",
   },
 ];
 

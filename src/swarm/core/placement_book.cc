@@ -10,8 +10,9 @@ namespace {
 
 // Numbers of sessions are told as spent in blocks, so that a new one is no change of placement.
 constexpr uint32_t kSessionBlock = 1024;
-// The last placements may not have come to the disk: so many numbers of bindings are left out.
-constexpr uint32_t kUnknownBindings = 1024;
+// The last placements may not have come to where they are kept, for minutes where that was away. So
+// many numbers of bindings and of sessions are left out.
+constexpr uint32_t kUnknownNumbers = 65'536;
 
 PlacedDevice DeviceOf(const std::string& id, const std::vector<Binding>& bindings,
                       const WorkerMemory& memory, const WorkerTimes& times) {
@@ -55,13 +56,15 @@ WorkerTimes TimesOf(const PlacedTimes& placed) {
 
 uint64_t PlacementBook::version(Instant now) const {
   constexpr Duration kMeasuredInterval = Seconds(60);
-  return parts_.lifecycle.version() + parts_.sessions.last_id().value() / kSessionBlock +
+  return parts_.lifecycle.version() + parts_.members.incarnation().version() +
+         parts_.sessions.last_id().value() / kSessionBlock +
          static_cast<uint64_t>(now.us / kMeasuredInterval.us);
 }
 
 Placement PlacementBook::Take(Instant now) const {
   Placement placement;
   placement.swarm_id = parts_.options.swarm_id;
+  placement.incarnation = parts_.members.incarnation().number();
   placement.last_binding = parts_.lifecycle.last_binding();
   placement.last_session =
       SessionId((parts_.sessions.last_id().value() / kSessionBlock + 2) * kSessionBlock);
@@ -121,8 +124,8 @@ void PlacementBook::Restore(Instant now) {
     plan.predicted_us += stage.predicted_us;
   }
   parts_.lifecycle.Restore(std::move(plan),
-                           BindingId(placement.last_binding.value() + kUnknownBindings));
-  parts_.sessions.ContinueAfter(placement.last_session);
+                           BindingId(placement.last_binding.value() + kUnknownNumbers));
+  parts_.sessions.ContinueAfter(SessionId(placement.last_session.value() + kUnknownNumbers));
   if (!awaited_.empty()) parts_.planning.WaitUntil(now + parts_.options.timeouts.restart_limit);
 }
 

@@ -16,6 +16,7 @@
 #include "swarm/workers/checks.h"
 #include "swarm/workers/lifecycle.h"
 #include "swarm/workers/measuring.h"
+#include "swarm/workers/members.h"
 #include "swarm/workers/worker.h"
 
 namespace weft::swarm {
@@ -25,6 +26,7 @@ struct BookedParts {
   const CoreOptions& options;
   const Costs& costs;
   const Roster& roster;
+  const Members& members;
   const Popularity& popularity;
   SessionTable& sessions;
   Lifecycle& lifecycle;

@@ -29,8 +29,8 @@ State::State(CoreOptions core_options)
       requests(options, roster, sessions, changes, outbox),
       view({options, costs, roster, probation, lifecycle, planning, wishes, experts, sessions,
             pipelines, side_plans, requests}),
-      placements({options, costs, roster, popularity, sessions, lifecycle, planning, measuring,
-                  checks, outbox}) {
+      placements({options, costs, roster, members, popularity, sessions, lifecycle, planning,
+                  measuring, checks, outbox}) {
   CHECK(options.context_length >= 1 && options.session_count >= 1 && options.failure_limit >= 1);
   CHECK(options.model.vocabulary >= 1 && options.model.hidden_columns >= 1);
   CHECK(options.prefill_chunk_rows >= 1);

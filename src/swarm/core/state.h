@@ -89,6 +89,7 @@ struct State {
   // Messages of a worker that has connected properly; an error closes the connection.
   Status OnControl(Worker& worker, const wire::pb::WorkerMessage& message);
   void OnConnect(Worker& worker, const wire::pb::Connect& connect);
+  void EndOldLine(const Worker& worker, const wire::pb::Connect& connect);
   void OnLeaving(Worker& worker, const wire::pb::Leaving& leaving);
   // Its layers move to others while it goes on, where `drains` and there are any.
   void LetGo(Worker& worker, bool drains);

@@ -71,9 +71,13 @@ void State::OnConnect(Worker& worker, const wire::pb::Connect& connect) {
   // Whoever comes back is no newcomer.
   const auto is_back = [this](const std::string& device) { return placements.Expects(device); };
   if (const Status admitted = members.Admit(worker, connect, is_back, now); !admitted.ok()) {
-    members.Refuse(worker.id, admitted.error());
+    if (admitted.error().code() == ErrorCode::kCancelled)
+      outbox.Add(CloseWorker{worker.id, admitted.error().message()});
+    else
+      members.Refuse(worker.id, admitted.error());
     return Forget(worker.id);
   }
+  EndOldLine(worker, connect);
   lifecycle.OnConnect(worker);
   checks.OnConnect(worker);
   placements.OnConnect(worker, connect, now);
@@ -83,6 +87,23 @@ void State::OnConnect(Worker& worker, const wire::pb::Connect& connect) {
   const Duration debounce =
       is_waited_for ? options.timeouts.join_debounce_waited_for : options.timeouts.join_debounce;
   changes.Note({.view = true, .standbys = true, .experts = true, .plan_at = now + debounce});
+}
+
+// A device that names what another line of it holds has lost that line, and the network has not
+// told so yet. It shall not have to drop what it holds because of that.
+void State::EndOldLine(const Worker& worker, const wire::pb::Connect& connect) {
+  const auto old = std::find_if(roster.begin(), roster.end(), [&](const auto& each) {
+    const Worker& other = each.second;
+    if (other.id == worker.id || !other.ready || other.offer.device_id != worker.offer.device_id)
+      return false;
+    return std::any_of(connect.held().begin(), connect.held().end(), [&](const auto& claim) {
+      return other.Find(BindingId(claim.id())) != nullptr;
+    });
+  });
+  if (old == roster.end()) return;
+  const WorkerId id = old->first;
+  outbox.Add(CloseWorker{id, "its device has come back on another line"});
+  Forget(id, /*returns=*/true);
 }
 
 void State::OnLeaving(Worker& worker, const wire::pb::Leaving& leaving) {

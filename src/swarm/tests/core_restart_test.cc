@@ -67,16 +67,18 @@ TEST(Restart, NumbersGoOnWhereTheyWere) {
   for (const WorkerId id : workers) swarm.Return(id);
   ASSERT_EQ(swarm.picture().state, SwarmState::kUp);
   EXPECT_EQ(swarm.core().placement().swarm_id, before.swarm_id);
-  // A worker may hold a session that it does not tell of.
+  // A worker may hold a session that it does not tell of, and a minute's numbers may not have come
+  // to where they are kept.
   swarm.ClearLog();
   swarm.Submit({5}, 2);
   ASSERT_THAT(swarm.runs(), Not(IsEmpty()));
-  for (const TestRun& run : swarm.runs()) EXPECT_GT(run.run.session, before.last_session.value());
+  for (const TestRun& run : swarm.runs())
+    EXPECT_GT(run.run.session, before.last_session.value() + 65'000);
   // Nor did every binding that was asked for come into the last placement.
   const WorkerId late = swarm.Join(Half());
   swarm.Advance(Seconds(20));
   ASSERT_THAT(swarm.bindings(late), Not(IsEmpty())) << "it stands by";
-  EXPECT_GT(swarm.bindings(late)[0].id.value(), before.last_binding.value() + 100);
+  EXPECT_GT(swarm.bindings(late)[0].id.value(), before.last_binding.value() + 65'000);
 }
 
 TEST(Restart, HowOftenADeviceWasLostIsKnown) {

@@ -47,6 +47,29 @@ TEST(Return, GoesOnWhereItWas) {
   EXPECT_EQ(swarm.Tokens(two.request), Counting(124, 6));
 }
 
+// A device notices first that its line broke, and the server seconds later.
+TEST(Return, BeforeItIsMissedCostsNothing) {
+  TwoStages two;
+  TestSwarm& swarm = two.swarm;
+  const WorkerId again = swarm.ReturnUnmissed(two.front);
+  EXPECT_EQ(swarm.picture().state, SwarmState::kUp);
+  EXPECT_EQ(swarm.picture().stages[0].worker, again);
+  EXPECT_EQ(swarm.picture().workers.size(), 2u) << "the old line was ended";
+  EXPECT_EQ(swarm.Sent(again), "init");
+  swarm.AnswerSteps(two.back);
+  EXPECT_EQ(swarm.Tokens(two.request), Counting(124, 6));
+}
+
+TEST(Return, AnotherLineOfTheDeviceStaysWhereItHoldsOther) {
+  TwoStages two;
+  TestSwarm& swarm = two.swarm;
+  TestWorker twin = Half();
+  twin.device_id = swarm.worker(two.front).device_id;
+  swarm.Join(twin);
+  EXPECT_EQ(swarm.picture().workers.size(), 3u);
+  EXPECT_EQ(swarm.picture().stages[0].worker, two.front);
+}
+
 // The answer to what was on its way went with the line: that row is computed again.
 TEST(Return, WhatWasNotAnsweredIsNotKnown) {
   TwoStages two;

@@ -87,6 +87,11 @@ class TestSwarm {
   void Lose(WorkerId id);
   // A worker that was lost connects again, with what it had loaded and held.
   WorkerId Return(WorkerId lost);
+  // The same of one that was not missed yet: its old line still seems to be there.
+  WorkerId ReturnUnmissed(WorkerId lost) {
+    Gone(lost);
+    return Return(lost);
+  }
   // The core ends without a word, and another one begins with what it has placed. All workers are
   // lost; nobody hears any more of the requests there were.
   void Restart(const std::function<void(CoreOptions&)>& change = {});

@@ -129,7 +129,7 @@ bool CanHoldExperts(const Offer& offer, const ModelInfo& model) {
          (offer.runs_groups || !model.is_in_groups());
 }
 
-wire::pb::Init MakeInit(const CoreOptions& options) {
+wire::pb::Init MakeInit(const CoreOptions& options, uint64_t incarnation) {
   const ModelInfo& model = options.model;
   wire::pb::Init init;
   init.set_protocol_version(wire::kProtocolVersion);
@@ -144,6 +144,12 @@ wire::pb::Init MakeInit(const CoreOptions& options) {
   init.set_join_token_required(!options.join_token_sha256_hex.empty());
   init.set_probe_bytes(options.probe_bytes);
   init.set_swarm_id(options.swarm_id);
+  init.set_incarnation(incarnation);
+  for (const Successor& each : options.successors) {
+    auto& successor = *init.add_successors();
+    successor.set_url(each.url);
+    successor.set_fingerprint(each.fingerprint);
+  }
   init.set_resume_ms(static_cast<uint32_t>(options.timeouts.resume_limit.us / 1000));
   init.set_batches_tokens(true);
   init.set_ping_interval_ms(static_cast<uint32_t>(options.timeouts.ping_interval.us / 1000));

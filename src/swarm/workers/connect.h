@@ -43,7 +43,8 @@ bool RunsDTypes(const Offer& offer, const ModelInfo& model);
 bool CanCompute(const Offer& offer, const ModelInfo& model);
 bool CanHoldExperts(const Offer& offer, const ModelInfo& model);
 
-wire::pb::Init MakeInit(const CoreOptions& options);
+// `incarnation`: that the core has now.
+wire::pb::Init MakeInit(const CoreOptions& options, uint64_t incarnation);
 
 // kUnsupported: a version differs (the sentence names both and what to do). kPermissionDenied: join
 // token. kInvalidData: a field outside its range. Texts are made printable and cut to their limits,

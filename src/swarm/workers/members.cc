@@ -29,7 +29,7 @@ Worker& Members::Add(const WorkerConnected& event, const std::string& network, I
   worker.stranger_network = network;
   worker.trusted = event.trusted;
   worker.connected_at = worker.last_heard = now;
-  *outbox_.Control(event.worker).mutable_init() = MakeInit(options_);
+  *outbox_.Control(event.worker).mutable_init() = MakeInit(options_, incarnation_.number());
   changes_.Note({.view = true});
   return worker;
 }
@@ -51,6 +51,14 @@ Status Members::Admit(Worker& worker, const wire::pb::Connect& connect,
   ASSIGN_OR_RETURN(Offer offer, CheckConnect(connect, options_));
   const std::string device =
       offer.device_id.empty() ? worker.address + "/" + offer.name : offer.device_id;
+  ASSIGN_OR_RETURN(const Incarnation::Heard heard, incarnation_.Hear(connect.seen_incarnation()));
+  if (heard == Incarnation::Heard::kIsOutdated) {
+    incarnation_.Raise(connect.seen_incarnation());
+    return Error(ErrorCode::kCancelled,
+                 "It has seen a later start of this swarm's server; it may "
+                 "come again to incarnation " +
+                     std::to_string(incarnation_.number()) + ".");
+  }
   if (const auto evicted = options_.find_eviction ? options_.find_eviction(device) : std::nullopt)
     return Error(ErrorCode::kUnavailable, *evicted);
   if (IsFull()) return NoRoom();

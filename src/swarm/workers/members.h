@@ -9,6 +9,7 @@
 
 #include "base/result.h"
 #include "swarm/changes.h"
+#include "swarm/incarnation.h"
 #include "swarm/options.h"
 #include "swarm/outbox.h"
 #include "swarm/workers/costs.h"
@@ -23,7 +24,8 @@ class Members {
   // Keeps references; all outlive it.
   Members(const CoreOptions& options, const Costs& costs, Roster& roster, Probation& probation,
           Changes& changes, Outbox& outbox)
-      : options_(options),
+      : incarnation_(options.incarnation),
+        options_(options),
         costs_(costs),
         roster_(roster),
         probation_(probation),
@@ -36,8 +38,11 @@ class Members {
   // A connection, which is told how the swarm is (Init). `network`: by which it counts before it
   // says Connect.
   Worker& Add(const WorkerConnected& event, const std::string& network, Instant now);
+  // The one that Init names.
+  const Incarnation& incarnation() const { return incarnation_; }
   // It has said Connect. An error: it cannot join, and the sentence is for its user. `is_back`:
-  // whether a device is no newcomer.
+  // whether a device is no newcomer. kCancelled: it has seen a later start of this swarm. The core
+  // has raised its number above that one, and the worker is to come again to hear it.
   Status Admit(Worker& worker, const wire::pb::Connect& connect,
                const std::function<bool(const std::string&)>& is_back, Instant now);
   bool IsFull() const { return roster_.ready_count() >= options_.worker_limit; }
@@ -90,6 +95,7 @@ class Members {
   bool ResumeSlow();
 
  private:
+  Incarnation incarnation_;
   const CoreOptions& options_;
   const Costs& costs_;
   Roster& roster_;

@@ -37,7 +37,9 @@ export async function proxy(origin, spoil, { rewrite = null, added = {}, delayMs
         socket.unpipe(upstream);
       }
     },
+    // The server notices first: who comes again at once does not meet the old line there.
     close: () => {
+      for (const [upstream] of lines) upstream.destroy();
       for (const socket of sockets) socket.destroy();
       server.close();
     },

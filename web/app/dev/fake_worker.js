@@ -12,8 +12,8 @@ function status(change) {
     status: {
       phase: "connecting", message: "Connecting to the server.", engine: "", modelName: "",
       layers: null, download: null, memoryBytes: offer?.memoryBytes ?? 0, usedBytes: 0,
-      cachedBytes: 0, rowsComputed: 0, stepsComputed: 0, lastStepMs: 0, rowsPerSecond: 0,
-      trafficBytes: 0,
+      cachedBytes: 0, keepsWeights: true, engineDetail: "", rowsComputed: 0, stepsComputed: 0,
+      lastStepMs: 0, rowsPerSecond: 0, trafficBytes: 0,
       ...change,
     },
   });

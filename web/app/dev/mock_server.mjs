@@ -190,7 +190,7 @@ export class MockServer {
     if (this.hasFakeWorker && /^\/assets\/help\.worker-[\w-]+\.js$/.test(pathname)) {
       return file(response, kFakeWorker);
     }
-    const isRoute = ["/", "/join", "/chat", "/swarm", "/admin"].includes(pathname);
+    const isRoute = ["/", "/join", "/chat", "/swarm", "/admin", "/certificate"].includes(pathname);
     const path = normalize(join(this.#webRoot, isRoute ? "index.html" : pathname));
     if (!path.startsWith(this.#webRoot) || !existsSync(path)) {
       return refuse(response, 404, `There is nothing at ${pathname}.`, "not_found");

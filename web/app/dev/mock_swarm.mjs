@@ -129,6 +129,13 @@ export const swarms = {
     missing_memory_bytes: 1_200_000_000,
     covered_layers: [true, true, true, true, ...new Array(kLayers - 4).fill(false)],
   }),
+  // A server of several models that has loaded none.
+  idle: () => picture("idle", [], {
+    message: "No model is loaded. Ask one, and it will be.",
+    model: { name: "", architecture: "", quantisation: "", layers: 0, weight_bytes: 0,
+      context_length: 0 },
+    covered_layers: [],
+  }),
   empty: () => picture("down", [], {
     message: "No device computes for this swarm yet: open the join link on a device.",
   }),

@@ -20,7 +20,8 @@ export function ChatPage(): VNode {
   const last = chat ? shownMessages(chat).at(-1) : undefined;
   const scroller = useRef<HTMLDivElement>(null);
   useEffect(loadMarkdown, []);
-  const { isAtEnd, toEnd } = useStickToEnd(scroller, [chat, controller.waitingWords.value]);
+  const { isAtEnd, toEnd } = useStickToEnd(scroller, chat !== null,
+    [chat, controller.waitingWords.value]);
   return (
     <div class="chat-layout">
       <section class="chat" aria-label="Chat">
@@ -46,7 +47,7 @@ export function ChatPage(): VNode {
           </div>
         </div>
         <div class="chat-foot">
-          {!isAtEnd && (
+          {chat && !isAtEnd && (
             <button type="button" class="to-end" onClick={toEnd}>
               <Icon name="down" />
               Latest

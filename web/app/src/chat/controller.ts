@@ -34,7 +34,7 @@ export const waitingWords = computed(() => {
   const waiting = runner.waitings.value.get(answer.id);
   if (!waiting) return "Another tab of this browser writes this answer.";
   if (waiting.isCut) return "The connection was lost. The answer goes on when the server is back.";
-  if (answer.text !== "" || answer.calls) return "";
+  if (answer.text !== "" || answer.thoughts || answer.calls) return "";
   return waitingText(waiting, feedState.value === "live" ? swarmPicture.value : null);
 });
 

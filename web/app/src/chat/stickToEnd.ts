@@ -1,4 +1,5 @@
-// Keeps the end of the conversation in view while it grows, unless the reader has scrolled up.
+// Keeps the end of the conversation in view while it grows, unless the reader has scrolled up. What
+// is shown before there is one is read from its beginning.
 import type { RefObject } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 
@@ -10,10 +11,12 @@ interface StickToEnd {
 }
 
 export function useStickToEnd(
-  scroller: RefObject<HTMLElement | null>, changes: readonly unknown[],
+  scroller: RefObject<HTMLElement | null>, hasConversation: boolean, changes: readonly unknown[],
 ): StickToEnd {
   const [isAtEnd, setIsAtEnd] = useState(true);
   const sticks = useRef(true);
+  const follows = useRef(false);
+  follows.current = hasConversation;
   useEffect(() => {
     const element = scroller.current;
     if (!element) return;
@@ -25,7 +28,7 @@ export function useStickToEnd(
     element.addEventListener("scroll", look, { passive: true });
     // Blocks that come into view, formulas and colours change heights without a change of the chat.
     const observer = new ResizeObserver(() => {
-      if (sticks.current) element.scrollTop = element.scrollHeight;
+      if (follows.current && sticks.current) element.scrollTop = element.scrollHeight;
     });
     if (element.firstElementChild) observer.observe(element.firstElementChild);
     return () => {
@@ -35,7 +38,8 @@ export function useStickToEnd(
   }, [scroller]);
   useLayoutEffect(() => {
     const element = scroller.current;
-    if (element && sticks.current) element.scrollTop = element.scrollHeight;
+    if (element && !hasConversation) element.scrollTop = 0;
+    else if (element && sticks.current) element.scrollTop = element.scrollHeight;
   }, [...changes]);
   const toEnd = (): void => {
     sticks.current = true;

@@ -15,3 +15,11 @@ it("claims no speed for a single token or no time", () => {
   expect(watch.stats(1)).toEqual({ firstTokenMs: 100, tokens: 1, tokensPerSecond: 0 });
   expect(watch.stats(5)?.tokensPerSecond).toBe(0);
 });
+
+it("claims no speed where the tokens came together", () => {
+  const watch = new AnswerStopwatch(0);
+  for (let piece = 0; piece < 40; piece += 1) watch.onText(100 + piece * 0.005);
+  expect(watch.stats(40)).toEqual({ firstTokenMs: 100, tokens: 40, tokensPerSecond: 0 });
+  watch.onText(200);
+  expect(watch.stats(41)?.tokensPerSecond).toBe(400);
+});

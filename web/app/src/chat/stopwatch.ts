@@ -1,6 +1,10 @@
 // Time to the first text and tokens per second of one answer, as this page saw them.
 import type { AnswerStats } from "@weft/ui";
 
+// 40 tokens that came within 0.2 ms were computed long before: 200,000 tokens/s would be how fast
+// the page reads. Such an answer has no rate.
+const kShortestRateMs = 100;
+
 export class AnswerStopwatch {
   readonly #sentAtMs: number;
   #firstAtMs = 0;
@@ -38,12 +42,12 @@ export class AnswerStopwatch {
     if (this.#pieces === 0) return undefined;
     const count = tokens ?? this.#pieces;
     if (isAgain) return { firstTokenMs: 0, tokens: count, tokensPerSecond: 0 };
-    const seconds = (this.#lastAtMs - this.#firstAtMs) / 1000;
+    const wroteMs = this.#lastAtMs - this.#firstAtMs;
     return {
       firstTokenMs: this.#firstAtMs - this.#sentAtMs,
       tokens: count,
       // The first token's time is the prompt's, not its own.
-      tokensPerSecond: count > 1 && seconds > 0 ? (count - 1) / seconds : 0,
+      tokensPerSecond: count > 1 && wroteMs >= kShortestRateMs ? (1000 * (count - 1)) / wroteMs : 0,
     };
   }
 }

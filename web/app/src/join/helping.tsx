@@ -176,7 +176,8 @@ function HelpFigures({ status: now }: { status: WorkerStatus }): VNode {
       <Figure name="Last step" value={now.lastStepMs > 0
         ? formatMilliseconds(now.lastStepMs) : "–"} />
       <Figure name="Rows computed" value={formatInteger(now.rowsComputed)} />
-      <Figure name="Memory used" value={formatMemoryOf(now.usedBytes, now.memoryBytes)} />
+      <Figure name="Memory used" value={now.memoryBytes > 0
+        ? formatMemoryOf(now.usedBytes, now.memoryBytes) : "–"} />
       <Figure name="Data today" value={dataText()} />
       {choices.value.share < 1 && <Figure name="Computes" value={shareText(choices.value.share)} />}
       {gpuMemory.value && isOnGpu(now) && (

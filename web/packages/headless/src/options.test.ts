@@ -39,8 +39,9 @@ describe("amounts of memory", () => {
 describe("the command line", () => {
   it("has a default for all but the address", () => {
     expect(parseOptions(["wss://host:1#t"], {})).toMatchObject({
-      kind: "work", origin: "https://host:1", joinToken: "t", memoryBytes: null, adapter: null,
-      trust: { fingerprint: "", isInsecure: false }, allowSoftware: false, wantsWhole: false,
+      kind: "work", joinToken: "t", memoryBytes: null, adapter: null,
+      servers: [{ origin: "https://host:1", fingerprint: "" }],
+      isInsecure: false, allowSoftware: false, wantsWhole: false,
     });
   });
 
@@ -77,8 +78,25 @@ describe("the command line", () => {
     const colons = kFingerprint.toUpperCase().replace(/..(?=.)/g, "$&:");
     for (const text of [kFingerprint, colons]) {
       expect(parseOptions(["wss://h", "--fingerprint", text], {}))
-        .toMatchObject({ trust: { fingerprint: kFingerprint } });
+        .toMatchObject({ servers: [{ fingerprint: kFingerprint }] });
     }
+  });
+
+  it("takes several servers, with a fingerprint for all or one for each", () => {
+    const other = "cd".repeat(32);
+    const servers = (...args: string[]): unknown =>
+      parseOptions(["wss://a#t", "wss://b:1", ...args], {});
+    expect(servers()).toMatchObject({
+      joinToken: "t", servers: [
+        { origin: "https://a", fingerprint: "" }, { origin: "https://b:1", fingerprint: "" },
+      ],
+    });
+    expect(servers("--fingerprint", other)).toMatchObject({
+      servers: [{ fingerprint: other }, { fingerprint: other }],
+    });
+    expect(servers("--fingerprint", kFingerprint, "--fingerprint", other)).toMatchObject({
+      servers: [{ fingerprint: kFingerprint }, { fingerprint: other }],
+    });
   });
 
   it("--list needs no address", () => {
@@ -86,8 +104,9 @@ describe("the command line", () => {
   });
 
   it.each([
-    [[], "One address is expected"],
-    [["ws://a", "ws://b"], "One address is expected"],
+    [[], "An address is expected"],
+    [["ws://a", "--fingerprint", kFingerprint, "--fingerprint", kFingerprint],
+      "given 2 times for 1 servers; expected one for all"],
     [["ws://a", "--adapter", "first"], "--adapter is 'first'"],
     [["ws://a", "--fingerprint", "12"], "expected 64 hexadecimal digits"],
     [["ws://a", "--memory", "much"], "is no amount of memory"],

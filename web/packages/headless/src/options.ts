@@ -3,17 +3,19 @@ import { readFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { parseArgs } from "node:util";
 
+import type { Server } from "@weft/worker/threads/serverList.ts";
+
 import { plainFingerprint } from "./server/connecting.ts";
-import type { Trust } from "./server/connecting.ts";
 import { kTokenVariable, parseAddress, UsageError } from "./server/address.ts";
+import type { ServerAddress } from "./server/address.ts";
 import { cacheFolder } from "./disk/folders.ts";
 import { parseAdapter } from "./gpu/cards.ts";
 import type { AdapterWish } from "./gpu/cards.ts";
 
 export interface HelpOptions {
-  readonly origin: string;
+  readonly servers: readonly Server[]; // one at least, with the fingerprints that are trusted
   readonly joinToken: string;
-  readonly trust: Trust;
+  readonly isInsecure: boolean; // any certificate will do
   readonly name: string;
   readonly memoryBytes: number | null; // null: what the adapter has
   readonly adapter: AdapterWish | null; // null: the first GPU
@@ -30,7 +32,9 @@ export type Command =
 
 export const kHelp = `Helps a swarm with this machine's GPU, without a browser.
 
-  weft worker --gpu wss://host:port [options]
+  weft worker --gpu wss://host:port [wss://another:port ...] [options]
+
+Of several servers the next one is tried where one does not answer.
 
   --memory BYTES      memory to offer, e.g. 4GiB (default: most of what the GPU has free)
   --adapter WHICH     which GPU, one process for each: a number, a PCI address (0000:41:00.0), a
@@ -43,7 +47,8 @@ export const kHelp = `Helps a swarm with this machine's GPU, without a browser.
                       in the moment before it is hidden: they never see one that is in
                       WEFT_JOIN_TOKEN or a file
   --token-file FILE   file whose first line is the join token
-  --fingerprint HEX   SHA-256 of the server's self-signed certificate, as it prints it
+  --fingerprint HEX   SHA-256 of the server's self-signed certificate, as it prints it; of several
+                      servers one for each in their order, or one for all
   --insecure          accept any certificate (only where nobody can interfere)
   --cache FOLDER      folder for downloaded weights (default: ${cacheFolder()})
   --allow-software    compute on a software adapter, too (for tests: it is slow)
@@ -81,7 +86,7 @@ const kOptions = {
   name: { type: "string" },
   token: { type: "string" },
   "token-file": { type: "string" },
-  fingerprint: { type: "string" },
+  fingerprint: { type: "string", multiple: true },
   cache: { type: "string" },
   insecure: { type: "boolean" },
   list: { type: "boolean" },
@@ -99,20 +104,17 @@ export function parseOptions(
   if (values.help === true) return { kind: "help" };
   const allowSoftware = values["allow-software"] === true;
   if (values.list === true || values.adapter === "list") return { kind: "list", allowSoftware };
-  const [server] = positionals;
-  if (server === undefined || positionals.length > 1) {
-    throw new UsageError("One address is expected: wss://host:port#token (--help says more).");
+  if (positionals.length === 0) {
+    throw new UsageError("An address is expected: wss://host:port#token (--help says more).");
   }
-  const address = parseAddress(server);
+  const addresses = positionals.map(parseAddress);
+  const ownToken = addresses.find((address) => address.joinToken !== "")?.joinToken ?? "";
   return {
     kind: "work",
-    origin: address.origin,
+    servers: serversOf(addresses, (values.fingerprint ?? []).map(parseFingerprint)),
     joinToken: values.token ?? tokenOfFile(values["token-file"]) ??
-      (address.joinToken || environment[kTokenVariable] || ""),
-    trust: {
-      fingerprint: parseFingerprint(values.fingerprint ?? ""),
-      isInsecure: values.insecure === true,
-    },
+      (ownToken || environment[kTokenVariable] || ""),
+    isInsecure: values.insecure === true,
     name: values.name ?? hostname(),
     memoryBytes: values.memory === undefined ? null : parseByteCount(values.memory),
     adapter: values.adapter === undefined ? null : parseAdapter(values.adapter),
@@ -121,6 +123,20 @@ export function parseOptions(
     wantsWhole: values["run-here"] === true,
     apiKey: environment["WEFT_API_KEY"] ?? "",
   };
+}
+
+function serversOf(
+  addresses: readonly ServerAddress[], fingerprints: readonly string[],
+): Server[] {
+  if (fingerprints.length > 1 && fingerprints.length !== addresses.length) {
+    throw new UsageError(
+      `--fingerprint is given ${fingerprints.length} times for ${addresses.length} servers; ` +
+        "expected one for all of them, or one for each in their order.",
+    );
+  }
+  const forAll = fingerprints.length === 1 ? fingerprints[0] : undefined;
+  return addresses.map(({ origin }, index) =>
+    ({ origin, fingerprint: forAll ?? fingerprints[index] ?? "" }));
 }
 
 function tokenOfFile(path: string | undefined): string | undefined {

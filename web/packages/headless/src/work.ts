@@ -7,10 +7,11 @@ import { Worker } from "node:worker_threads";
 import type { MessagePort } from "node:worker_threads";
 
 import type { BlobStore } from "@weft/worker/download/blobStore.ts";
-import type { Fetch } from "@weft/worker/download/serverHttp.ts";
 import { WorkerHost } from "@weft/worker/threads/host.ts";
 import type { HostParts } from "@weft/worker/threads/hostParts.ts";
 import { ownEngine } from "@weft/worker/threads/ownEngine.ts";
+import { ServerList } from "@weft/worker/threads/serverList.ts";
+import type { Server } from "@weft/worker/threads/serverList.ts";
 import { FileTuneStore } from "@weft/worker/threads/tuneStore.ts";
 
 import { Cells } from "./cells.ts";
@@ -21,8 +22,7 @@ import type { ChosenAdapter } from "./gpu/adapters.ts";
 import type { HelpOptions } from "./options.ts";
 import { followCells } from "./server/cellList.ts";
 import type { Cell } from "./server/cellList.ts";
-import { Connector } from "./server/connecting.ts";
-import type { Trust } from "./server/connecting.ts";
+import { Connectors } from "./server/connecting.ts";
 import { FetchThreads, serveFetches } from "./server/fetchThreads.ts";
 import { nodeFetch } from "./server/http.ts";
 import { openSocket } from "./server/socket.ts";
@@ -34,27 +34,32 @@ const kMostFetchThreads = 4; // as many blobs are downloaded at once
 
 // Where the threads come from that download: the bundle is its own entry (main.ts). A machine whose
 // cores are needed elsewhere gets none of its own, and downloads as a script would.
-function fetchOnThreads(connector: Connector, { origin, trust }: HelpOptions): Fetch {
+function fetchOnThreads(
+  connectors: Connectors, { servers, isInsecure }: HelpOptions,
+): FetchThreads {
   const count = Math.min(kMostFetchThreads, availableParallelism() - 1);
+  const workerData: FetchJob = { servers, isInsecure };
   const workers = Array.from({ length: Math.max(0, count) }, () =>
-    new Worker(new URL(import.meta.url), { workerData: { origin, trust } satisfies FetchJob }));
-  const threads = new FetchThreads(workers, nodeFetch(connector));
+    new Worker(new URL(import.meta.url), { workerData }));
+  const threads = new FetchThreads(workers, nodeFetch((url) => connectors.of(url)));
   for (const [index, worker] of workers.entries()) {
     worker.unref();
     worker.on("error", (error) => threads.onGone(index, error.message));
     worker.on("exit", () => threads.onGone(index, "its thread has ended"));
   }
-  return threads.fetch;
+  return threads;
 }
 
 // What a fetch thread is told when it starts.
 export interface FetchJob {
-  readonly origin: string;
-  readonly trust: Trust;
+  readonly servers: readonly Server[];
+  readonly isInsecure: boolean;
 }
 
-export function serveAsThread(port: MessagePort, { origin, trust }: FetchJob): void {
-  serveFetches(port, nodeFetch(new Connector(origin, trust)));
+export function serveAsThread(port: MessagePort, { servers, isInsecure }: FetchJob): void {
+  const connectors = new Connectors(servers, isInsecure);
+  const fetch = nodeFetch((url) => connectors.of(url));
+  serveFetches(port, fetch, (more) => connectors.know(more));
 }
 
 // The kernels that were found fastest, of every adapter of this machine.
@@ -80,13 +85,13 @@ export function limitName(name: string): string {
   return limited;
 }
 
-// What the hosts of all models share: one connector, one folder of weights, one set of threads.
+// What the hosts of all models share: connectors, a folder of weights, and threads.
 type SharedParts = Omit<HostParts, "openSocket" | "publish">;
 
 function sharedParts(
   options: HelpOptions,
   adapter: ChosenAdapter,
-  connector: Connector,
+  connectors: Connectors,
   display: Display,
 ): SharedParts {
   const device = `${adapter.name}, Node ${process.versions.node}`;
@@ -100,11 +105,16 @@ function sharedParts(
     }
   };
   let store: Promise<BlobStore | null> | null = null;
+  const threads = fetchOnThreads(connectors, options);
   const engine = ownEngine(adapter.gpu, device, diskTuneStore(options.cache));
   return {
     kind: "headless",
     withoutGpu: kWithoutGpu,
-    fetch: fetchOnThreads(connector, options),
+    fetch: threads.fetch,
+    knowServers: (servers) => {
+      connectors.know(servers);
+      threads.know(servers);
+    },
     blobFetcher: null,
     openStore: () => (store ??= openStore()),
     chooseEngine: () => Promise.resolve(engine),
@@ -119,6 +129,17 @@ function withCell(url: string, cell: Cell | null): string {
   return cell ? `${url}?cell=${cell.cell}` : url;
 }
 
+// Passes lists of models on, and says when there is none.
+function tellCells(cells: Cells, display: Display): (list: readonly Cell[] | null) => void {
+  let isIdle = false;
+  return (list) => {
+    const wasIdle = isIdle;
+    isIdle = list?.length === 0;
+    if (isIdle && !wasIdle) display.say("No model is loaded: one will be when it is asked for.");
+    cells.onList(list);
+  };
+}
+
 // Settles with the exit status: 0 after a goodbye, 1 when the server refused this worker or its
 // GPU cannot be used.
 export async function work(
@@ -127,16 +148,18 @@ export async function work(
   memoryBytes: number,
   display: Display,
 ): Promise<number> {
-  const { origin, joinToken, apiKey } = options;
-  const connector = new Connector(origin, options.trust);
-  const shared = sharedParts(options, adapter, connector, display);
+  const { servers, joinToken, apiKey } = options;
+  const [{ origin: serverOrigin }, ...moreServers] = servers as [Server, ...Server[]];
+  const connectors = new Connectors(servers, options.isInsecure);
+  const shared = sharedParts(options, adapter, connectors, display);
   const workerId = takeWorkerId(options.cache, adapter.index);
   const start: StartHelping = (cell, offerBytes, tell) => {
     let isOver = false; // stopped or refused
     let onOver: () => void = () => undefined;
     const host = new WorkerHost({
       ...shared,
-      openSocket: (url, events) => openSocket(connector, joinToken, withCell(url, cell), events),
+      openSocket: (url, events) =>
+        openSocket(connectors.of(url), joinToken, withCell(url, cell), events),
       publish: ({ status }) => {
         tell(status);
         isOver = status.phase === "stopped" || status.phase === "refused";
@@ -145,7 +168,8 @@ export async function work(
     });
     host.onMessage({
       kind: "start",
-      serverOrigin: origin,
+      serverOrigin,
+      moreServers,
       joinToken,
       name: limitName(options.name),
       workerId,
@@ -178,14 +202,11 @@ export async function work(
       display.say("Leaving; once more ends at once.");
       void cells.leave().then(() => resolve(0));
     });
-    let isIdle = false;
-    const question = { origin, joinToken, device: workerId, memoryBytes };
-    void followCells(nodeFetch(connector), question, asking.signal, (list) => {
-      const wasIdle = isIdle;
-      isIdle = list?.length === 0;
-      if (isIdle && !wasIdle) display.say("No model is loaded: one will be when it is asked for.");
-      cells.onList(list);
-    });
+    const question =
+      { servers: new ServerList(servers), joinToken, device: workerId, memoryBytes };
+    const fetch = nodeFetch((url) => connectors.of(url));
+    const tell = tellCells(cells, display);
+    void followCells(fetch, question, asking.signal, tell);
   });
   asking.abort();
   return status;

@@ -14,6 +14,7 @@ export type {
   MeasureSpeed,
   Ping,
   PrepareStage,
+  Refused,
   Retire,
   Sampling,
 } from "../gen/control_pb.ts";

@@ -2,13 +2,16 @@
 import { expect, it } from "vitest";
 
 import type { Answer } from "@weft/worker/download/serverHttp.ts";
+import { ServerList } from "@weft/worker/threads/serverList.ts";
 
 import { followCells, offerFor, parseCellList } from "./cellList.ts";
-import type { Cell } from "./cellList.ts";
+import type { Cell, Question } from "./cellList.ts";
 
-const kQuestion = {
-  origin: "http://host:1", joinToken: "token", device: "a b", memoryBytes: 2 ** 30,
-};
+const question = (...others: string[]): Question => ({
+  servers: new ServerList(["http://host:1", ...others].map((origin) =>
+    ({ origin, fingerprint: "" }))),
+  joinToken: "token", device: "a b", memoryBytes: 2 ** 30,
+});
 
 function answer(status: number, body: unknown): Answer {
   return {
@@ -26,7 +29,7 @@ it("a list is asked for again with its version", async () => {
     return Promise.resolve(answer(200, {
       version: 6 + urls.length, cells: [{ cell: urls.length, model: "m", need_bytes: 5 }],
     }));
-  }, kQuestion, end.signal, (cells) => {
+  }, question(), end.signal, (cells) => {
     lists.push(cells);
     if (lists.length === 2) end.abort();
   });
@@ -44,11 +47,25 @@ it.each([
 ])("a server %s is helped as one of one model", async (_, fetch) => {
   const end = new AbortController();
   const lists: (readonly Cell[] | null)[] = [];
-  await followCells(fetch, kQuestion, end.signal, (cells) => {
+  await followCells(fetch, question(), end.signal, (cells) => {
     lists.push(cells);
     end.abort();
   });
   expect(lists).toEqual([null]);
+});
+
+it("of several servers the next one is asked at once", async () => {
+  const end = new AbortController();
+  const urls: string[] = [];
+  await followCells((url) => {
+    urls.push(new URL(url).origin);
+    if (urls.length === 1) return Promise.reject(new Error("refused"));
+    return Promise.resolve(answer(200, { version: urls.length, cells: [] }));
+  }, question("http://other:2"), end.signal, (cells) => {
+    expect(cells).toEqual([]);
+    if (urls.length === 3) end.abort();
+  });
+  expect(urls).toEqual(["http://host:1", "http://other:2", "http://other:2"]);
 });
 
 it.each([

@@ -2,6 +2,7 @@
 // device has not seen the latest list, else as soon as there is another one. The same in C++:
 // src/apps/remote_cells.h.
 import type { Fetch } from "@weft/worker/download/serverHttp.ts";
+import type { ServerList } from "@weft/worker/threads/serverList.ts";
 
 // A model that is loaded.
 export interface Cell {
@@ -11,7 +12,7 @@ export interface Cell {
 }
 
 export interface Question {
-  readonly origin: string;
+  readonly servers: ServerList; // the next one is asked where one does not answer
   readonly joinToken: string; // "" where none is asked for
   readonly device: string; // the worker's id
   readonly memoryBytes: number; // that the device has for all models
@@ -72,7 +73,7 @@ function limited(ms: number, signal: AbortSignal): AbortSignal {
 // does not answer.
 export async function followCells(
   fetch: Fetch,
-  { origin, joinToken, device, memoryBytes }: Question,
+  { servers, joinToken, device, memoryBytes }: Question,
   signal: AbortSignal,
   tell: (cells: readonly Cell[] | null) => void,
 ): Promise<void> {
@@ -87,12 +88,14 @@ export async function followCells(
     try {
       // What a device has not seen yet is told at once.
       const limit = limited(seen === 0 ? kFirstAnswerMs : kAnswerMs, signal);
+      const { origin } = servers.current;
       const answer = await fetch(`${origin}/worker/cells?${query}`, { headers, signal: limit });
       isThere = true;
       const body: unknown = await answer.json();
       if (answer.ok) {
         const list = parseCellList(body);
         seen = list.version;
+        servers.settle();
         tell(list.cells);
         continue;
       }
@@ -101,6 +104,7 @@ export async function followCells(
     }
     if (signal.aborted) return;
     seen = 0;
+    if (!isThere && servers.next()) continue;
     tell(null);
     await pause(isThere ? kOneModelPauseMs : kAwayPauseMs, signal);
   }

@@ -1,9 +1,11 @@
-// Connections to the one server, with or without TLS. A caller gets the socket when the server is
-// known to be the right one, so that no byte (and no token) reaches another.
+// Connections to servers, with or without TLS. A caller gets the socket when the server is known to
+// be the right one, so that no byte (and no token) reaches another.
 import { readFileSync } from "node:fs";
 import { connect as connectTcp } from "node:net";
 import type { Socket } from "node:net";
 import * as tls from "node:tls";
+
+import type { Server } from "@weft/worker/threads/serverList.ts";
 
 export interface Trust {
   // SHA-256 of the one certificate that is trusted, in hex; "": whom the system trusts.
@@ -116,6 +118,41 @@ export class Connector {
         `${plainFingerprint(fingerprint)}: this is not the server of that link, or it has a new ` +
         `certificate. Take the line that it prints now.`,
     );
+  }
+}
+
+// A connector for each server that is known. The certificate that a server named for another one
+// counts for that address alone.
+export class Connectors {
+  readonly #isInsecure: boolean;
+  readonly #given = new Set<string>(); // origins
+  readonly #known = new Map<string, { connector: Connector; fingerprint: string }>();
+
+  // `given`: by the user, with the fingerprints that are trusted.
+  constructor(given: readonly Server[], isInsecure: boolean) {
+    this.#isInsecure = isInsecure;
+    this.know(given);
+    for (const { origin } of given) this.#given.add(origin);
+  }
+
+  // What the user gave stays as it is, and what is known stays where nothing else is said.
+  know(servers: readonly Server[]): void {
+    for (const { origin, fingerprint } of servers) {
+      const known = this.#known.get(origin);
+      const isNews = fingerprint !== "" && fingerprint !== known?.fingerprint;
+      if (this.#given.has(origin) || (known && !isNews)) continue;
+      const connector = new Connector(origin, { fingerprint, isInsecure: this.#isInsecure });
+      this.#known.set(origin, { connector, fingerprint });
+    }
+  }
+
+  // The connector for this address. Throws where its server is not known.
+  of(url: string): Connector {
+    const { protocol, host } = new URL(url);
+    const origin = `${protocol.replace(/^ws/, "http")}//${host}`;
+    const known = this.#known.get(origin);
+    if (!known) throw new Error(`The server ${origin} is not known.`);
+    return known.connector;
   }
 }
 

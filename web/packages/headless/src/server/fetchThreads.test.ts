@@ -19,7 +19,7 @@ const noFetch: Fetch = () => Promise.reject(new Error("nobody should fetch here"
 function threads(serve: Fetch, count = 1, without: Fetch = noFetch): FetchThreads {
   const own = Array.from({ length: count }, () => {
     const { port1, port2 } = new MessageChannel();
-    serveFetches(port2, serve);
+    serveFetches(port2, serve, () => undefined);
     ports.push(port1, port2);
     return port1;
   });

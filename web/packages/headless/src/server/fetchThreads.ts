@@ -17,6 +17,7 @@ import { HandingOver } from "@weft/worker/download/handingOver.ts";
 import { kChunkBytes } from "@weft/worker/download/manifest.ts";
 import type { AnswerReader } from "@weft/worker/download/body.ts";
 import type { Answer, Fetch } from "@weft/worker/download/serverHttp.ts";
+import type { Server } from "@weft/worker/threads/serverList.ts";
 
 const kPiecesAhead = 2;
 // On a slow line a part of a chunk is handed on after so long: a probe measures what has come.
@@ -25,6 +26,7 @@ const kGatherMs = 50;
 type Asked =
   | { readonly kind: "get"; readonly id: number; readonly url: string;
       readonly headers: Record<string, string> }
+  | { readonly kind: "know"; readonly servers: readonly Server[] } // and their certificates
   | { readonly kind: "taken"; readonly id: number }
   | { readonly kind: "cancel"; readonly id: number };
 
@@ -35,14 +37,19 @@ type Told =
   | { readonly kind: "end"; readonly id: number }
   | { readonly kind: "failed"; readonly id: number; readonly message: string };
 
-// The thread's side: answers what comes through `port` with `fetch`.
-export function serveFetches(port: MessagePort, fetch: Fetch): void {
+// The thread's side: answers what comes through `port` with `fetch`. `know` is told of servers
+// before they are asked for anything.
+export function serveFetches(
+  port: MessagePort, fetch: Fetch, know: (servers: readonly Server[]) => void,
+): void {
   const underWay = new Map<number, Serving>();
   port.on("message", (asked: Asked) => {
     if (asked.kind === "get") {
       const serving = new Serving(port, asked.id);
       underWay.set(asked.id, serving);
       void serving.run(fetch, asked.url, asked.headers).then(() => underWay.delete(asked.id));
+    } else if (asked.kind === "know") {
+      know(asked.servers);
     } else if (asked.kind === "taken") {
       underWay.get(asked.id)?.onTaken();
     } else {
@@ -143,6 +150,10 @@ export class FetchThreads {
     return await idlest.get(url, init);
   };
 
+  know(servers: readonly Server[]): void {
+    for (const thread of this.#threads) thread.know(servers);
+  }
+
   // The thread of the port `index` is gone: what it had under way fails.
   onGone(index: number, why: string): void {
     this.#threads[index]?.end(why);
@@ -172,6 +183,10 @@ class Thread {
     this.isAlive = false;
     for (const [id, call] of this.#calls) call.onTold({ kind: "failed", id, message: why });
     this.#calls.clear();
+  }
+
+  know(servers: readonly Server[]): void {
+    if (this.isAlive) this.#port.postMessage({ kind: "know", servers } satisfies Asked);
   }
 
   get(url: string, { headers, signal }: RequestInit): Promise<Answer> {

@@ -1,5 +1,5 @@
-// HTTP to the one server, over connections that stay open: what the tab's fetch is to the
-// downloader, with the certificates of connecting.ts.
+// HTTP to the servers, over connections that stay open: what the tab's fetch is to the downloader,
+// with the certificates of connecting.ts.
 import { Agent, request } from "node:http";
 import type { ClientRequest, IncomingMessage } from "node:http";
 
@@ -28,10 +28,14 @@ class ConnectorAgent extends Agent {
   }
 }
 
-export function nodeFetch(connector: Connector): Fetch {
-  const agent = new ConnectorAgent(connector);
+// `connectorOf` gives the connector for a URL, the same one for the same server.
+export function nodeFetch(connectorOf: (url: string) => Connector): Fetch {
+  const agents = new Map<Connector, ConnectorAgent>();
   return (url, { headers, signal }) =>
     new Promise<Answer>((resolve, reject) => {
+      const connector = connectorOf(url);
+      const agent = agents.get(connector) ?? new ConnectorAgent(connector);
+      agents.set(connector, agent);
       const { host, pathname, search, protocol } = new URL(url);
       const call: ClientRequest = request(
         {

@@ -45,6 +45,11 @@ interface Heard {
   readonly socket: ReturnType<typeof openSocket>;
 }
 
+function connectorOf(to: string): (url: string) => Connector {
+  const connector = new Connector(to, kTrust);
+  return () => connector;
+}
+
 function connected(token = "", to = origin): Heard {
   const messages: Uint8Array[] = [];
   const failures: (SocketFailure | undefined)[] = [];
@@ -115,7 +120,7 @@ describe("the socket", () => {
 
 describe("HTTP", () => {
   const http = (signal = new AbortController().signal): ServerHttp =>
-    new ServerHttp(origin, "secret", nodeFetch(new Connector(origin, kTrust)), signal);
+    new ServerHttp(() => [origin], "secret", nodeFetch(connectorOf(origin)), signal);
 
   it("sends the token, and keeps its connection", async () => {
     const client = http();

@@ -46,7 +46,8 @@ export function openSocket(
     });
   });
   socket.on("error", (error) => (failure ??= connectFailure(host, error)));
-  socket.on("close", () => events.onClose(failure));
+  socket.on("close", (code, reason) =>
+    events.onClose(failure, { code, reason: reason.toString("utf8") }));
   return {
     send: (message) => socket.send(message),
     close: () => socket.close(),

@@ -1,9 +1,10 @@
 // Code of an answer, with its language, a button that copies it, and colours. The colours come a
-// moment after the code, in tasks of their own: a long answer must not wait for them.
+// moment after the code (afterFrame.ts): a long answer must not wait for them.
 import { signal } from "@preact/signals";
 import type { ComponentChildren, VNode } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { CopyIconButton } from "../elements/controls.tsx";
+import { afterFrame } from "./afterFrame.ts";
 import type { Piece } from "./colourCode.ts";
 
 type Colour = (language: string, text: string) => readonly Piece[] | null;
@@ -57,11 +58,13 @@ function useColours(language: string, text: string): ComponentChildren {
   useEffect(() => {
     if (!colour || text === coloured.text) return undefined;
     const grown = text.length - coloured.text.length;
-    const waitMs = isPrefix && 4 * grown < coloured.text.length ? kSettleMs : 0;
-    const timer = setTimeout(() => {
+    const settles = isPrefix && 4 * grown < coloured.text.length;
+    const draw = (): void => {
       const pieces = colour(language, text);
       if (pieces) setColoured({ text, nodes: pieces.map(nodeOf) });
-    }, waitMs);
+    };
+    if (!settles) return afterFrame(draw);
+    const timer = setTimeout(draw, kSettleMs);
     return () => clearTimeout(timer);
   }, [colour, language, text, coloured]);
   if (!isPrefix || coloured.text === "") return text;

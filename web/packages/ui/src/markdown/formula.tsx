@@ -2,7 +2,8 @@
 // cannot read it.
 import { signal } from "@preact/signals";
 import type { VNode } from "preact";
-import { useMemo } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
+import { afterFrame } from "./afterFrame.ts";
 
 interface FormulaProps {
   text: string;
@@ -12,6 +13,11 @@ interface FormulaProps {
 }
 
 type Draw = (text: string, isDisplay: boolean) => Element | null;
+
+interface Drawn {
+  source: string;
+  element: Element | null; // null: it cannot be read
+}
 
 const drawer = signal<Draw | null>(null);
 let isAsked = false;
@@ -34,11 +40,16 @@ function loadedDrawer(): Draw | null {
 
 export function Formula({ text, source, isDisplay, isOpen }: FormulaProps): VNode {
   const draw = isOpen ? null : loadedDrawer();
-  const drawn = useMemo(() => draw?.(text, isDisplay) ?? null, [draw, text, isDisplay]);
-  const place = (element: HTMLElement | null): void => {
-    if (element && drawn && element.firstChild !== drawn) element.replaceChildren(drawn);
+  const [drawn, setDrawn] = useState<Drawn | null>(null);
+  useEffect(() => {
+    if (!draw) return undefined;
+    return afterFrame(() => setDrawn({ source, element: draw(text, isDisplay) }));
+  }, [draw, text, source, isDisplay]);
+  const element = drawn?.source === source ? drawn.element : null;
+  const place = (at: HTMLElement | null): void => {
+    if (at && element && at.firstChild !== element) at.replaceChildren(element);
   };
-  if (!drawn) return <span key="source" class="math-source">{source}</span>;
+  if (!element) return <span key="source" class="math-source">{source}</span>;
   return isDisplay
     ? <span key="block" class="math-display" tabIndex={0} role="group" aria-label="Formula"
         ref={place} />

@@ -1,25 +1,68 @@
 // Parsed Markdown as nodes. Preact escapes every string; links alone take something from the text,
 // an address of a known scheme. HTML and images of an answer stay text and links.
 import type { ComponentChildren, VNode } from "preact";
-import { useMemo, useRef } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { afterFrame } from "./afterFrame.ts";
 import { CodeBlock } from "./codeBlock.tsx";
 import { Formula } from "./formula.tsx";
 import { parseNext } from "./parse.ts";
-import type { Parsed, Tree } from "./parse.ts";
+import type { Block, Parsed, Tree } from "./parse.ts";
 
-// From so many blocks on, those out of view are not laid out (styles/messages.css).
-const kManyBlocks = 60;
+// Blocks come in parts of so many: a part that did not change costs one comparison, and one out of
+// view has no layout.
+const kPartBlocks = 16;
+// From so many parts on, those out of view are not laid out (styles/messages.css).
+const kManyParts = 4;
+// A chat of 170,000 characters has 140 parts. It is opened at its end, so its last two come with
+// the first frame, and the others in steps of this many.
+const kFirstParts = 2;
+const kStepParts = 8;
 
 export function MarkdownView({ text }: { text: string }): VNode {
   const last = useRef<Parsed | null>(null);
   last.current = parseNext(last.current, text);
+  const parts = partsOf(last.current.blocks);
+  const undrawn = useUndrawn(parts.length);
   return (
-    <div class={last.current.blocks.length > kManyBlocks ? "prose prose-long" : "prose"}>
-      {last.current.blocks.map(({ tree }, index) => (
-        <BlockView key={`${index}${tree.token.type}`} tree={tree} />
-      ))}
+    <div class={parts.length >= kManyParts ? "prose prose-long" : "prose"}>
+      {parts.map((blocks, index) =>
+        <PartView key={index} blocks={index < undrawn ? kNoBlocks : blocks} />)}
     </div>
   );
+}
+
+const kNoBlocks: readonly Block[] = [];
+
+function partsOf(blocks: readonly Block[]): Block[][] {
+  const parts: Block[][] = [];
+  for (let at = 0; at < blocks.length; at += kPartBlocks) {
+    parts.push(blocks.slice(at, at + kPartBlocks));
+  }
+  return parts;
+}
+
+// How many parts at the beginning are not drawn yet. What grows from nothing is drawn at once. The
+// formulas and colours in view come before the first step, those of all other parts after the last.
+function useUndrawn(partCount: number): number {
+  const isBegun = useRef(false);
+  const [undrawn, setUndrawn] = useState(() => Math.max(0, partCount - kFirstParts));
+  useEffect(() => {
+    if (undrawn === 0) return undefined;
+    const isNext = isBegun.current;
+    isBegun.current = true;
+    return afterFrame(() => setUndrawn(Math.max(0, undrawn - kStepParts)), isNext);
+  }, [undrawn]);
+  return undrawn;
+}
+
+// Blocks are read anew from the end only: a part is as it was when its last tree is.
+function PartView({ blocks }: { blocks: readonly Block[] }): VNode {
+  return useMemo(() => (
+    <div class="prose-part">
+      {blocks.map(({ tree }, index) =>
+        <BlockView key={`${index}${tree.token.type}`} tree={tree} />)}
+    </div>
+  ), [blocks.length, blocks.at(-1)?.tree]);
 }
 
 // A block that is settled keeps its tree, and with it what was drawn.

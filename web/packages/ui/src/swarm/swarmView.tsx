@@ -45,6 +45,7 @@ export function SwarmView({ picture, activity, isStale, isFull }: SwarmViewProps
   const stageOf = new Map(picture.stages.map((stage) => [stage.deviceId, stage]));
   const computing: ReadonlySet<number> = isStale ? new Set() : activity.computing;
   const lines = picture.lossyHubs.flatMap((hub) => hub.lines);
+  const hasModel = picture.model.name !== ""; // a server of several may have loaded none
   return (
     <div class={`swarm ${isFull ? "swarm-full" : "swarm-compact"} ${isStale ? "is-stale" : ""}`}>
       <div class="swarm-state">
@@ -62,11 +63,13 @@ export function SwarmView({ picture, activity, isStale, isFull }: SwarmViewProps
         </span>
         <Sparkline activity={activity} />
       </div>
-      {isFull && <ModelFigures picture={picture} />}
-      <section class="swarm-layers" aria-label="Layers">
-        <LayerBar picture={picture} devices={devices} computing={computing} />
-        <CoverageBar picture={picture} />
-      </section>
+      {isFull && hasModel && <ModelFigures picture={picture} />}
+      {hasModel && (
+        <section class="swarm-layers" aria-label="Layers">
+          <LayerBar picture={picture} devices={devices} computing={computing} />
+          <CoverageBar picture={picture} />
+        </section>
+      )}
       <PlanTimes picture={picture} />
       {devices.length > 0 && (
         <ul class="device-list" aria-label="Devices">
@@ -171,7 +174,7 @@ export function SwarmStrip({ picture, isStale, href }: {
       {picture ? (
         <>
           <StateBadge picture={picture} isStale={isStale} isLong />
-          {!isStale && (
+          {!isStale && picture.state === "up" && (
             <span class="figure">{formatRate(picture.tokensPerSecond, "tokens")}</span>
           )}
         </>

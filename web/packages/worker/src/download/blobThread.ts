@@ -94,7 +94,7 @@ class Serving {
     const { origin, joinToken } = asked.server;
     this.#port = port;
     this.#asked = asked;
-    this.#http = new ServerHttp(origin, joinToken, fetch, new AbortController().signal);
+    this.#http = new ServerHttp(() => [origin], joinToken, fetch, new AbortController().signal);
     this.#store = store;
   }
 

@@ -66,7 +66,8 @@ function jobOf(onChunk: BlobJob["onChunk"], signal = new AbortController().signa
 }
 
 async function sourceOf(threads: BlobThreads): Promise<PackageSource> {
-  const http = new ServerHttp("http://server", "", server.fetch, new AbortController().signal);
+  const http = new ServerHttp(
+    () => ["http://server"], "", server.fetch, new AbortController().signal);
   const cache = Object.assign(new MemoryStore(() => true), { noteHeld: () => undefined });
   const source = new PackageSource({
     http, cache, memory: new MemoryStore(() => true), verified: new VerifiedChunks(),

@@ -27,7 +27,7 @@ interface Heard {
 }
 
 async function download(cache: MemoryStore, fetch: Fetch): Promise<Heard> {
-  const http = new ServerHttp("http://server", "", fetch, new AbortController().signal);
+  const http = new ServerHttp(() => ["http://server"], "", fetch, new AbortController().signal);
   const memory = new MemoryStore(() => true);
   const verified = new VerifiedChunks();
   const recent = new RecentChunks(() => true);

@@ -72,7 +72,7 @@ interface Setup {
 
 async function setUp(fetch: Fetch, of: FakePackage = fake): Promise<Setup> {
   const life = new AbortController();
-  const http = new ServerHttp("http://server", "token", fetch, life.signal);
+  const http = new ServerHttp(() => ["http://server"], "token", fetch, life.signal);
   const keeps = fetchers === "threads that keep";
   const cache = keeps ? new SharedCache(() => true) : new FakeCache(() => true);
   const memory = new MemoryStore(() => true);
@@ -302,7 +302,8 @@ describe.each(kFetchers)("the stores, by %s", (who) => {
   });
 
   it("memory never takes more than the offer", async () => {
-    const http = new ServerHttp("http://s", "", fakeServer(fake).fetch, AbortSignal.any([]));
+    const http = new ServerHttp(
+      () => ["http://s"], "", fakeServer(fake).fetch, AbortSignal.any([]));
     const memory: MemoryStore = new MemoryStore(
       (bytes) => memory.memoryBytes + bytes <= kBlobBytes + 10,
     );
@@ -322,7 +323,8 @@ describe.each(kFetchers)("the stores, by %s", (who) => {
   });
 
   it("where neither takes more, the fault of the cache is told by name", async () => {
-    const http = new ServerHttp("http://s", "", fakeServer(fake).fetch, AbortSignal.any([]));
+    const http = new ServerHttp(
+      () => ["http://s"], "", fakeServer(fake).fetch, AbortSignal.any([]));
     const cache = new FakeCache(() => true);
     cache.failAfterBytes = kChunkBytes + 5;
     const source = new PackageSource({

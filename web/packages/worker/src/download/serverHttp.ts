@@ -1,5 +1,6 @@
-// HTTP to the server that the page came from: the join token, failures as sentences, bodies in
-// pieces.
+// HTTP to the worker's servers: the join token, failures as sentences, bodies in pieces. What the
+// server that it is connected to cannot give is asked of the next one: digests tell whether it is
+// right.
 import { EngineError } from "@weft/engine";
 
 import { readBody } from "./body.ts";
@@ -24,21 +25,44 @@ function isNetworkFault(error: unknown): boolean {
   return error instanceof EngineError && error.code === "unavailable";
 }
 
+// Whether another server may have it.
+function isElsewherePerhaps(error: unknown): boolean {
+  return isNetworkFault(error) || (error instanceof EngineError && error.code === "not_found");
+}
+
 export interface ServerAddress {
   readonly origin: string;
   readonly joinToken: string; // "" where none is asked for
 }
 
 export class ServerHttp {
-  readonly address: ServerAddress;
+  readonly #origins: () => readonly string[];
+  readonly #joinToken: string;
   readonly #fetch: Fetch;
   readonly #signal: AbortSignal;
+  #failed = ""; // the origin that failed last
 
-  // `signal`: the end of this worker.
-  constructor(origin: string, joinToken: string, fetch: Fetch, signal: AbortSignal) {
-    this.address = { origin, joinToken };
+  // `origins`: of the servers, that of the connection first; one at least. `signal`: the end of
+  // this worker.
+  constructor(
+    origins: () => readonly string[], joinToken: string, fetch: Fetch, signal: AbortSignal,
+  ) {
+    this.#origins = origins;
+    this.#joinToken = joinToken;
     this.#fetch = fetch;
     this.#signal = signal;
+  }
+
+  // Whom the next request is for.
+  get address(): ServerAddress {
+    return { origin: this.#inOrder()[0]!, joinToken: this.#joinToken };
+  }
+
+  // The one that failed last is asked last.
+  #inOrder(): string[] {
+    const origins = this.#origins();
+    const others = origins.filter((origin) => origin !== this.#failed);
+    return others.length < origins.length ? [...others, this.#failed] : others;
   }
 
   // An answer with a body. Throws EngineError: permission_denied, not_found, unavailable,
@@ -48,7 +72,22 @@ export class ServerHttp {
     headers: Record<string, string> = {},
     signal: AbortSignal | null = null,
   ): Promise<Answer> {
-    const { origin, joinToken: token } = this.address;
+    const origins = this.#inOrder();
+    for (const origin of origins.slice(0, -1)) {
+      try {
+        return await this.#getFrom(origin, path, headers, signal);
+      } catch (error) {
+        if (!isElsewherePerhaps(error)) throw error;
+        this.#failed = origin;
+      }
+    }
+    return await this.#getFrom(origins.at(-1)!, path, headers, signal);
+  }
+
+  async #getFrom(
+    origin: string, path: string, headers: Record<string, string>, signal: AbortSignal | null,
+  ): Promise<Answer> {
+    const token = this.#joinToken;
     this.checkStopped(signal);
     let response: Answer;
     try {
@@ -138,6 +177,7 @@ export class ServerHttp {
         return await attempt();
       } catch (error) {
         if (!isNetworkFault(error) || count >= kAttempts) throw error;
+        this.#failed = this.#inOrder()[0]!;
         await new Promise((resolve) => setTimeout(resolve, count * kPauseMs));
         this.checkStopped();
       }

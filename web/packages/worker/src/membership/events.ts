@@ -16,6 +16,12 @@ export const kMeasureSession = 0xffffffff;
 
 export type WorkerKind = Parameters<typeof encodeWorkerMessage>[0];
 
+// A server that may lead the swarm after the one that names it.
+export interface Successor {
+  readonly url: string; // "wss://host:port"
+  readonly fingerprint: string; // SHA-256 of its certificate, in hex; "": whom the system trusts
+}
+
 // Why a worker is over, and its connection with it. `refused`: trying again would not help.
 // `engineFailed`: the GPU's engine cannot be made, or its driver refuses a kernel; another engine
 // may help. `engineStopped`: an engine that was made fails again and again; a new one may do
@@ -223,6 +229,13 @@ export type Action =
   | { readonly kind: "stopTokens"; readonly sequence: number }
   | { readonly kind: "pauseTokens" }
   | { readonly kind: "finish"; readonly ending: Ending } // once, the last one
+  // This connection is over, and the next one may do better: it is to be closed, and another one to
+  // be opened with what is held. Nothing is sent after it. `isLater`: the server has asked for a
+  // pause.
+  | { readonly kind: "hangUp"; readonly reason: string; readonly isLater: boolean }
+  // The servers that may lead this swarm after this one, in the order in which they are to be
+  // tried. They take the place of those that were told before.
+  | { readonly kind: "knowSuccessors"; readonly successors: readonly Successor[] }
   | { readonly kind: "keepFor"; readonly ms: number } // `keptLongEnough` is to be told after this
   // When nothing at all was heard of the server for this time, the connection is lost.
   | { readonly kind: "limitSilence"; readonly ms: number }

@@ -1,6 +1,6 @@
 // How a worker comes in and back: from Init to Connect, what of it is kept between two connections
 // and for how long, and how it goes. The same part in C++: src/worker/joining.h.
-import type { Init } from "@weft/wire";
+import type { Init, Refused } from "@weft/wire";
 
 import type { Ending, HeldBinding, JoinedAs } from "./events.ts";
 import { packageProblemOf, problemOf } from "./initCheck.ts";
@@ -22,6 +22,8 @@ export class Joining {
   #package: JoinedAs | null = null; // what is held is of
   #cached = new Set<number>(); // layers on this device
   #init: Init | null = null; // until it is answered by Connect
+  #initAt = 0; // ms, when the last one came
+  #successors = ""; // that were told last
   #initSeen = false;
   #isJoining = false;
   #joinsInVain = false;
@@ -58,20 +60,47 @@ export class Joining {
   onInit(init: Init, now: number): void {
     if (this.#initSeen) return this.#out.finish("retry", "The server sent Init twice.");
     this.#initSeen = true;
+    this.#initAt = now;
     const problem = problemOf(init);
     if (problem) return this.#out.finish(problem.kind, problem.message);
-    this.#queue.sessions.begin(init.contextLength, init.sessionCount);
     this.#init = init;
     this.#out.do({ kind: "limitSilence", ms: silenceLimitMs(init) });
+    const isOutdated = this.#keeping.isOutdated(init);
+    if (isOutdated && this.#package) return; // nothing that is held changes
+    this.#queue.sessions.begin(init.contextLength, init.sessionCount);
+    if (isOutdated) return;
+    this.#keeping.see(init);
+    this.#knowSuccessors(init);
     if (!this.#package) return;
     if (this.#keeping.fits(init, now)) this.#keeping.resume();
     else this.#forget();
+  }
+
+  #knowSuccessors({ successors: some }: Init): void {
+    const successors = some.map(({ url, fingerprint }) => ({ url, fingerprint }));
+    const told = JSON.stringify(successors);
+    if (told === (this.#successors || "[]")) return;
+    this.#successors = told;
+    this.#out.do({ kind: "knowSuccessors", successors });
+  }
+
+  // A server that is full, or has evicted this device, says nothing against what it holds.
+  onRefused({ code, message }: Refused, now: number): void {
+    if (code === "unavailable") this.#hangUp(message, true, now);
+    else this.#out.finish("refused", message);
+  }
+
+  // The server has nothing to say to this worker now.
+  #hangUp(reason: string, isLater: boolean, now: number): void {
+    this.onConnectionLost(now);
+    this.#out.do({ kind: "hangUp", reason, isLater });
   }
 
   // Asks for what Connect has to say: what is held, or what there is to hold.
   answerInit(): void {
     if (!this.#init || this.#isJoining || this.#isTakingStock) return;
     if (this.#package) {
+      if (this.#keeping.isOutdated(this.#init)) return this.#sayConnect([]);
       this.#isTakingStock = true;
       const bindings = this.#stages.bindings()
         .map(([id, { stage, layers }]) => ({ id, stage, layers }));
@@ -112,16 +141,23 @@ export class Joining {
   }
 
   #sayConnect(held: readonly HeldBinding[]): void {
-    this.isMember = true;
-    const isBatching = this.#init?.batchesTokens === true;
-    const packageFormat = this.#init?.packageFormat ?? 0; // that of its package
+    const init = this.#init!;
     this.#init = null;
     const { value } = this.#package!.connect;
-    const makesTokens = Math.min(value.makesTokens ?? 0, isBatching ? Infinity : 1);
-    this.#queue.begin(this.#loads.layerCount, makesTokens);
+    const seenIncarnation = this.#keeping.seenOf(init);
+    const makesTokens = Math.min(value.makesTokens ?? 0, init.batchesTokens ? Infinity : 1);
     const cachedLayers = [...this.#cached].sort((a, b) => a - b);
-    const own = { makesTokens, packageFormat, cachedLayers, held: held.map(heldValue) };
+    const { packageFormat } = init; // that of its package
+    const own =
+      { makesTokens, packageFormat, cachedLayers, held: held.map(heldValue), seenIncarnation };
     this.#out.send({ case: "connect", value: { ...value, ...own } });
+    if (this.#keeping.isOutdated(init)) {
+      const [theirs, seen] = [init.incarnation, seenIncarnation].map(String);
+      const why = `The server is incarnation ${theirs} of its swarm; this worker has seen ${seen}.`;
+      return this.#hangUp(why, false, this.#initAt);
+    }
+    this.isMember = true;
+    this.#queue.begin(this.#loads.layerCount, makesTokens);
     if (this.#wish.isWanted) this.sayWish();
     this.#out.hasChanged = true;
   }

@@ -1,13 +1,19 @@
 // What a worker keeps between two connections: for which swarm and package it was loaded, and until
-// when it is kept once a connection broke. Init says both; there is nothing to keep before it. The
-// same in C++: src/worker/keeping.h.
+// when it is kept once a connection broke. Init says both; there is nothing to keep before it.
+//
+// Beside that it knows the highest incarnation of the swarm that it has seen, for as long as it
+// lives. Two servers may take themselves for the swarm's leader: one that was cut off, and the one
+// after it. Whoever has seen 7 of the second one does not work for the first one, which says 5. The
+// same in C++, with a table of cases: src/worker/keeping.h.
 import type { Init } from "@weft/wire";
 
 type Told = Pick<Init, "swarmId" | "packageDigest" | "resumeMs">;
+type Start = Pick<Init, "swarmId" | "incarnation">;
 
 export class Keeping {
   #heldFor: Told | null = null;
   #lostUntil: number | null = null; // ms
+  #seen: Start | null = null;
 
   // What is loaded from now on is of this swarm and package.
   begin({ swarmId, packageDigest, resumeMs }: Told): void {
@@ -44,6 +50,25 @@ export class Keeping {
     return (
       areEqual(held.swarmId, init.swarmId) && areEqual(held.packageDigest, init.packageDigest)
     );
+  }
+
+  // Whether a later start of the swarm's server was seen than the one of this Init. A server from
+  // before there were incarnations says 0.
+  isOutdated(init: Start): boolean {
+    return init.incarnation > 0n && init.incarnation < this.seenOf(init);
+  }
+
+  // Notes the swarm and the incarnation of an Init that is not outdated.
+  see(init: Start): void {
+    const seen = this.seenOf(init);
+    const incarnation = init.incarnation > seen ? init.incarnation : seen;
+    this.#seen = { swarmId: init.swarmId, incarnation };
+  }
+
+  // The highest incarnation that was seen of the Init's swarm; 0: none.
+  seenOf({ swarmId }: Pick<Start, "swarmId">): bigint {
+    const seen = this.#seen;
+    return seen && areEqual(seen.swarmId, swarmId) ? seen.incarnation : 0n;
   }
 }
 

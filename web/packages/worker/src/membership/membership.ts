@@ -151,10 +151,8 @@ export class Membership {
         return this.#onPing(kind.value);
       case "init":
         return this.#joining.onInit(kind.value, now);
-      case "refused": {
-        const mayRetry = kind.value.code === "unavailable";
-        return this.#out.finish(mayRetry ? "retry" : "refused", kind.value.message);
-      }
+      case "refused":
+        return this.#joining.onRefused(kind.value, now);
       default:
         break;
     }

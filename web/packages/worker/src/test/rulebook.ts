@@ -238,18 +238,22 @@ function isHubs(on: Json): boolean {
 
 // A violation is what this side takes up again after a while, like a busy server.
 function plain(word: Json): Json {
-  if (typeof word !== "object" || word === null || !("finish" in word)) return word;
-  const { finish, says } = word;
-  const own = finish === "violation" ? "retry" : finish!;
-  if (says === undefined) return { finish: own };
-  return { finish: own, says: expect.stringContaining(says as string) as Json };
+  if (typeof word !== "object" || word === null || Array.isArray(word)) return word;
+  const own = { ...word };
+  if (own["finish"] === "violation") own["finish"] = "retry";
+  const says = own["says"];
+  if (says !== undefined) own["says"] = expect.stringContaining(says as string) as Json;
+  return own;
 }
 
-// What the membership says of an ending where the case says nothing.
+// Leaves out the sentence of an ending where the case says nothing of it.
 function without(word: Json, expected: Json | undefined): Json {
-  if (typeof word !== "object" || word === null || !("finish" in word)) return word;
+  if (typeof word !== "object" || word === null || !("says" in word)) return word;
   const isSaid = typeof expected === "object" && expected !== null && "says" in expected;
-  return isSaid ? word : { finish: (word)["finish"]! };
+  if (isSaid) return word;
+  const others = { ...word };
+  delete others["says"];
+  return others;
 }
 
 function runSteps(player: Player, steps: readonly Step[]): void {

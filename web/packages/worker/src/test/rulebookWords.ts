@@ -62,9 +62,11 @@ function plainMessage(json: Json): Json {
 type Held = readonly HeldBinding[];
 
 function connectWords({ value }: Extract<WorkerKind, { case: "connect" }>): Json {
-  const { held = [], cachedLayers = [], makesTokens = 0, packageFormat } = value as {
-    held?: Held; cachedLayers?: number[]; makesTokens?: number; packageFormat?: number;
-  };
+  const { held = [], cachedLayers = [], makesTokens = 0, packageFormat, seenIncarnation } =
+    value as {
+      held?: Held; cachedLayers?: number[]; makesTokens?: number; packageFormat?: number;
+      seenIncarnation?: bigint;
+    };
   const words: JsonObject = {};
   for (const { id, sessions, positions } of held) {
     const entries = sessions.map((session, index) => [session, positions[index]!]);
@@ -74,6 +76,7 @@ function connectWords({ value }: Extract<WorkerKind, { case: "connect" }>): Json
   if (cachedLayers.length > 0) words["cachedLayers"] = cachedLayers;
   if (makesTokens > 0) words["makesTokens"] = makesTokens;
   if (packageFormat !== kPackageFormat) words["packageFormat"] = packageFormat ?? 0;
+  if (seenIncarnation) words["seenIncarnation"] = Number(seenIncarnation);
   return { connect: words };
 }
 
@@ -151,6 +154,12 @@ export function wordOf(action: Action): Json | null {
       return workWords(action.work);
     case "finish":
       return { finish: action.ending.kind, says: action.ending.message };
+    case "hangUp":
+      return { hangUp: action.isLater ? "later" : "soon", says: action.reason };
+    case "knowSuccessors":
+      return {
+        successors: action.successors.map(({ url, fingerprint }) => `${url} ${fingerprint}`.trim()),
+      };
     case "keepFor":
       return { keepFor: action.ms };
     case "limitSilence":

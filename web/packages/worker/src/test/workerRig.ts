@@ -13,7 +13,7 @@ import { decodeWorkerMessage, encodeServerMessage } from "@weft/wire/test/orches
 import type { ServerKind, WorkerMessage } from "@weft/wire/test/orchestrator.ts";
 
 import { MemoryStore } from "../download/blobStore.ts";
-import type { Ending } from "../membership/events.ts";
+import type { Ending, Successor } from "../membership/events.ts";
 import type { WorkerStatus } from "../threads/messages.ts";
 import { PackageSource, VerifiedChunks } from "../download/packageSource.ts";
 import { RecentChunks } from "../download/recentChunks.ts";
@@ -58,6 +58,8 @@ export class WorkerRig {
   readonly sent: (WorkerMessage["kind"] | Frame)[] = [];
   readonly whole: WholeFrame[] = []; // frames of its kind that were sent
   readonly endings: Ending[] = [];
+  readonly hungUp: { reason: string; isLater: boolean }[] = [];
+  readonly successors: Successor[] = [];
   silenceMs = 0; // as Init wants it
   #connections = 0;
   wantsWhole: boolean;
@@ -71,7 +73,8 @@ export class WorkerRig {
   // `share`: of the time, that it may compute.
   constructor(fetch: Fetch = fakeServer(rigPackage).fetch, wantsWhole = false, share = 1) {
     this.wantsWhole = wantsWhole;
-    const http = new ServerHttp("http://server", "token", fetch, new AbortController().signal);
+    const origins = (): string[] => ["http://server"];
+    const http = new ServerHttp(origins, "token", fetch, new AbortController().signal);
     const memory = new MemoryStore(() => true);
     const verified = new VerifiedChunks();
     this.worker = new TabWorker({
@@ -118,6 +121,8 @@ export class WorkerRig {
       }),
       board: this.board,
       now: () => performance.now(),
+      hangUp: (reason, isLater) => this.hungUp.push({ reason, isLater }),
+      knowSuccessors: (successors) => this.successors.push(...successors),
       finish: (ending) => this.endings.push(ending),
     });
     this.connect();

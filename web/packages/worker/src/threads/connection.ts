@@ -1,4 +1,5 @@
 // One connection: a socket, and the notice that nothing comes over it any more.
+import { kTryElsewhere } from "./hostParts.ts";
 import type { HostParts, Socket, SocketEvents } from "./hostParts.ts";
 import { SilenceWatch } from "./silence.ts";
 import type { Line } from "./tabWorker.ts";
@@ -6,9 +7,11 @@ import type { Line } from "./tabWorker.ts";
 export interface ConnectionEvents {
   readonly onOpen: () => void;
   readonly onMessage: (message: Uint8Array) => void;
-  // It is over, with a sentence for people; one of both is called, once, and not after close().
+  // It is over, with a sentence for people; one of these is called, once, and not after close().
   // `isUnexplained`: it never opened, and nobody knows why.
   readonly onEnd: (message: string, isUnexplained: boolean) => void;
+  // The same where the server cannot lead now: the URL of one that can, or "".
+  readonly onElsewhere: (url: string) => void;
   // The same where another attempt would end in the same way.
   readonly onRefused: (message: string) => void;
   // Whether the server waits for this side, and has nothing to say.
@@ -42,7 +45,8 @@ export class Connection implements Line {
         this.#silence.heard();
         events.onMessage(message);
       },
-      onClose: (failure) => {
+      onClose: (failure, frame) => {
+        if (frame?.code === kTryElsewhere) return this.#goElsewhere(frame.reason);
         const known = failure?.message ?? "The server does not answer, or refuses this worker.";
         const message = everOpen ? "The connection to the server was lost." : known;
         if (failure?.isFinal === true && !everOpen) this.#refuse(message);
@@ -74,6 +78,12 @@ export class Connection implements Line {
     if (this.#isOver) return;
     this.close();
     this.#events.onEnd(message, isUnexplained);
+  }
+
+  #goElsewhere(url: string): void {
+    if (this.#isOver) return;
+    this.close();
+    this.#events.onElsewhere(url);
   }
 
   #refuse(message: string): void {

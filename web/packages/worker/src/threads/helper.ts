@@ -11,12 +11,18 @@ import { ServerHttp } from "../download/serverHttp.ts";
 import type { Ending } from "../membership/events.ts";
 import { Connection } from "./connection.ts";
 import type { EngineOffer, HostParts, Start } from "./hostParts.ts";
+import type { ServerList } from "./serverList.ts";
 import type { StatusBoard } from "./statusBoard.ts";
 import { TabWorker } from "./tabWorker.ts";
 
+export interface Lost {
+  readonly isLater?: boolean; // the server has asked for a pause
+  readonly elsewhere?: string; // it cannot lead now: the URL of a server that can, or ""
+}
+
 export interface HelperEvents {
   // The connection is gone; what the engine holds stays for the next one.
-  readonly onLost: (message: string) => void;
+  readonly onLost: (message: string, how: Lost) => void;
   // The worker is over. Nothing comes after it.
   readonly onEnding: (ending: Ending) => void;
   // The server has ended that this tab computes the whole model.
@@ -29,6 +35,7 @@ export interface HelperOptions {
   readonly parts: HostParts;
   readonly board: StatusBoard;
   readonly start: Start;
+  readonly servers: ServerList;
   readonly memoryBytes: number; // the offer, as far as the device gives it
   readonly note: string; // for the card
   readonly wantsWhole: boolean;
@@ -57,6 +64,7 @@ export class Helper {
   #engine: StageEngine | null = null;
   #connection: Connection | null = null;
   #unexplained = 0; // connections in a row that never opened
+  #refusals = 0; // servers in a row that let it in no more
 
   constructor(options: HelperOptions) {
     this.#options = options;
@@ -68,11 +76,12 @@ export class Helper {
   }
 
   #makeWorker(): TabWorker {
-    const { parts, board, start, memoryBytes, note, wantsWhole, apiKey } = this.#options;
-    const { engine, store, verified, events } = this.#options;
+    const { parts, board, start, servers, memoryBytes, note } = this.#options;
+    const { wantsWhole, apiKey, engine, store, verified, events } = this.#options;
     const { signal } = this.#life;
     const share = start.share ?? 1;
-    const http = new ServerHttp(start.serverOrigin, start.joinToken, parts.fetch, signal);
+    const origins = (): string[] => servers.inOrder().map(({ origin }) => origin);
+    const http = new ServerHttp(origins, start.joinToken, parts.fetch, signal);
     const source = new PackageSource({
       http,
       cache: store ?? this.#memory,
@@ -112,8 +121,21 @@ export class Helper {
       source,
       board,
       now: parts.now,
+      hangUp: (reason, isLater) => this.#hangUp(reason, isLater),
+      knowSuccessors: (successors) => {
+        servers.setSuccessors(successors);
+        parts.knowServers(servers.inOrder());
+      },
       finish: (ending) => events.onEnding(ending),
     });
+  }
+
+  // What was sent goes out before the socket closes.
+  #hangUp(reason: string, isLater: boolean): void {
+    this.#connection?.close();
+    this.#connection = null;
+    this.#worker.lost();
+    this.#options.events.onLost(reason, { isLater });
   }
 
   async #makeEngine(manifest: Manifest): Promise<StageEngine> {
@@ -140,15 +162,18 @@ export class Helper {
   }
 
   connect(): void {
-    const { parts, board, start, events } = this.#options;
-    const connection = new Connection(parts, start.serverOrigin, {
-      onOpen: () => this.#worker.connected({
-        send: (message) => {
-          board.addTraffic(message.byteLength);
-          connection.send(message);
-        },
-        limitSilence: (ms) => connection.limitSilence(ms),
-      }),
+    const { parts, board, servers, events } = this.#options;
+    const connection = new Connection(parts, servers.current.origin, {
+      onOpen: () => {
+        this.#refusals = 0;
+        this.#worker.connected({
+          send: (message) => {
+            board.addTraffic(message.byteLength);
+            connection.send(message);
+          },
+          limitSilence: (ms) => connection.limitSilence(ms),
+        });
+      },
       onMessage: (message) => {
         board.addTraffic(message.byteLength);
         this.#worker.onMessage(message);
@@ -157,10 +182,21 @@ export class Helper {
         this.#connection = null;
         this.#worker.lost();
         this.#unexplained = isUnexplained ? this.#unexplained + 1 : 0;
-        if (this.#unexplained < kUnexplainedEnds) events.onLost(message);
-        else void this.#explained(message).then((text) => events.onLost(text));
+        if (this.#unexplained < kUnexplainedEnds) events.onLost(message, {});
+        else void this.#explained(message).then((text) => events.onLost(text, {}));
       },
-      onRefused: (message) => events.onEnding({ kind: "refused", message }),
+      onElsewhere: (elsewhere) => {
+        this.#connection = null;
+        this.#worker.lost();
+        events.onLost("The server cannot take this device yet.", { elsewhere });
+      },
+      onRefused: (message) => {
+        this.#connection = null;
+        this.#worker.lost();
+        // One of several servers may have another certificate now, or other tokens.
+        if (++this.#refusals < servers.inOrder().length) events.onLost(message, {});
+        else events.onEnding({ kind: "refused", message });
+      },
       isExcused: () => this.#worker.isJoining,
     });
     this.#connection = connection;
@@ -169,11 +205,12 @@ export class Helper {
   // Safari on iPhones lets people visit a server whose certificate is its own, and refuses sockets
   // to the same server without a word.
   async #explained(message: string): Promise<string> {
-    const { parts, start } = this.#options;
-    if (!start.serverOrigin.startsWith("https:")) return message;
+    const { parts, servers } = this.#options;
+    const { origin } = servers.current;
+    if (!origin.startsWith("https:")) return message;
     const signal = AbortSignal.any([AbortSignal.timeout(kAskMs), this.#life.signal]);
     try {
-      const { ok } = await parts.fetch(`${start.serverOrigin}/healthz`, { signal });
+      const { ok } = await parts.fetch(`${origin}/healthz`, { signal });
       return ok ? kSocketRefused : message;
     } catch {
       return message;

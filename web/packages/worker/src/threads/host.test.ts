@@ -59,6 +59,7 @@ let host: WorkerHost;
 let makeEngine: () => Promise<FakeEngine>;
 let probe: EngineOffer["probe"] | null;
 let needsOnnx: boolean;
+let known: string[]; // origins of servers that it may connect to
 
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "Date"] });
@@ -71,6 +72,7 @@ beforeEach(() => {
   makeEngine = () => Promise.resolve(new FakeEngine());
   needsOnnx = true;
   probe = null;
+  known = [];
   host = new WorkerHost(parts());
 });
 afterEach(() => vi.useRealTimers());
@@ -85,6 +87,7 @@ HostParts {
       sockets.push(socket);
       return socket;
     },
+    knowServers: (servers) => (known = servers.map(({ origin }) => origin)),
     fetch,
     blobFetcher: null,
     openStore: () => Promise.resolve(store),
@@ -251,6 +254,63 @@ describe("coming back", () => {
     await vi.advanceTimersByTimeAsync(1000);
     await turn();
     expect(sockets).toHaveLength(2);
+  });
+
+  it("after a pause where the server asks for one", async () => {
+    const socket = await started();
+    socket.events.onMessage(encodeServerMessage({
+      case: "refused", value: { code: "unavailable", message: "There is no room." },
+    }));
+    expect(socket.isClosed).toBe(true);
+    expect(await published()).toMatchObject({
+      phase: "reconnecting", message: "There is no room. Trying again in 1 s.",
+    });
+    await vi.advanceTimersByTimeAsync(800);
+    expect(sockets).toHaveLength(1);
+    await vi.advanceTimersByTimeAsync(200);
+    await turn();
+    expect(sockets).toHaveLength(2);
+  });
+
+  it("soon to a server that cannot lead yet", async () => {
+    let socket = await started();
+    for (let round = 1; round <= 6; ++round) {
+      socket.events.onClose(undefined, { code: 4307, reason: "" });
+      await vi.advanceTimersByTimeAsync(260);
+      await turn();
+      expect(sockets).toHaveLength(1 + round);
+      socket = sockets.at(-1)!;
+      socket.events.onOpen();
+    }
+    socket.events.onClose(undefined, { code: 4307, reason: "" });
+    expect((await published()).message).toContain("cannot take this device yet. Trying again");
+  });
+
+  it("to the next server at once, and to one that the server names", async () => {
+    const start = {
+      ...kStart, moreServers: [{ origin: "https://b:1", fingerprint: "" }],
+    };
+    const socket = await started(start);
+    expect(known).toEqual(["https://server:8443", "https://b:1"]);
+    socket.events.onClose();
+    expect(sockets.at(-1)!.url).toBe("wss://b:1/worker");
+    sockets.at(-1)!.events.onClose(undefined, { code: 4307, reason: "wss://c:1" });
+    expect(sockets.at(-1)!.url).toBe("wss://c:1/worker");
+    expect(known).toContain("https://c:1");
+    sockets.at(-1)!.events.onClose(undefined, { code: 4307, reason: "wss://server:8443" });
+    await vi.advanceTimersByTimeAsync(260);
+    await turn();
+    expect(sockets.at(-1)!.url).toBe("wss://server:8443/worker");
+  });
+
+  it("where one of several servers refuses it, and not where all do", async () => {
+    const refusal = { message: "Another token.", isFinal: true };
+    host.onMessage({ ...kStart, moreServers: [{ origin: "https://b:1", fingerprint: "" }] });
+    await turn();
+    sockets.at(-1)!.events.onClose(refusal);
+    expect(sockets.at(-1)!.url).toBe("wss://b:1/worker");
+    sockets.at(-1)!.events.onClose(refusal);
+    expect(last()).toMatchObject({ phase: "refused", message: "Another token." });
   });
 
   it("not after a refusal", async () => {
@@ -461,6 +521,26 @@ describe("with work", () => {
 
   const sent = (socket: FakeSocket): (string | undefined)[] =>
     socket.sent.map((kind) => kind.case);
+
+  it("what is loaded outlives a server that is full, and is told to its successor", async () => {
+    const first = await giveStage(1000);
+    await eventually(() => expect(sent(first)).toContain("prepared"));
+    first.events.onClose();
+    const second = sockets.at(-1)!;
+    second.events.onOpen();
+    const successors = [{ url: "wss://b:1", fingerprint: "" }];
+    second.events.onMessage(encodeServerMessage(init({ packageDigest, successors })));
+    await eventually(() => expect(sent(second)).toContain("connect"));
+    second.events.onMessage(encodeServerMessage({
+      case: "refused", value: { code: "unavailable", message: "There is no room." },
+    }));
+    const third = sockets.at(-1)!;
+    expect(third.url).toBe("wss://b:1/worker");
+    third.events.onOpen();
+    third.events.onMessage(encodeServerMessage(init({ packageDigest })));
+    await eventually(() => expect(sent(third)).toContain("connect"));
+    expect(third.sent[0]!.value).toMatchObject({ held: [{ id: 1 }] });
+  });
 
   it("what is loaded outlives the connection, and the next one is told of it", async () => {
     let made = 0;

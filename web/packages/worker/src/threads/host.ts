@@ -6,8 +6,11 @@ import type { BlobStore } from "../download/blobStore.ts";
 import { VerifiedChunks } from "../download/packageSource.ts";
 import type { Ending } from "../membership/events.ts";
 import { Helper } from "./helper.ts";
+import type { Lost } from "./helper.ts";
 import type { EngineOffer, EngineWish, HostParts, Start } from "./hostParts.ts";
 import type { ToWorker } from "./messages.ts";
+import { ServerList } from "./serverList.ts";
+import type { Server } from "./serverList.ts";
 import { StatusBoard } from "./statusBoard.ts";
 
 // A connection that lasted this long was a good one: the next attempt comes at once again.
@@ -24,6 +27,7 @@ export class WorkerHost {
   readonly #verified = new VerifiedChunks();
   #store: Promise<BlobStore | null> | null = null;
   #start: Start | null = null; // while helping
+  #servers: ServerList | null = null; // of the start
   #life = new AbortController(); // of one start
   #helper: Helper | null = null;
   #connectedAt = 0; // ms
@@ -76,6 +80,8 @@ export class WorkerHost {
     const obstacle = this.#parts.obstacle();
     if (obstacle !== "") return this.#refuse(obstacle);
     this.#start = start;
+    this.#servers = new ServerList(serversOf(start));
+    this.#parts.knowServers(this.#servers.inOrder());
     this.#engineWish = start.engine;
     this.#lossCount = 0;
     this.#stopCount = 0;
@@ -132,13 +138,13 @@ export class WorkerHost {
 
   // `why`: what went before, for people.
   #connect(phase: "connecting" | "reconnecting", why = ""): void {
-    const start = this.#start;
-    if (!start) return;
-    const { host } = new URL(start.serverOrigin);
+    const [start, servers] = [this.#start, this.#servers];
+    if (!start || !servers) return;
+    const { host } = new URL(servers.current.origin);
     this.#board.set({ phase, message: `${why}Connecting to ${host}.` });
     if (!this.#helper) {
       const life = this.#life.signal;
-      void this.#open(start, life).catch((error: unknown) => {
+      void this.#open(start, servers, life).catch((error: unknown) => {
         if (!life.aborted) this.#refuse(`This browser cannot help: ${String(error)}`);
       });
       return;
@@ -147,7 +153,7 @@ export class WorkerHost {
     this.#helper.connect();
   }
 
-  async #open(start: Start, life: AbortSignal): Promise<void> {
+  async #open(start: Start, servers: ServerList, life: AbortSignal): Promise<void> {
     const { withoutGpu } = this.#parts;
     const [store, engine] = await Promise.all([this.#openedStore(), this.#chosenEngine()]);
     this.#isOfGpu = engine.usesGpu;
@@ -156,7 +162,7 @@ export class WorkerHost {
     if (memoryBytes === 0) {
       if (withoutGpu !== "") return this.#refuse(`The GPU gives no memory. ${withoutGpu}`);
       this.#useProcessor("it gives no memory.");
-      return await this.#open(start, life);
+      return await this.#open(start, servers, life);
     }
     this.#board.set({
       engine: engine.name,
@@ -169,6 +175,7 @@ export class WorkerHost {
       parts: this.#parts,
       board: this.#board,
       start,
+      servers,
       memoryBytes,
       note: this.#note,
       wantsWhole: this.#wantsWhole,
@@ -177,7 +184,7 @@ export class WorkerHost {
       store,
       verified: this.#verified,
       events: {
-        onLost: (message) => this.#onLost(helper, message),
+        onLost: (message, how) => this.#onLost(helper, message, how),
         onEnding: (ending) => this.#onEnding(helper, ending),
         onWholeEnded: () => (this.#wantsWhole = false),
         onEngineLost: (reason) => this.#onEngineLost(helper, reason),
@@ -264,11 +271,11 @@ export class WorkerHost {
   }
 
   // What it holds is kept for the next connection.
-  #onLost(helper: Helper, message: string): void {
+  #onLost(helper: Helper, message: string, how: Lost): void {
     if (this.#helper !== helper) return; // stopped, or ended before
     if (this.#goodbyeTimer !== null) return this.#onGone();
     this.#board.set({ download: null });
-    const pauseMs = this.#pauseMs(helper.isKeeping ? kLongestPauseKeptMs : undefined);
+    const pauseMs = this.#nextServer(how, helper.isKeeping);
     if (pauseMs === 0) this.#connect("reconnecting", `${message} `);
     else this.#retry(message, pauseMs, Promise.resolve());
   }
@@ -288,13 +295,35 @@ export class WorkerHost {
     // The old engine's memory is free before the new one takes any.
     const message = this.#learnt(ending);
     // Never at once: the server was not content, and people want to read why.
-    this.#retry(message, this.#pauseMs() || this.#pauseMs(), this.#closed);
+    this.#noteGoodConnection();
+    this.#retry(message, this.#laterMs(), this.#closed);
   }
 
-  #pauseMs(limitMs?: number): number {
-    if (this.#parts.now() - this.#connectedAt > kGoodConnectionMs) this.#backoff.reset();
+  // Goes on to the next server, and gives the pause until it is tried.
+  #nextServer({ isLater = false, elsewhere }: Lost, isKeeping: boolean): number {
+    this.#noteGoodConnection();
+    const servers = this.#servers!;
+    const isFirstTry = elsewhere === undefined ? servers.next() : servers.nextIs(elsewhere);
+    if (isFirstTry) {
+      this.#parts.knowServers(servers.inOrder());
+      return 0;
+    }
+    if (isLater) return this.#laterMs();
+    // A server that cannot lead yet is there, and may lead in a moment.
+    const isSoon = isKeeping || elsewhere !== undefined;
+    return this.#backoff.next(isSoon ? kLongestPauseKeptMs : undefined);
+  }
+
+  #noteGoodConnection(): void {
+    if (this.#parts.now() - this.#connectedAt > kGoodConnectionMs) {
+      this.#backoff.reset();
+      this.#servers?.settle();
+    }
     this.#connectedAt = this.#parts.now();
-    return this.#backoff.next(limitMs);
+  }
+
+  #laterMs(): number {
+    return this.#backoff.next() || this.#backoff.next();
   }
 
   #retry(message: string, pauseMs: number, isReady: Promise<void>): void {
@@ -310,6 +339,10 @@ export class WorkerHost {
       });
     }, pauseMs);
   }
+}
+
+function serversOf({ serverOrigin, moreServers = [] }: Start): Server[] {
+  return [{ origin: serverOrigin, fingerprint: "" }, ...moreServers];
 }
 
 const kNothingHeld = {

@@ -7,6 +7,7 @@ import type { BlobFetcher } from "../download/blobThreads.ts";
 import type { Manifest } from "../download/manifest.ts";
 import type { EngineChoice, FromWorker, ToWorker } from "./messages.ts";
 import type { Fetch } from "../download/serverHttp.ts";
+import type { Server } from "./serverList.ts";
 
 export type Start = Extract<ToWorker, { kind: "start" }>;
 
@@ -22,10 +23,19 @@ export interface SocketFailure {
   readonly isFinal: boolean; // the next attempt would end in the same way
 }
 
+// What the server's close frame says. The code kTryElsewhere: the server cannot take a worker now,
+// and the reason is the URL of one that can, or empty.
+export interface CloseFrame {
+  readonly code: number;
+  readonly reason: string;
+}
+
+export const kTryElsewhere = 4307;
+
 export interface SocketEvents {
   onOpen(): void;
   onMessage(message: Uint8Array): void;
-  onClose(failure?: SocketFailure): void;
+  onClose(failure?: SocketFailure, frame?: CloseFrame): void;
 }
 
 // What the user chose, or "onnx": whatever runs ONNX graphs, for a package without programs.
@@ -63,6 +73,9 @@ export interface HostParts {
   // "" where another engine computes what the GPU cannot; else what its user may do.
   readonly withoutGpu: string;
   readonly openSocket: (url: string, events: SocketEvents) => Socket;
+  // Sockets to these servers, and what is fetched of them, may be wanted from now on. A browser
+  // knows by itself whom it trusts.
+  readonly knowServers: (servers: readonly Server[]) => void;
   readonly fetch: Fetch;
   // Threads that fetch blobs; null: `fetch` has its own, or there are none.
   readonly blobFetcher: BlobFetcher | null;

@@ -64,7 +64,7 @@ function openSocket(url: string, events: SocketEvents): Socket {
     // Text is nothing that the server sends: membership refuses an empty message.
     events.onMessage(data instanceof ArrayBuffer ? new Uint8Array(data) : new Uint8Array(0));
   };
-  socket.onclose = () => events.onClose();
+  socket.onclose = ({ code, reason }) => events.onClose(undefined, { code, reason });
   return socket;
 }
 
@@ -92,6 +92,7 @@ const host = new WorkerHost({
   kind: "web",
   withoutGpu: "",
   openSocket,
+  knowServers: () => undefined,
   fetch: (url, init) => fetch(url, init),
   blobFetcher: new BlobThreads(fetchThreadCount, startFetchThread),
   openStore: () => OpfsStore.open(),

@@ -1,5 +1,7 @@
 // What the page and its worker say to each other (postMessage). The page never sees the wire.
 
+import type { Server } from "./serverList.ts";
+
 export type EngineChoice = "auto" | "webgpu" | "wasm";
 
 // `start` begins helping: nothing is computed, downloaded or connected before it.
@@ -7,6 +9,8 @@ export type ToWorker =
   | {
       kind: "start";
       serverOrigin: string; // "https://host:port", where the page came from
+      // Servers that are tried where that one does not answer; absent: none.
+      moreServers?: readonly Server[];
       joinToken: string; // "" when the server asks for none
       name: string; // shown in the picture of the swarm
       workerId: string; // random, kept by the device: the same device after a reload

@@ -89,11 +89,20 @@ describe("joining", () => {
   });
 
   it("a refusal is final unless the server is only busy", async () => {
-    for (const [code, kind] of [["permission_denied", "refused"], ["unavailable", "retry"]]) {
-      const rig = new WorkerRig();
-      rig.tell({ case: "refused", value: { code: code!, message: "No." } });
-      expect(await rig.ended()).toEqual({ kind, message: "No." });
-    }
+    const denied = new WorkerRig();
+    denied.tell({ case: "refused", value: { code: "permission_denied", message: "No." } });
+    expect(await denied.ended()).toEqual({ kind: "refused", message: "No." });
+    const busy = new WorkerRig();
+    busy.tell({ case: "refused", value: { code: "unavailable", message: "No." } });
+    expect(busy.hungUp).toEqual([{ reason: "No.", isLater: true }]);
+    expect(busy.endings).toEqual([]);
+  });
+
+  it("the server's successors are told", async () => {
+    const rig = new WorkerRig();
+    const successors = [{ url: "wss://b:8443", fingerprint: "ab12" }];
+    await rig.join({ successors });
+    expect(rig.successors).toEqual(successors);
   });
 
   it("a package that is not the announced one is tried again, a denied one is not", async () => {

@@ -18,7 +18,9 @@ import type { Manifest } from "../download/manifest.ts";
 import type { PackageSource } from "../download/packageSource.ts";
 import { join } from "../joining/joining.ts";
 import type { JoiningParts } from "../joining/joining.ts";
-import type { Action, Ending, Event, Fault, Outcome, Shown, Work } from "../membership/events.ts";
+import type {
+  Action, Ending, Event, Fault, Outcome, Shown, Successor, Work,
+} from "../membership/events.ts";
 import { Membership } from "../membership/membership.ts";
 import { StageHost } from "../stage/stageHost.ts";
 import type { StatusBoard } from "./statusBoard.ts";
@@ -37,6 +39,10 @@ export interface TabWorkerOptions extends JoiningParts {
   readonly source: PackageSource;
   readonly board: StatusBoard;
   readonly now: () => number; // ms
+  // The owner closes this connection, and comes again with another one, after a pause where
+  // `isLater`. What is held stays.
+  readonly hangUp: (reason: string, isLater: boolean) => void;
+  readonly knowSuccessors: (successors: readonly Successor[]) => void;
   // Called once; the owner closes the connection, and the worker.
   readonly finish: (ending: Ending) => void;
 }
@@ -139,7 +145,7 @@ export class TabWorker {
   }
 
   #carryOut(action: Action): void {
-    const { onWholeEnded, finish } = this.#options;
+    const { onWholeEnded, hangUp, knowSuccessors, finish } = this.#options;
     switch (action.kind) {
       case "sendControl":
         return this.#line?.send(encodeWorkerMessage(action.message));
@@ -147,6 +153,10 @@ export class TabWorker {
         return this.#line?.send(action.message);
       case "limitSilence":
         return this.#line?.limitSilence(action.ms);
+      case "hangUp":
+        return hangUp(action.reason, action.isLater);
+      case "knowSuccessors":
+        return knowSuccessors(action.successors);
       case "keepFor":
         return this.#setKeepTimer(action.ms);
       case "join":

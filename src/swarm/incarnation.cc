@@ -1,0 +1,25 @@
+#include "swarm/incarnation.h"
+
+#include <algorithm>
+
+namespace weft::swarm {
+
+uint64_t NextIncarnation(uint64_t recorded, int64_t unix_ms) {
+  return std::max(recorded + 1, static_cast<uint64_t>(std::max<int64_t>(unix_ms, 0)));
+}
+
+Result<Incarnation::Heard> Incarnation::Hear(uint64_t seen) const {
+  if (seen <= number_) return Heard::kServe;
+  if (seen - number_ <= kMostAhead) return Heard::kIsOutdated;
+  return Error(ErrorCode::kInvalidData, "Connect says that incarnation " + std::to_string(seen) +
+                                            " of this swarm was seen, expected at most " +
+                                            std::to_string(number_ + kMostAhead) + ".");
+}
+
+void Incarnation::Raise(uint64_t seen) {
+  if (seen < number_) return;
+  number_ = seen + 1;
+  ++version_;
+}
+
+}  // namespace weft::swarm
