@@ -25,6 +25,7 @@ export const kCxxModules = {
   registry: ["base", "net", "package"],
   store: ["base"],
   postgres: ["base", "net"],
+  shared_store: ["base", "cluster", "net", "postgres"],
   api: ["base", "swarm", "text", "chat", "sampling", "grammar"],
   server: ["base", "wire", "package", "text", "chat", "planner", "swarm", "net", "store",
     "api"],
