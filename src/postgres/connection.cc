@@ -131,8 +131,6 @@ void Connection::OnConnected(Handle made, const std::string& problem) {
   connection_ = std::move(made);
   watch_ = std::make_unique<net::SocketWatch>(loop_, libpq_.PQsocket(connection_.get()));
   watch_->OnReadable([this] { OnReadable(); });
-  for (const std::string& channel : options_.channels)
-    Ask("listen " + channel, {}, [](const Result<Answer>&) {});
   if (on_line_) on_line_(true);
 }
 
@@ -212,7 +210,6 @@ void Connection::OnReadable() {
   if (libpq_.PQconsumeInput(connection_.get()) != 1)
     return Break(OneLine(libpq_.PQerrorMessage(connection_.get())));
   const std::weak_ptr<bool> alive = alive_;
-  ReadNotifications();
   // Whoever is told may end this, or break the line.
   while (!alive.expired() && connection_ != nullptr && ReadResults()) {
   }
@@ -261,16 +258,6 @@ bool Connection::ReadResults() {
                            "The database refused a statement: " + OneLine(why) + ".");
       return true;
     }
-  }
-}
-
-void Connection::ReadNotifications() {
-  while (PGnotify* const notification = libpq_.PQnotifies(connection_.get())) {
-    const std::string channel = notification->relname, payload = notification->extra;
-    libpq_.PQfreemem(notification);
-    const std::weak_ptr<bool> alive = alive_;
-    if (on_notification_) on_notification_(channel, payload);
-    if (alive.expired()) return;
   }
 }
 

@@ -53,8 +53,7 @@ struct Answer {
 };
 
 struct ConnectionOptions {
-  std::string url;                    // "postgres://weft@db/weft", or libpq's "host=db user=weft"
-  std::vector<std::string> channels;  // whose notifications come
+  std::string url;  // "postgres://weft@db/weft", or libpq's "host=db user=weft"
   Duration connect_limit = Seconds(5);
   Duration answer_limit = Seconds(2);           // the server gives up then, and a second later we
   Duration retry_interval = Milliseconds(500);  // between attempts to connect
@@ -84,10 +83,6 @@ class Connection {
   const std::string& problem() const { return problem_; }
   // Called with true when the line is there, with false when it is lost or an attempt failed.
   void OnLine(std::function<void(bool)> on_line) { on_line_ = std::move(on_line); }
-  void OnNotification(
-      std::function<void(const std::string& channel, const std::string& payload)> on_notification) {
-    on_notification_ = std::move(on_notification);
-  }
 
  private:
   struct Close {
@@ -105,7 +100,6 @@ class Connection {
   void OnConnected(Handle made, const std::string& problem);
   void OnReadable();
   bool ReadResults();
-  void ReadNotifications();
   void Flush();
   void Break(const std::string& why);
   void WatchTime();
@@ -121,7 +115,6 @@ class Connection {
   std::deque<Asked> asked_;
   std::string problem_;
   std::function<void(bool)> on_line_;
-  std::function<void(const std::string&, const std::string&)> on_notification_;
   net::EventLoop::Timer retry_timer_, answer_timer_;
   // Last: its thread connects, which waits for names and handshakes.
   TaskQueue thread_;

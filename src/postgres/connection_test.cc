@@ -24,12 +24,10 @@ TEST(Url, IsCheckedBeforeAnythingIsDone) {
 class ConnectionTest : public testing::Test {
  protected:
   static void SetUpTestSuite() {
-    if (!TestServer::Programs().empty() && Libpq::Load().ok()) server_ = new TestServer();
+    if (!TestServer::Programs().empty() && Libpq::Load().ok())
+      server_ = std::make_unique<TestServer>();
   }
-  static void TearDownTestSuite() {
-    delete server_;
-    server_ = nullptr;
-  }
+  static void TearDownTestSuite() { server_.reset(); }
   void SetUp() override {
     if (server_ == nullptr) GTEST_SKIP() << "PostgreSQL is not installed";
   }
@@ -60,11 +58,11 @@ class ConnectionTest : public testing::Test {
     return answer ? std::move(*answer) : Result<Answer>(Error(ErrorCode::kIo, "no answer"));
   }
 
-  static TestServer* server_;
+  static std::unique_ptr<TestServer> server_;
   net::EventLoop loop_;
 };
 
-TestServer* ConnectionTest::server_ = nullptr;
+std::unique_ptr<TestServer> ConnectionTest::server_;
 
 TEST_F(ConnectionTest, ValuesGoThereAndComeBack) {
   const auto connection = Connect();
@@ -117,20 +115,6 @@ TEST_F(ConnectionTest, ManyStatementsThatAreLargerThanTheLineTakes) {
       ++answers;
     });
   Await([&] { return answers == 20; });
-}
-
-TEST_F(ConnectionTest, OthersAreHeard) {
-  ConnectionOptions options;
-  options.channels = {"cells"};
-  const auto listener = Connect(options), speaker = Connect();
-  std::vector<std::string> heard;
-  listener->OnNotification([&](const std::string& channel, const std::string& payload) {
-    heard.push_back(channel + " " + payload);
-  });
-  ASSERT_TRUE(Ask(*listener, "select 1").ok()) << "it listens by now";
-  ASSERT_TRUE(Ask(*speaker, "select pg_notify('cells', '7')").ok());
-  Await([&] { return !heard.empty(); });
-  EXPECT_THAT(heard, ElementsAre("cells 7"));
 }
 
 TEST_F(ConnectionTest, AStatementThatTakesTooLongEndsAlone) {

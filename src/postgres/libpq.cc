@@ -38,7 +38,6 @@ Result<Libpq> LoadOnce() {
   WEFT_FIND(PQgetvalue);
   WEFT_FIND(PQisBusy);
   WEFT_FIND(PQnfields);
-  WEFT_FIND(PQnotifies);
   WEFT_FIND(PQntuples);
   WEFT_FIND(PQpipelineSync);
   WEFT_FIND(PQresultErrorField);

@@ -27,7 +27,6 @@ struct Libpq {
   decltype(&::PQgetvalue) PQgetvalue;
   decltype(&::PQisBusy) PQisBusy;
   decltype(&::PQnfields) PQnfields;
-  decltype(&::PQnotifies) PQnotifies;
   decltype(&::PQntuples) PQntuples;
   decltype(&::PQpipelineSync) PQpipelineSync;
   decltype(&::PQresultErrorField) PQresultErrorField;

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -103,11 +104,16 @@ class TestServer {
       std::getline(file, stat);
       const size_t end = stat.rfind(')');
       if (end == std::string::npos || end + 4 > stat.size()) continue;
-      if (std::atoi(stat.c_str() + end + 4) == process_) children.push_back(std::stoi(name));
+      if (NumberOf(stat.substr(end + 4)) == process_) children.push_back(NumberOf(name));
     }
     return children;
   }
 
+  static pid_t NumberOf(const std::string& text) {
+    pid_t number = 0;
+    std::from_chars(text.data(), text.data() + text.size(), number);
+    return number;
+  }
   pid_t Spawn(const std::vector<std::string>& words) const {
     const std::string program = (Programs() / words[0]).string();
     std::vector<char*> arguments;
@@ -120,7 +126,7 @@ class TestServer {
     for (const int stream : {0, 1, 2}) dup2(nothing, stream);
     if (chdir("/") != 0) _exit(126);
     if (user_ != nullptr && (setgid(user_->pw_gid) != 0 || setuid(user_->pw_uid) != 0)) _exit(126);
-    execv(program.c_str(), arguments.data());
+    execve(program.c_str(), arguments.data(), environ);
     _exit(127);
   }
 

@@ -23,14 +23,16 @@ const std::vector<std::string>& Migrations() {
            create table if not exists servers (
              id bigint primary key, start bigint not null, name text not null unique,
              url text not null, fingerprint bytea not null, version text not null,
-             roles text not null, seen timestamptz not null) with (fillfactor = 50);
+             roles text not null, seen timestamptz not null, drained bigint)
+             with (fillfactor = 50);
            create table if not exists models (
              digest bytea primary key, name text not null unique, options bytea not null);
            create table if not exists cells (
              id bigint generated always as identity primary key,
              model bytea not null references models, swarm_id bytea not null,
              incarnation bigint not null default 0, server bigint, start bigint,
-             expires timestamptz not null default now(), up boolean not null default false)
+             expires timestamptz not null default now(), up boolean not null default false,
+             workers integer not null default 0, former bigint, taken timestamptz)
              with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0,
                    autovacuum_vacuum_threshold = 2000);
            create table if not exists placements (

@@ -26,9 +26,10 @@ export const kCxxModules = {
   store: ["base"],
   postgres: ["base", "net"],
   shared_store: ["base", "cluster", "net", "postgres"],
+  cluster_host: ["base", "wire", "cluster", "net", "postgres", "shared_store"],
   api: ["base", "swarm", "text", "chat", "sampling", "grammar"],
   server: ["base", "wire", "package", "text", "chat", "planner", "swarm", "net", "store",
-    "api"],
+    "api", "cluster", "cluster_host", "shared_store"],
   cluster: ["base"],
   sim: ["base", "swarm", "cluster", "planner", "wire", "worker", "engine", "program", "sampling"],
   apps: ["*"],
@@ -79,8 +80,8 @@ export const kConfinedHeaders = [
   {
     pattern: /^(thread|mutex|condition_variable|future|fstream|filesystem)$/,
     except: ["base", "tensor", "wire", "package", "onnx", "program", "lower", "text", "chat",
-      "convert", "kernels", "engine", "worker", "net", "registry", "store", "api",
-      "server", "apps"],
+      "convert", "kernels", "engine", "worker", "net", "registry", "store", "postgres",
+      "shared_store", "cluster_host", "api", "server", "apps"],
     instead: "swarm, cluster, planner, dispatch and sim have no threads and no files: " +
       "make it an action",
   },
