@@ -14,6 +14,7 @@ void AddPullCommand(CLI::App& app, int* exit_code);
 void AddLibraryCommands(CLI::App& app, int* exit_code);  // list, show, rm
 void AddKeysCommand(CLI::App& app, int* exit_code);      // add, list, end
 void AddStateCommand(CLI::App& app, int* exit_code);     // export, import
+void AddClusterCommand(CLI::App& app, int* exit_code);   // init, status, drain
 void AddConfigCommand(CLI::App& app, int* exit_code);    // check
 void AddJoinLinkCommand(CLI::App& app, int* exit_code);
 void AddPlanCommand(CLI::App& app, int* exit_code);

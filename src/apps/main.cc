@@ -34,6 +34,7 @@ int Main(const std::vector<std::string>& arguments) {
   AddLibraryCommands(app, &exit_code);
   AddKeysCommand(app, &exit_code);
   AddStateCommand(app, &exit_code);
+  AddClusterCommand(app, &exit_code);
   AddJoinLinkCommand(app, &exit_code);
   AddConvertCommand(app, &exit_code);
   AddGroupsCommand(app, &exit_code);

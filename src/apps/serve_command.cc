@@ -10,6 +10,7 @@
 #include <optional>
 #include <thread>
 
+#include "apps/cluster_settings.h"
 #include "apps/commands.h"
 #include "apps/gpu_beside.h"
 #include "apps/local_worker.h"
@@ -17,6 +18,7 @@
 #include "apps/model_library.h"
 #include "apps/port_owner.h"
 #include "apps/pull_model.h"
+#include "apps/remote_worker.h"
 #include "apps/secret_file.h"
 #include "apps/service_manager.h"
 #include "apps/settings.h"
@@ -81,12 +83,20 @@ Result<server::Secrets> ReadSecrets(const std::string& key_file, const std::stri
   return secrets;
 }
 
+// A server that others reach at its --url is shared.
+bool IsShared(const ServeOptions& options) {
+  if (options.share || options.cluster.empty()) return options.share;
+  const auto url = net::ParseUrl(options.url);
+  return url.ok() && !IsThisMachine(*url);
+}
+
 server::ServerOptions ServerOptionsOf(const ServeOptions& options) {
   server::ServerOptions server;
-  server.is_shared = options.share;
+  const bool share = IsShared(options);
+  server.is_shared = share;
   server.address = options.address;
-  if (server.address.empty()) server.address = options.share ? "0.0.0.0" : "127.0.0.1";
-  server.tls = options.share && options.tls.empty() ? "auto" : options.tls;
+  if (server.address.empty()) server.address = share ? "0.0.0.0" : "127.0.0.1";
+  server.tls = share && options.tls.empty() ? "auto" : options.tls;
   server.port = options.port;
   server.tls_key = options.tls_key;
   server.state_folder = StateFolder();
@@ -138,6 +148,7 @@ class ServeCommand {
     auto command = std::make_unique<ServeCommand>();
     command->options_ = options;
     server::ServerOptions server = ServerOptionsOf(options);
+    TRY(AddCluster(options, server));
     if (options.journal_prompts && server.journal.empty()) {
       return Error(ErrorCode::kInvalidArgument,
                    "--journal-prompts needs a journal: name its file with --journal.");
@@ -222,12 +233,41 @@ class ServeCommand {
     worker.join_token = secrets_.join_token;
     worker.thread_count = options_.threads;
     worker.memory_bytes = WorkerMemory();
-    if (has_several()) {
+    if (server_->member() != nullptr) {
+      StartClusterWorker(worker);
+    } else if (has_several()) {
       cell_workers_ = std::make_unique<CellWorkers>(server_->loop(), worker);
     } else if (package_.manifest.lowered) {
       worker_ = std::make_unique<LocalWorker>(server_->loop(), server_->host(), worker, package_,
                                               options_.lossy ? OpenDatagrams() : nullptr);
     }
+  }
+
+  // It works for whichever server leads, and finds it as any other worker does.
+  void StartClusterWorker(worker::NativeWorkerOptions options) {
+    if (!package_.manifest.lowered) return;
+    const std::string& name = server_->member()->leases().self().name;
+    options.name = name;
+    options.worker_id = "built-in " + name;
+    ServerAddress own{*net::ParseUrl(server_->reach().Base("ws")), {}};
+    if (server_->reach().tls)
+      own.tls.pinned_fingerprint = net::CertificateFingerprint(*server_->tls());
+    const auto servers = std::make_shared<ServerList>(std::vector<ServerAddress>{own});
+    // With their certificates, so that it may go where it is sent.
+    server_->OnServersMet([servers](const std::vector<cluster_host::PeerAddress>& others) {
+      std::vector<wire::pb::Init::Successor> named(others.size());
+      for (size_t i = 0; i < others.size(); ++i) {
+        named[i].set_url(others[i].url);
+        named[i].set_fingerprint(others[i].fingerprint);
+      }
+      servers->SetSuccessors(named);
+    });
+    cluster_worker_ = std::make_unique<RemoteWorker>(
+        server_->loop(), servers, "", options, worker::MakeLocalSource(package_),
+        [](const Status& status) {
+          if (!status.ok()) LogWarn("the built-in worker has ended: {}", status.error().message());
+        });
+    server_->loop().Post([this] { cluster_worker_->Start(); });
   }
 
   // Another worker than the built-in one: who of both computes what is planned by their speed.
@@ -286,8 +326,10 @@ class ServeCommand {
     if (IsKeptInJournal(std::getenv, isatty(STDOUT_FILENO) == 1)) return PrintWithoutSecrets();
     const server::Reach& reach = server_->reach();
     const std::string join_url = reach.JoinUrl(secrets_.join_token);
-    std::cout << "weft " << wire::kServerVersion << " serves " << Served() << "\n\n"
-              << "  chat:  " << reach.Base("http") << "/";
+    std::cout << "weft " << wire::kServerVersion << " serves " << Served() << "\n\n";
+    if (server_->member() != nullptr)
+      std::cout << "  cluster: " << server_->member()->Describe() << "\n";
+    std::cout << "  chat:  " << reach.Base("http") << "/";
     if (!secrets_.api_key.empty()) std::cout << "#key=" << secrets_.api_key;
     std::cout << "\n  help:  " << join_url << "   (open it in a browser tab and press the button)\n"
               << "  API:   " << reach.Base("http") << "/v1\n";
@@ -300,7 +342,7 @@ class ServeCommand {
     if (reach.IsPublic()) {
       PrintTls();
       std::cout << "\n" << server::QrForTerminal(join_url);
-    } else if (secrets_.api_key.empty()) {
+    } else if (secrets_.api_key.empty() && server_->member() == nullptr) {
       std::cout << "\n  To let other devices on your network help:  weft serve --share";
       for (const std::string& package : options_.packages) std::cout << " " << package;
       std::cout << "\n";
@@ -338,9 +380,10 @@ class ServeCommand {
   ServeOptions options_;
   package::Package package_;
   std::unique_ptr<server::Server> server_;
-  server::Secrets secrets_;                    // until they are printed
-  std::unique_ptr<LocalWorker> worker_;        // of one model
-  std::unique_ptr<CellWorkers> cell_workers_;  // of several
+  server::Secrets secrets_;                       // until they are printed
+  std::unique_ptr<LocalWorker> worker_;           // of one model
+  std::unique_ptr<RemoteWorker> cluster_worker_;  // the same, of a cluster
+  std::unique_ptr<CellWorkers> cell_workers_;     // of several
   std::unique_ptr<GpuBeside> gpu_;
 };
 
@@ -545,6 +588,21 @@ void AddReach(CLI::App& command, ServeOptions& options) {
                    "Let nobody in with an API key or a join token of an earlier start");
 }
 
+// Several servers that lead a model by turns.
+void AddClusterOptions(CLI::App& command, ServeOptions& options) {
+  CLI::Option* url = command.add_option(
+      "--url", options.url,
+      "How other servers and devices reach this one, e.g. https://a.weft.school.lan");
+  CLI::Option* key = command.add_option("--cluster-key", options.cluster_key,
+                                        "The key's file (default: /etc/weft/cluster.key, or "
+                                        "cluster.key in the state folder)");
+  CLI::Option* cluster = command.add_option(
+      "--cluster", options.cluster,
+      "Address of the PostgreSQL database of a cluster, whose servers lead the model by turns "
+      "(docs/cluster.md)");
+  for (CLI::Option* each : {url, key}) each->needs(cluster);
+}
+
 void AddOperations(CLI::App& command, ServeOptions& options) {
   command.add_option("--config", options.config,
                      "File of settings in TOML; flags and WEFT_... variables count more "
@@ -595,6 +653,7 @@ void AddServeOptions(CLI::App& command, ServeOptions& options) {
                      "models, none all of the library");
   AddOperations(command, options);
   AddReach(command, options);
+  AddClusterOptions(command, options);
   AddBuiltInWorker(command, options);
   AddComputing(command, options);
   AddPlanning(command, options);

@@ -54,7 +54,11 @@ struct ServeOptions {
   // Files whose first line is a secret; "": that of the environment, or a new one.
   std::string api_key_file;
   std::string join_token_file;
-  std::string log;  // a level, "": as it is
+  // Of a server that leads its model by turns with others; "": it is alone.
+  std::string cluster;      // the database's address
+  std::string url;          // how others reach this server
+  std::string cluster_key;  // file; "": cluster.key in /etc/weft or the state folder
+  std::string log;          // a level, "": as it is
   std::string log_format = "text";
   bool log_requests = false;
   std::string config;  // a file of settings (settings.h)

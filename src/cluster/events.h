@@ -127,6 +127,7 @@ struct Renew {
     CellId cell;
     Incarnation incarnation;
     bool up = false;
+    uint32_t workers = 0;  // for people who look
   };
   QueryId query;
   std::vector<Cell> cells;

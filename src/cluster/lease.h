@@ -61,6 +61,7 @@ class Lease {
   bool TakeNews() { return std::exchange(has_news_, false); }
   Incarnation incarnation() const { return incarnation_; }
   bool up() const { return up_; }
+  uint32_t workers() const { return workers_; }
   bool has_package() const { return has_package_; }
   // When Decide is wanted though nothing has happened.
   std::optional<Instant> next_timer() const;

@@ -130,7 +130,8 @@ void Leases::RenewIfDue() {
   next_renewal_ = now_ + options_.renew_interval;
   renewing_.clear();
   for (const auto& [cell, lease] : leases_)
-    if (lease.is_renewed()) renewing_.push_back({cell, lease.incarnation(), lease.up()});
+    if (lease.is_renewed())
+      renewing_.push_back({cell, lease.incarnation(), lease.up(), lease.workers()});
   if (renewing_.empty()) return;
   renewal_ = Question{out_.NextQuery(), now_ + options_.query_timeout};
   out_.Add(Renew{renewal_->query, renewing_});

@@ -309,11 +309,14 @@ struct Connecting : std::enable_shared_from_this<Connecting> {
   template <typename Endpoints>
   void Connect(const Endpoints& endpoints) {
     if (done) return;
-    asio::async_connect(socket, endpoints,
-                        [self = shared_from_this()](const error_code& error, const auto&) {
-                          if (error) return self->Fail(CannotReach(self->url, error.message()));
-                          self->Secure();
-                        });
+    asio::async_connect(
+        socket, endpoints, [self = shared_from_this()](const error_code& error, const auto&) {
+          if (error == asio::error::connection_refused)
+            return self->Fail(
+                Error(ErrorCode::kNotFound, CannotReach(self->url, error.message()).message()));
+          if (error) return self->Fail(CannotReach(self->url, error.message()));
+          self->Secure();
+        });
   }
 
   void Secure() {

@@ -57,7 +57,8 @@ class HttpClient {
 
 // Connects `url`'s path as a WebSocket. Callbacks run on the loop; exactly one of `on_open` or
 // `on_failed` is called. Errors: kPermissionDenied when the server answers 401 or 403 or its
-// certificate is not trusted: asking again will not change that. kUnavailable for all else.
+// certificate is not trusted: asking again will not change that. kNotFound when nobody listens at
+// its port, as its machine says. kUnavailable for all else.
 void ConnectWebSocket(EventLoop& loop, const Url& url, const ClientTls& tls, Headers headers,
                       const WebSocketClientLimits& limits,
                       std::function<WebSocketCallbacks(std::shared_ptr<WebSocket>)> on_open,

@@ -11,6 +11,7 @@
 #include "base/random.h"
 #include "base/unix_time.h"
 #include "server/package_check.h"
+#include "server/placement_record.h"
 #include "swarm/incarnation.h"
 
 namespace weft::server {
@@ -80,7 +81,8 @@ Cell::Cell(const CellShared& shared, ServedModel model, std::unique_ptr<CellReco
       look_timer_(shared.loop) {
   const ServerOptions& options = shared_.options;
   const package::Manifest& manifest = model.package.manifest;
-  const swarm::CoreOptions core = CoreOptionsOf(model);
+  core_ = CoreOptionsOf(model);
+  const swarm::CoreOptions& core = core_;
   const uint32_t context = core.context_length;
   card_ = CardOf(model.package, context);
   body_limit_bytes_ = BodyLimitOf(options, manifest.embedding.has_value(), context);
@@ -90,13 +92,15 @@ Cell::Cell(const CellShared& shared, ServedModel model, std::unique_ptr<CellReco
   const Duration load_wait = shared_.has_several ? kLoadWait : Duration();
   if (shared_.has_several)
     for (const auto& [digest, blob] : manifest.blobs) blobs_.insert(digest.ToHex());
-  host_ = std::make_unique<SwarmHost>(shared_.loop, shared_.planning, core);
+  host_ = std::make_unique<SwarmHost>(shared_.loop, shared_.planning);
   host_->SetLayerChecker([package = model.package](uint32_t first, uint32_t end) {
     return FindDamage(package, first, end);
   });
-  host_->OnPlacementChanged([this, core](const swarm::Placement& placement) {
-    recovery_->NotePlacement(placement, core);
+  host_->OnPlacementChanged([this](const swarm::Placement& placement) {
+    if (!shared_.cluster) return recovery_->NotePlacement(placement, core_);
+    if (on_placement_) on_placement_(ToRecord(placement, core_));
   });
+  if (!shared_.cluster) LeadAlone();
   what_if_ = std::make_unique<WhatIf>(core, *host_, shared_.loop, shared_.planning);
   host_->OnSwarmChanged([this] { OnSwarmChanged(); });
   CountTokens();
@@ -106,7 +110,8 @@ Cell::Cell(const CellShared& shared, ServedModel model, std::unique_ptr<CellReco
                           core.model.is_recurrent(), recovery_->keeps_prompts(),
                           core.model.vocabulary, context, core.session_count / 4, core.model.embeds,
                           shared_.has_several, load_wait},
-      model.text, *host_, shared_.loop, *recovery_, recovery_->seed_key());
+      model.text, *host_, shared_.loop, *recovery_,
+      shared_.cluster ? shared_.cluster->seed_key : recovery_->seed_key());
   embeddings_ = std::make_unique<EmbeddingRoutes>(
       EmbeddingRoutes::Options{manifest.name, manifest.embedding, manifest.hidden_columns,
                                manifest.vocabulary, context, options.wait, core.session_count,
@@ -132,7 +137,7 @@ swarm::CoreOptions Cell::CoreOptionsOf(ServedModel& model) const {
   core.timeouts.token_limit = options.token_limit;
   std::array<uint8_t, 16> swarm_id;
   SecureRandomBytes(swarm_id);
-  core.swarm_id = std::string(AsText(swarm_id));
+  core.swarm_id = shared_.cluster ? shared_.cluster->swarm_id : std::string(AsText(swarm_id));
   core.successors = options.successors;
   std::array<uint8_t, 8> probe_seed;
   SecureRandomBytes(probe_seed);
@@ -140,6 +145,11 @@ swarm::CoreOptions Cell::CoreOptionsOf(ServedModel& model) const {
   shared_.add_secrets(core);
   core.lifetimes = recovery_->Lifetimes();
   core.popularity = recovery_->Popularity();
+  return core;
+}
+
+void Cell::LeadAlone() {
+  swarm::CoreOptions core = core_;
   core.restored = recovery_->PlacementFor(core);
   if (core.restored) core.swarm_id = core.restored->swarm_id;
   // A core may have gone on above the number of its start.
@@ -147,7 +157,25 @@ swarm::CoreOptions Cell::CoreOptionsOf(ServedModel& model) const {
       std::max(recovery_->found().incarnation,
                swarm::NextIncarnation(core.restored ? core.restored->incarnation : uint64_t{0},
                                       UnixNowMs()));
-  return core;
+  host_->BeginLeading(std::move(core));
+}
+
+void Cell::Lead(CellLead lead) {
+  swarm::CoreOptions core = core_;
+  core.incarnation = lead.incarnation;
+  core.successors = std::move(lead.successors);
+  if (lead.placement) core.restored = TakeUp(*lead.placement, core);
+  if (core.restored && core.restored->swarm_id != core.swarm_id) core.restored.reset();
+  if (core.restored)
+    LogInfo("{} devices may come with what they hold, {} stages among it",
+            core.restored->devices.size(), core.restored->stages.size());
+  // The core handles an event meanwhile.
+  core.tell_seen = [this](uint64_t seen) {
+    shared_.loop.Post([this, life = host_->life(), seen] {
+      if (!life.expired() && on_worker_saw_) on_worker_saw_(seen);
+    });
+  };
+  host_->BeginLeading(std::move(core));
 }
 
 void Cell::AddParts(RouteParts& parts) {

@@ -36,6 +36,20 @@ struct CellShared {
   // Of a server of several models: requests come to the right one already, and wait long while
   // devices load it. Its name is in the log.
   bool has_several = false;
+  // Of a server of a cluster: what its cell's row says. Then nobody leads the cell here until
+  // Cell::Lead.
+  struct Shared {
+    std::string swarm_id;
+    std::string seed_key;  // of keyed requests, the same at every server
+  };
+  std::optional<Shared> cluster = {};
+};
+
+// With what a cell of a cluster is led.
+struct CellLead {
+  uint64_t incarnation = 0;
+  std::vector<swarm::Successor> successors;
+  std::optional<store::pb::Placement> placement;  // of an earlier leader
 };
 
 // The longest request for a chat with a context of so many positions.
@@ -59,6 +73,16 @@ class Cell {
   const SwarmHost& host() const { return *host_; }
   // Continues what an earlier start left behind. Call it once, from the loop.
   void Resume(const std::vector<std::string>& salts) { chat_->Resume(recovery_->found(), salts); }
+  // Makes the core of a cell of a cluster. SwarmHost::EndLeading ends it.
+  void Lead(CellLead lead);
+  // Gives placements that are to be kept, of a cell of a cluster.
+  void OnPlacement(std::function<void(const store::pb::Placement&)> callback) {
+    on_placement_ = std::move(callback);
+  }
+  // Told of workers that have seen a higher incarnation; of a cell of a cluster.
+  void OnWorkerSaw(std::function<void(uint64_t seen)> callback) {
+    on_worker_saw_ = std::move(callback);
+  }
   // Fills in what answers for this model alone.
   void AddParts(RouteParts& parts);
   PackageRoutes& package_routes() { return *package_routes_; }
@@ -74,6 +98,7 @@ class Cell {
 
  private:
   swarm::CoreOptions CoreOptionsOf(ServedModel& model) const;
+  void LeadAlone();
   void CountTokens();
   void OnSwarmChanged();
   void TellLack(const swarm::Snapshot& snapshot);
@@ -83,6 +108,7 @@ class Cell {
   api::ModelCard card_;
   package::Digest digest_;
   bool lowered_ = false;
+  swarm::CoreOptions core_;  // of any core of this cell: nothing of one time of leading
   std::set<std::string> blobs_;
   size_t body_limit_bytes_ = 0;
   std::unique_ptr<SwarmHost> host_;
@@ -92,6 +118,8 @@ class Cell {
   std::unique_ptr<PackageRoutes> package_routes_;
   api::OllamaModel ollama_model_;
   std::function<void()> on_changed_;
+  std::function<void(const store::pb::Placement&)> on_placement_;
+  std::function<void(uint64_t)> on_worker_saw_;
   net::EventLoop::Timer look_timer_;
   bool look_pending_ = false;
   std::string told_lack_;  // of memory, that the log has

@@ -15,12 +15,6 @@ namespace {
 using Request = net::HttpRequest;
 using Client = std::shared_ptr<net::Responder>;
 
-// A picture of the swarm is only taken while there is something to say.
-std::optional<NotReady> FindReason(const SwarmHost& host) {
-  const auto state = host.is_up() ? swarm::SwarmState::kUp : host.snapshot().state;
-  return FindNotReady(state, host.is_ending());
-}
-
 void AnswerOk(net::Responder& client) {
   net::HttpResponse response = net::TextResponse(200, "text/plain; charset=utf-8", "ok\n");
   response.headers.emplace_back("Cache-Control", "no-store");
@@ -54,6 +48,12 @@ Route Probe(std::string path, std::function<void(Request, Client)> handle) {
 
 }  // namespace
 
+// A picture of the swarm is only taken while there is something to say.
+std::optional<NotReady> FindNotReady(const SwarmHost& host) {
+  const auto state = host.is_up() ? swarm::SwarmState::kUp : host.snapshot().state;
+  return FindNotReady(state, host.is_ending());
+}
+
 std::optional<NotReady> FindNotReady(swarm::SwarmState state, bool is_ending) {
   if (is_ending) return NotReady{"stopping", "The server is stopping."};
   switch (state) {
@@ -78,7 +78,7 @@ std::vector<Route> HealthRoutes(std::function<std::optional<NotReady>()> find) {
 }
 
 std::vector<Route> HealthRoutes(const SwarmHost* host) {
-  return HealthRoutes([host] { return FindReason(*host); });
+  return HealthRoutes([host] { return FindNotReady(*host); });
 }
 
 }  // namespace weft::server

@@ -17,6 +17,8 @@ struct NotReady {
   const char* state;
   const char* reason;  // a sentence
 };
+// Why requests of this swarm would not be; nullopt: they would be.
+std::optional<NotReady> FindNotReady(const SwarmHost& host);
 // nullopt: it would be.
 std::optional<NotReady> FindNotReady(swarm::SwarmState state, bool is_ending);
 

@@ -20,7 +20,7 @@ net::WebSocketCallbacks ParkedSockets::Park(Parked parked) {
     waiting->parked.socket.reset();
     if (waiting->callbacks.on_closed) waiting->callbacks.on_closed(reason);
   };
-  if (waiting_.size() >= kMostParked) {
+  if (waiting_.size() >= kMostParked || !elsewhere_.empty()) {
     Dismiss(*waiting);
     return callbacks;
   }
@@ -29,8 +29,15 @@ net::WebSocketCallbacks ParkedSockets::Park(Parked parked) {
   return callbacks;
 }
 
-void ParkedSockets::Dismiss(const Waiting& waiting) {
-  waiting.parked.socket->Close("", net::kTryElsewhere);
+void ParkedSockets::Dismiss(const Waiting& waiting) const {
+  waiting.parked.socket->Close(elsewhere_, net::kTryElsewhere);
+}
+
+void ParkedSockets::SendElsewhere(std::string url) {
+  elsewhere_ = std::move(url);
+  if (elsewhere_.empty()) return;
+  for (const auto& each : waiting_) Dismiss(*each);
+  waiting_.clear();
 }
 
 void ParkedSockets::DismissOverdue() {

@@ -3,8 +3,8 @@
 // A worker may hold keys and values that are wanted in a moment, so nobody is refused for that. Its
 // socket stays open without an Init. Either it becomes that of a worker, or it is closed after two
 // seconds, before the worker would take the silence for a dead line. The close frame's code is
-// net::kTryElsewhere, and its reason is empty: there is no other server that is known to lead. On
-// the loop.
+// net::kTryElsewhere, and its reason is empty: there is no other server that is known to lead.
+// Where there is one, sockets are closed at once with its URL. On the loop.
 #pragma once
 
 #include <deque>
@@ -41,6 +41,8 @@ class ParkedSockets : public std::enable_shared_from_this<ParkedSockets> {
   // Keeps it until AttachAll takes it, or its time is over.
   net::WebSocketCallbacks Park(Parked parked);
   void AttachAll(const Attach& attach);
+  // Sends those that wait, and those that come, to the server at `url`; "": they wait again.
+  void SendElsewhere(std::string url);
 
  private:
   struct Waiting {
@@ -48,11 +50,12 @@ class ParkedSockets : public std::enable_shared_from_this<ParkedSockets> {
     Instant until;
     net::WebSocketCallbacks callbacks;  // once it is a worker's
   };
-  static void Dismiss(const Waiting& waiting);
+  void Dismiss(const Waiting& waiting) const;
   void DismissOverdue();
 
   const Duration limit_;
   net::EventLoop::Timer timer_;
+  std::string elsewhere_;
   std::deque<std::shared_ptr<Waiting>> waiting_;  // the longest first
 };
 

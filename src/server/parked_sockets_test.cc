@@ -103,5 +103,21 @@ TEST_F(ParkedSocketsTest, OfTooManyTheLastAreSentElsewhereAtOnce) {
   EXPECT_THAT(sockets.back()->closed, ElementsAre("4307 "));
 }
 
+TEST_F(ParkedSocketsTest, WhereAnotherServerLeadsAllAreSentThereAtOnce) {
+  const auto one = std::make_shared<FakeSocket>(), two = std::make_shared<FakeSocket>();
+  Park(one);
+  parked_->SendElsewhere("wss://b:8443");
+  Park(two);
+  EXPECT_THAT(one->closed, ElementsAre("4307 wss://b:8443"));
+  EXPECT_THAT(two->closed, ElementsAre("4307 wss://b:8443"));
+  parked_->SendElsewhere("");
+  const auto three = std::make_shared<FakeSocket>();
+  Park(three);
+  EXPECT_THAT(three->closed, IsEmpty()) << "it waits again";
+  RunFor(Milliseconds(150));
+  EXPECT_THAT(three->closed, ElementsAre("4307 "));
+  EXPECT_THAT(one->closed, ElementsAre("4307 wss://b:8443"));
+}
+
 }  // namespace
 }  // namespace weft::server

@@ -1,5 +1,7 @@
 #include "server/placement_record.h"
 
+#include "base/log.h"
+
 namespace weft::server {
 namespace {
 
@@ -114,6 +116,30 @@ std::vector<swarm::PlacedPopularity> FromRecord(const store::pb::Popularity& rec
   for (const auto& each : record.layers())
     popularity.push_back({each.layer(), {each.counts().begin(), each.counts().end()}});
   return popularity;
+}
+
+store::pb::Placement ToRecord(const swarm::Placement& placement, const swarm::CoreOptions& core) {
+  store::pb::Placement record = ToRecord(placement);
+  record.set_context_length(core.context_length);
+  record.set_session_count(core.session_count);
+  record.set_marks(core.marks);
+  return record;
+}
+
+std::optional<swarm::Placement> TakeUp(const store::pb::Placement& record,
+                                       const swarm::CoreOptions& core) {
+  // Memory was planned for so many positions and marks of so many sessions.
+  if (record.context_length() != core.context_length ||
+      record.session_count() != core.session_count ||
+      (core.model.is_recurrent() && record.marks() != core.marks)) {
+    return std::nullopt;
+  }
+  swarm::Placement placement = FromRecord(record);
+  const Status status =
+      swarm::CheckPlacement(placement, static_cast<uint32_t>(core.model.layers.size()));
+  if (status.ok()) return placement;
+  LogWarn("the placement that was noted is not used: {}", status.error().message());
+  return std::nullopt;
 }
 
 }  // namespace weft::server

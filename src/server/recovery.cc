@@ -156,22 +156,10 @@ void Recovery::Flush() {
 // ---- one cell ----
 
 std::optional<swarm::Placement> CellRecovery::PlacementFor(const swarm::CoreOptions& core) const {
-  const auto& record = found_.placement;
-  if (!record) return std::nullopt;
-  // Memory was planned for so many positions and marks of so many sessions.
-  if (record->context_length() != core.context_length ||
-      record->session_count() != core.session_count ||
-      (core.model.is_recurrent() && record->marks() != core.marks)) {
-    return std::nullopt;
-  }
+  if (!found_.placement) return std::nullopt;
   const auto kept_ms = static_cast<int64_t>(core.timeouts.resume_limit.us / 1000);
   if (found_.stopped_at_ms && UnixNowMs() > *found_.stopped_at_ms + kept_ms) return std::nullopt;
-  swarm::Placement placement = FromRecord(*record);
-  const Status status =
-      swarm::CheckPlacement(placement, static_cast<uint32_t>(core.model.layers.size()));
-  if (status.ok()) return placement;
-  LogWarn("the journal's placement is not used: {}", status.error().message());
-  return std::nullopt;
+  return TakeUp(*found_.placement, core);
 }
 
 std::vector<swarm::PlacedLifetime> CellRecovery::Lifetimes() const {
@@ -196,10 +184,7 @@ void CellRecovery::NotePlacement(const swarm::Placement& placement,
                                  const swarm::CoreOptions& core) {
   if (stopped_ || recovery_.stopped()) return;
   NotePopularity(placement.popularity);
-  store::pb::Placement record = ToRecord(placement);
-  record.set_context_length(core.context_length);
-  record.set_session_count(core.session_count);
-  record.set_marks(core.marks);
+  store::pb::Placement record = ToRecord(placement, core);
   std::string bytes = record.SerializeAsString();
   if (bytes == last_placement_) return;
   last_placement_ = std::move(bytes);

@@ -138,6 +138,10 @@ std::vector<Route> PrefixRoutes(ChatRoutes* chat, size_t body_bytes) {
            nullptr, nullptr}};
 }
 
+std::vector<Route> HealthRoutesOf(const RouteParts& parts) {
+  return parts.find_not_ready ? HealthRoutes(parts.find_not_ready) : HealthRoutes(parts.host);
+}
+
 // The picture of the swarm, its history, and what its owner says to it.
 std::vector<Route> SwarmRoutes(const RouteParts& parts) {
   return {
@@ -208,8 +212,9 @@ std::vector<Route> CellRoutes(const RouteParts& parts) {
                  client->Send(JsonResponse(200, api::HelperJson(host->snapshot(), name)));
                }),
       {"GET", "/worker", Secret::kNone, 0, AnswerUpgradeRequired, AdmitWorker,
-       [host](const Request& request, bool is_owner,
-              const std::shared_ptr<net::WebSocket>& socket) {
+       [host, connect = parts.connect_worker](const Request& request, bool is_owner,
+                                              const std::shared_ptr<net::WebSocket>& socket) {
+         if (connect) return connect(request, is_owner, socket);
          return AttachWorkerSocket(*host, request.remote_address, is_owner, socket);
        }},
   };
@@ -217,7 +222,7 @@ std::vector<Route> CellRoutes(const RouteParts& parts) {
        {SwarmRoutes(parts), ModelRoutes(chat), PrefixRoutes(chat, body_bytes),
         MakeEmbeddingRoutes(parts.embeddings, body_bytes), AnthropicRoutes(chat, body_bytes),
         OllamaRoutes(chat, body_bytes), OllamaModelRoutes(parts.ollama_model, host),
-        ResponsesRoutes(chat, body_bytes, parts.responses), HealthRoutes(host)})
+        ResponsesRoutes(chat, body_bytes, parts.responses), HealthRoutesOf(parts)})
     routes.insert(routes.end(), more.begin(), more.end());
   return routes;
 }

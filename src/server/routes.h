@@ -11,6 +11,7 @@
 #include "server/chat_routes.h"
 #include "server/embedding_routes.h"
 #include "server/evictions.h"
+#include "server/health_routes.h"
 #include "server/key_keeper.h"
 #include "server/package_routes.h"
 #include "server/response_store.h"
@@ -38,6 +39,12 @@ struct RouteParts {
   const Evictions* evictions = nullptr;
   const api::OllamaModel* ollama_model = nullptr;
   size_t chat_body_bytes = 0;  // the longest request that a chat may be
+  // Of a server of a cluster, which may send workers and requests elsewhere; else both are empty,
+  // and `host` takes them.
+  std::function<net::WebSocketCallbacks(const net::HttpRequest&, bool is_owner,
+                                        std::shared_ptr<net::WebSocket>)>
+      connect_worker;
+  std::function<std::optional<NotReady>()> find_not_ready;
   // Of the Responses API; models of one server share it.
   std::shared_ptr<ResponseStore> responses = std::make_shared<ResponseStore>();
 };

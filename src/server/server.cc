@@ -8,6 +8,7 @@
 #include "base/random.h"
 #include "base/secret.h"
 #include "net/web_names.h"
+#include "server/cluster_routes.h"
 #include "server/model_routes.h"
 #include "server/own_user.h"
 #include "server/routes.h"
@@ -61,19 +62,36 @@ Result<std::unique_ptr<Server>> Server::Listen(const ServerOptions& options, Ser
   Server* const self = server.get();
   self->files_ = std::move(model.files);
   AdminParts admin;
-  admin.need_bytes = NeedBytes(options, model.info);
+  if (options.cluster) {
+    TRY(self->JoinCluster(model));
+  }
+  admin.need_bytes = NeedBytes(self->options_, model.info);
   ASSIGN_OR_RETURN(auto cell_recovery, self->recovery_->BeginCell(model.info.package_digest));
   self->cell_ =
       std::make_unique<Cell>(self->Shared(false), std::move(model), std::move(cell_recovery));
   self->body_limit_bytes_ = self->cell_->body_limit_bytes();
   self->feed_->Show(&self->cell_->host(), self->cell_->card());
-  self->cell_->OnChanged([feed = self->feed_.get()] { feed->Changed(); });
-  self->loop_.Post([self] { self->cell_->Resume(self->Salts()); });
+  self->cell_->OnChanged([self] {
+    self->feed_->Changed();
+    if (self->cluster_cell_) self->cluster_cell_->OnSwarmChanged();
+  });
+  if (self->member_)
+    self->cluster_cell_ =
+        std::make_unique<ClusterCell>(self->loop_, *self->cell_, self->member_->leases(),
+                                      [self] { self->cell_->Resume(self->Salts()); });
+  else
+    self->loop_.Post([self] { self->cell_->Resume(self->Salts()); });
   RouteParts parts = self->Parts();
   self->cell_->AddParts(parts);
+  if (self->cluster_cell_) self->cluster_cell_->AddParts(parts);
   admin.cell = self->cell_.get();
-  self->MakeRouter(MakeRoutes(parts), admin);
+  std::vector<Route> routes = MakeRoutes(parts);
+  if (self->member_)
+    for (Route& route : ClusterRoutes(*self->member_, *self->cell_))
+      routes.push_back(std::move(route));
+  self->MakeRouter(std::move(routes), admin);
   TRY(self->Open());
+  if (self->member_) self->StartCluster();
   return server;
 }
 
@@ -100,12 +118,73 @@ Result<std::unique_ptr<Server>> Server::Listen(const ServerOptions& options, Mod
 }
 
 CellShared Server::Shared(bool has_several) {
-  return {options_,
-          loop_,
-          planning_thread_,
-          keys_->table(),
-          [this](swarm::CoreOptions& core) { HashSecretsInto(core); },
-          has_several};
+  CellShared shared{options_,
+                    loop_,
+                    planning_thread_,
+                    keys_->table(),
+                    [this](swarm::CoreOptions& core) { HashSecretsInto(core); },
+                    has_several};
+  if (member_)
+    shared.cluster =
+        CellShared::Shared{std::string(AsText(member_->cell().swarm_id)), member_->key().SeedKey()};
+  return shared;
+}
+
+// The cell's options are those of the server that made it: what devices hold fits no others.
+Status Server::JoinCluster(const ServedModel& model) {
+  cluster_host::WantedCell wanted;
+  wanted.model = model.package.manifest.name;
+  wanted.digest.assign(model.info.package_digest.begin(), model.info.package_digest.end());
+  wanted.options.set_context_length(options_.context_length);
+  wanted.options.set_session_count(options_.sessions);
+  wanted.options.set_marks(options_.marks);
+  wanted.options.set_plan_kind(static_cast<uint32_t>(options_.plan_kind));
+  wanted.options.set_expert_copies(options_.expert_copies);
+  wanted.options.set_generate_interval(options_.generate_interval);
+  wanted.options.set_prefill_chunk_us(static_cast<uint64_t>(options_.prefill_chunk_time.us));
+  std::vector<uint8_t> fingerprint;
+  // Certificates of others are renewed, and whoever asks checks them with those it trusts.
+  if (tls_ && options_.tls == "auto")
+    fingerprint = FromHex(net::CertificateFingerprint(*tls_)).value_or(std::vector<uint8_t>());
+  ASSIGN_OR_RETURN(
+      member_, cluster_host::ClusterMember::Join(loop_, *options_.cluster, fingerprint, wanted));
+  const wire::pb::CellOptions& cell = member_->cell_options();
+  options_.context_length = cell.context_length();
+  options_.sessions = cell.session_count();
+  options_.marks = cell.marks();
+  options_.plan_kind = static_cast<swarm::PlanKind>(cell.plan_kind());
+  options_.expert_copies = cell.expert_copies();
+  options_.generate_interval = cell.generate_interval();
+  options_.prefill_chunk_time = Microseconds(static_cast<int64_t>(cell.prefill_chunk_us()));
+  return OkStatus();
+}
+
+void Server::StartCluster() {
+  member_->leases().OnChanged([this] {
+    cluster_cell_->OnLeaderChanged();
+    MeetServers();
+  });
+  member_->Start(*cluster_cell_);
+}
+
+// Pages of this server may connect to the others, and pages of the others to this one.
+void Server::MeetServers() {
+  std::vector<cluster_host::PeerAddress> others;
+  for (const shared_store::SharedServer& each : member_->leases().tables().servers)
+    if (each.id != member_->leases().self().id)
+      others.push_back({each.url, ToHex(each.fingerprint)});
+  if (others == met_servers_) return;
+  met_servers_ = std::move(others);
+  AccessPolicy access = router_->access();
+  std::vector<net::Url> servers;
+  for (const cluster_host::PeerAddress& each : met_servers_) {
+    auto url = net::ParseUrl(each.url);
+    if (auto origin = net::CanonicalOrigin(each.url)) access.allowed_origins.insert(*origin);
+    if (url.ok()) servers.push_back(*std::move(url));
+  }
+  router_->SetAccess(std::move(access));
+  router_->LetPagesConnectTo(servers);
+  if (on_servers_met_) on_servers_met_(met_servers_);
 }
 
 // Without a journal records are kept in memory: a model that is loaded again finds its own.

@@ -12,9 +12,11 @@
 
 #include "base/clock.h"
 #include "base/result.h"
+#include "cluster_host/cluster_member.h"
 #include "net/server.h"
 #include "server/admin_routes.h"
 #include "server/cell.h"
+#include "server/cluster_cell.h"
 #include "server/evictions.h"
 #include "server/key_keeper.h"
 #include "server/models.h"
@@ -56,6 +58,12 @@ class Server {
   net::EventLoop& loop() { return loop_; }
   // Of a server of one model.
   SwarmHost& host() { return cell_->host(); }
+  // Of a server of a cluster; else nullptr.
+  cluster_host::ClusterMember* member() { return member_.get(); }
+  // Called on the loop with the others of the cluster when they are known, and when they change.
+  void OnServersMet(std::function<void(const std::vector<cluster_host::PeerAddress>&)> callback) {
+    on_servers_met_ = std::move(callback);
+  }
   // Of one with several.
   Models& models() { return *models_; }
 
@@ -64,6 +72,9 @@ class Server {
   static Result<std::unique_ptr<Server>> Prepare(const ServerOptions& options,
                                                  const std::string& model_name);
 
+  Status JoinCluster(const ServedModel& model);
+  void StartCluster();
+  void MeetServers();
   Status OpenJournal();
   Status NoteSecrets();
   Status OpenKeys(const std::string& model_name);
@@ -81,7 +92,7 @@ class Server {
   void ReloadCertificate();
   void BeginStop();
 
-  const ServerOptions options_;
+  ServerOptions options_;
   Reach reach_;
   Secrets secrets_;
   net::EventLoop loop_;
@@ -93,8 +104,13 @@ class Server {
   TaskQueue planning_thread_;
   std::shared_ptr<net::TlsContext> tls_;
   std::unique_ptr<SwarmFeed> feed_;
-  std::unique_ptr<Cell> cell_;      // of a server of one model
-  std::unique_ptr<Models> models_;  // of one with several
+  // Of a server of a cluster.
+  std::unique_ptr<cluster_host::ClusterMember> member_;
+  std::unique_ptr<Cell> cell_;                          // of a server of one model
+  std::unique_ptr<ClusterCell> cluster_cell_;           // the same, of a cluster
+  std::unique_ptr<Models> models_;                      // of one with several
+  std::vector<cluster_host::PeerAddress> met_servers_;  // the others of the cluster
+  std::function<void(const std::vector<cluster_host::PeerAddress>&)> on_servers_met_;
   size_t body_limit_bytes_ = 0;
   std::optional<StaticFiles> files_;
   SharedLinks links_;

@@ -12,6 +12,7 @@
 #include "api/model_text.h"
 #include "base/clock.h"
 #include "base/result.h"
+#include "cluster_host/member_options.h"
 #include "package/package.h"
 #include "server/sharing.h"
 #include "server/stage_graphs.h"
@@ -76,6 +77,9 @@ struct ServerOptions {
   // Servers that may lead after this one; workers hear of them, and pages may speak with them.
   std::vector<swarm::Successor> successors;
   Instant started = MonotonicNow();  // of the program, for the log
+  // Of a server that leads its model by turns with others. The cell's own options then count more
+  // than those above.
+  std::optional<cluster_host::MemberOptions> cluster;
 };
 
 // What is served.

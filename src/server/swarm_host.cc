@@ -30,10 +30,9 @@ ByKind(Handlers...) -> ByKind<Handlers...>;
 
 }  // namespace
 
-SwarmHost::SwarmHost(net::EventLoop& loop, TaskQueue& pool, swarm::CoreOptions options)
+SwarmHost::SwarmHost(net::EventLoop& loop, TaskQueue& pool)
     : loop_(loop),
       pool_(pool),
-      core_(std::move(options)),
       relay_(loop, {.send =
                         [this](swarm::WorkerId receiver, std::vector<Slice> pieces) {
                           const auto worker = workers_.find(receiver);
@@ -44,6 +43,42 @@ SwarmHost::SwarmHost(net::EventLoop& loop, TaskQueue& pool, swarm::CoreOptions o
                         },
                     .hold = [this](swarm::WorkerId sender, bool held) { HoldBack(sender, held); }}),
       timer_(loop) {}
+
+void SwarmHost::BeginLeading(swarm::CoreOptions options) {
+  CHECK(!core_ && !handling_);
+  ++term_;
+  placement_version_ = 0;
+  core_ = std::make_unique<swarm::Core>(std::move(options));
+}
+
+void SwarmHost::EndLeading(const std::string& url) {
+  CHECK(core_ && !handling_);
+  core_.reset();
+  refused_with_.reset();
+  ++term_;
+  timer_.Cancel();
+  armed_for_.reset();
+  deferred_.clear();
+  const auto workers = std::exchange(workers_, {});
+  token_hashes_.clear();
+  line_bytes_.clear();
+  for (const auto& [worker, sink] : workers) {
+    relay_.Forget(worker);
+    if (sink.send_elsewhere)
+      sink.send_elsewhere(url);
+    else
+      sink.close("another server leads");
+  }
+  EndAll(Error(ErrorCode::kUnavailable,
+               "Another server leads this model now: send the request again."));
+  read_at_cancel_.clear();
+  if (on_swarm_changed_) on_swarm_changed_();
+}
+
+void SwarmHost::SetStandby(std::string sentence) {
+  if (std::exchange(standby_, sentence) == sentence || core_) return;
+  if (on_swarm_changed_) on_swarm_changed_();
+}
 
 swarm::WorkerId SwarmHost::AttachWorker(WorkerSink sink, const std::string& address,
                                         const std::string& network, bool trusted) {
@@ -77,7 +112,9 @@ void SwarmHost::OnWorkerMessage(swarm::WorkerId worker, Slice message) {
 }
 
 swarm::Snapshot SwarmHost::snapshot() const {
-  swarm::Snapshot snapshot = core_.snapshot(MonotonicNow());
+  swarm::Snapshot snapshot;
+  snapshot.message = standby_;
+  if (core_) snapshot = core_->snapshot(MonotonicNow());
   for (swarm::WorkerSnapshot& worker : snapshot.workers) {
     const auto line = line_bytes_.find(worker.id);
     if (line == line_bytes_.end()) continue;
@@ -128,6 +165,11 @@ swarm::RequestId SwarmHost::Submit(swarm::Request request, RequestCallbacks call
     callbacks.on_finish(Failed(id, *ended_with_));
     return id;
   }
+  if (!core_ || refused_with_) {
+    const Error standby(ErrorCode::kUnavailable, standby_);
+    callbacks.on_finish(Failed(id, core_ ? *refused_with_ : standby));
+    return id;
+  }
   if (on_request_finished_) {
     callbacks.on_finish = [this, client = request.client,
                            tell = std::move(callbacks.on_finish)](const swarm::FinishRequest& end) {
@@ -175,11 +217,16 @@ void SwarmHost::ForgetPrefix(const std::string& salt, const std::string& name) {
 
 void SwarmHost::EndRequests(const Error& error) {
   ended_with_ = error;
+  EndAll(error);
+}
+
+void SwarmHost::EndAll(const Error& error) {
   const auto open = std::exchange(requests_, {});
   for (const auto& [id, request] : open) request.callbacks.on_finish(Failed(id, error));
 }
 
 void SwarmHost::Handle(swarm::Event event) {
+  if (!core_) return;
   deferred_.push_back(std::move(event));
   if (handling_) return;
   handling_ = true;
@@ -187,13 +234,13 @@ void SwarmHost::Handle(swarm::Event event) {
   while (!deferred_.empty()) {
     const swarm::Event next = std::move(deferred_.front());
     deferred_.pop_front();
-    std::vector<swarm::Action> actions = core_.Handle(next, MonotonicNow());
+    std::vector<swarm::Action> actions = core_->Handle(next, MonotonicNow());
     for (swarm::Action& action : actions) CarryOut(action);
     ++counters_.events;
   }
-  if (on_placement_changed_ && core_.placement_version() != placement_version_) {
-    placement_version_ = core_.placement_version();
-    on_placement_changed_(core_.placement());
+  if (on_placement_changed_ && core_->placement_version() != placement_version_) {
+    placement_version_ = core_->placement_version();
+    on_placement_changed_(core_->placement());
   }
   ArmTimer();
   counters_.core_time = counters_.core_time + (MonotonicNow() - begin);
@@ -281,37 +328,39 @@ void SwarmHost::Send(swarm::SendData& send) {
 
 // The host may end while its plan is being made: only the loop is safe to touch then.
 void SwarmHost::Plan(const swarm::StartPlanning& job) {
-  pool_.Push([this, &loop = loop_, alive = std::weak_ptr(alive_), planner = planner_, job] {
-    planner::PlanOutcome outcome = planner(job);
-    loop.Post([this, alive, work = job.work, outcome = std::move(outcome)] {
-      if (!alive.expired()) Handle(swarm::PlanFound{work, outcome});
-    });
-  });
+  pool_.Push(
+      [this, &loop = loop_, alive = std::weak_ptr(alive_), planner = planner_, term = term_, job] {
+        planner::PlanOutcome outcome = planner(job);
+        loop.Post([this, alive, term, work = job.work, outcome = std::move(outcome)] {
+          if (!alive.expired() && term == term_) Handle(swarm::PlanFound{work, outcome});
+        });
+      });
 }
 
 void SwarmHost::Check(const swarm::CheckLayers& layers) {
-  checking_thread_.Push([this, alive = std::weak_ptr(alive_), checker = layer_checker_, layers] {
-    swarm::LayersChecked checked{layers.first, layers.end, std::nullopt};
-    if (checker) checked.problem = checker(layers.first, layers.end);
-    loop_.Post([this, alive, checked = std::move(checked)] {
-      if (alive.expired()) return;
-      if (checked.problem) LogError("{}", *checked.problem);
-      Handle(checked);
-    });
-  });
+  checking_thread_.Push(
+      [this, alive = std::weak_ptr(alive_), checker = layer_checker_, term = term_, layers] {
+        swarm::LayersChecked checked{layers.first, layers.end, std::nullopt};
+        if (checker) checked.problem = checker(layers.first, layers.end);
+        loop_.Post([this, alive, term, checked = std::move(checked)] {
+          if (alive.expired() || term != term_) return;
+          if (checked.problem) LogError("{}", *checked.problem);
+          Handle(checked);
+        });
+      });
 }
 
 // The core's next deadline moves with every step, nearly always later. Setting the timer anew each
 // time would cost a system call a step, so it is left alone unless it must fire earlier; one that
 // fires too early looks again.
 void SwarmHost::ArmTimer() {
-  const auto next = core_.next_timer();
+  const auto next = core_->next_timer();
   if (!next || (armed_for_ && *armed_for_ <= *next)) return;
   armed_for_ = next;
   const Duration delay = std::max(*next - MonotonicNow(), Microseconds(0));
   timer_.FireAfter(delay, [this] {
     armed_for_.reset();
-    const auto due = core_.next_timer();
+    const auto due = core_->next_timer();
     if (due && *due <= MonotonicNow()) {
       Handle(swarm::TimerFired{});
     } else {

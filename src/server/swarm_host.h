@@ -33,6 +33,9 @@ struct WorkerSink {
   // False: nothing more is to be taken from the worker, who has to wait, until true. May be empty:
   // then it is never held back.
   std::function<void(bool reads)> set_reading = {};
+  // Closes it so that the worker goes to the server at `url` with what it holds, or to any that may
+  // lead where that is "". May be empty: then it is closed.
+  std::function<void(std::string url)> send_elsewhere = {};
 };
 
 // Counters for /metrics and the overhead figures of docs/performance.md.
@@ -53,9 +56,26 @@ struct HostTimes {
 
 class SwarmHost : public Generator {
  public:
-  SwarmHost(net::EventLoop& loop, TaskQueue& pool, swarm::CoreOptions options);
+  SwarmHost(net::EventLoop& loop, TaskQueue& pool, swarm::CoreOptions options)
+      : SwarmHost(loop, pool) {
+    BeginLeading(std::move(options));
+  }
+  // It does not lead yet: it is down, takes no workers, and refuses requests.
+  SwarmHost(net::EventLoop& loop, TaskQueue& pool);
   SwarmHost(const SwarmHost&) = delete;
   SwarmHost& operator=(const SwarmHost&) = delete;
+
+  // Makes a core, which takes up what the options say. REQUIRES: it does not lead.
+  void BeginLeading(swarm::CoreOptions options);
+  // Ends the core. Its requests end with a sentence, and its workers go to the server at `url`, or
+  // to any that may lead where that is "".
+  void EndLeading(const std::string& url);
+  bool leads() const { return core_ != nullptr; }
+  // While it does not lead: the sentence that requests and pages are told.
+  void SetStandby(std::string sentence);
+  void ChangeLeadership(uint64_t incarnation, std::vector<swarm::Successor> successors) {
+    Handle(swarm::LeadershipChanged{incarnation, std::move(successors)});
+  }
 
   // `network`: by which joins are limited (NetworkOf); empty: they are not. `trusted`: of
   // swarm::WorkerConnected.
@@ -83,12 +103,15 @@ class SwarmHost : public Generator {
   // Requests that have not ended, by their client (swarm::Request::client).
   std::map<std::string, uint32_t> OpenRequests() const;
   void ForgetPrefix(const std::string& salt, const std::string& name) override;
+  // Refuses requests that come from now on with this; nullopt: takes them again. Those under way go
+  // on.
+  void RefuseRequests(std::optional<Error> error) { refused_with_ = std::move(error); }
   // Ends every request with `error`, those that come later too.
   void EndRequests(const Error& error);
 
   // What is refused has ended before Submit returns.
   bool has_accepted(swarm::RequestId /*request*/) const override { return true; }
-  bool is_up() const override { return core_.is_up(); }
+  bool is_up() const override { return core_ && core_->is_up(); }
   bool is_loading() const override {
     return !is_up() && snapshot().state == swarm::SwarmState::kPreparing;
   }
@@ -98,7 +121,7 @@ class SwarmHost : public Generator {
   // The core's, with the bytes of each line.
   swarm::Snapshot snapshot() const;
   std::optional<swarm::RequestProgress> progress(swarm::RequestId request) const override {
-    return core_.progress(request);
+    return core_ ? core_->progress(request) : std::nullopt;
   }
   // Expires with the host: for whoever may outlive it.
   std::weak_ptr<const bool> life() const { return alive_; }
@@ -132,6 +155,7 @@ class SwarmHost : public Generator {
     std::optional<Instant> last_token;
   };
 
+  void EndAll(const Error& error);
   void TellToken(OpenRequest& request, const swarm::EmitToken& token);
   void CountFinished(const std::string& client, swarm::FinishRequest end);
   // An event may come while actions are carried out (a callback that cancels, say). It is handled
@@ -146,7 +170,9 @@ class SwarmHost : public Generator {
 
   net::EventLoop& loop_;
   TaskQueue& pool_;
-  swarm::Core core_;
+  std::unique_ptr<swarm::Core> core_;  // null while this server does not lead
+  uint64_t term_ = 0;                  // counts cores: what an earlier one has asked is dropped
+  std::string standby_ = "Another server is to lead this model: ask again in a second.";
   ShardRelay relay_;
   net::EventLoop::Timer timer_;
   std::optional<Instant> armed_for_;  // when timer_ fires
@@ -159,7 +185,8 @@ class SwarmHost : public Generator {
   std::unordered_map<swarm::WorkerId, std::string> token_hashes_;  // that they showed in Connect
   swarm::WorkerId next_worker_ = 1;
   swarm::RequestId next_request_ = 1;
-  std::optional<Error> ended_with_;  // what EndRequests was given
+  std::optional<Error> refused_with_;  // what RefuseRequests was given
+  std::optional<Error> ended_with_;    // what EndRequests was given
   bool handling_ = false;
   std::deque<swarm::Event> deferred_;
   HostCounters counters_;

@@ -13,7 +13,7 @@ namespace {
 
 class SwarmHostTest : public testing::Test {
  protected:
-  void Serve(uint32_t queue_limit) {
+  static swarm::CoreOptions Options(uint32_t queue_limit) {
     swarm::CoreOptions core;
     core.model.name = "tiny";
     core.model.layers.resize(3);
@@ -22,7 +22,10 @@ class SwarmHostTest : public testing::Test {
     core.context_length = 64;
     core.session_count = 2;
     core.queue_limit = queue_limit;
-    host_ = std::make_unique<SwarmHost>(loop_, planning_, core);
+    return core;
+  }
+  void Serve(uint32_t queue_limit) {
+    host_ = std::make_unique<SwarmHost>(loop_, planning_, Options(queue_limit));
     host_->OnRequestFinished([this](const std::string& client, const swarm::FinishRequest& end) {
       told_ += client + (is_answered_ ? " late" : "") + " " + std::to_string(end.prompt_tokens) +
                "/" + std::to_string(end.cached_prompt_tokens) + " " +
@@ -36,7 +39,10 @@ class SwarmHostTest : public testing::Test {
     request.max_tokens = 5;
     RequestCallbacks callbacks;
     callbacks.on_token = [](const swarm::EmitToken&) {};
-    callbacks.on_finish = [this](const swarm::FinishRequest&) { is_answered_ = true; };
+    callbacks.on_finish = [this](const swarm::FinishRequest& end) {
+      is_answered_ = true;
+      if (end.error) error_ = end.error->message();
+    };
     return host_->Submit(std::move(request), std::move(callbacks));
   }
 
@@ -45,6 +51,7 @@ class SwarmHostTest : public testing::Test {
   std::unique_ptr<SwarmHost> host_;
   std::string told_;
   bool is_answered_ = false;
+  std::string error_;
 };
 
 TEST_F(SwarmHostTest, WhatWaitedAndWasGivenUpHasReadNothing) {
@@ -119,6 +126,45 @@ TEST_F(SwarmHostTest, MayEndWhileItsPlanIsBeingMade) {
   planning_.Stop();
   loop_.Stop();
   loop_.Run();
+}
+
+// Of a server whose model another one leads.
+TEST_F(SwarmHostTest, WithoutTheLeadRequestsAreToldWhoHasIt) {
+  host_ = std::make_unique<SwarmHost>(loop_, planning_);
+  host_->SetStandby("Ask https://b.");
+  EXPECT_FALSE(host_->leads() || host_->is_up());
+  EXPECT_EQ(host_->snapshot().message, "Ask https://b.");
+  Ask("key 1");
+  EXPECT_EQ(error_, "Ask https://b.");
+  host_->Cancel(7);
+  host_->ForgetPrefix("", "nothing");
+}
+
+TEST_F(SwarmHostTest, TheEndOfLeadingEndsRequestsAndSendsWorkersElsewhere) {
+  host_ = std::make_unique<SwarmHost>(loop_, planning_);
+  host_->BeginLeading(Options(8));
+  std::vector<std::string> closed;
+  WorkerSink sink;
+  sink.send = [](std::vector<Slice>) {};
+  sink.close = [&](const std::string& reason) { closed.push_back(reason); };
+  sink.send_elsewhere = [&](const std::string& url) { closed.push_back("go to " + url); };
+  const swarm::WorkerId worker = host_->AttachWorker(sink, "10.0.0.1", "", false);
+  Ask("key 1");
+  EXPECT_FALSE(is_answered_);
+  host_->RefuseRequests(Error(ErrorCode::kUnavailable, "It moves."));
+  Ask("key 2");
+  EXPECT_EQ(error_, "It moves.");
+  EXPECT_EQ(host_->OpenRequests().size(), 1u);
+  host_->EndLeading("wss://b");
+  EXPECT_EQ(closed, std::vector<std::string>{"go to wss://b"});
+  EXPECT_EQ(error_, "Another server leads this model now: send the request again.");
+  // What comes of the former worker's socket now means nothing.
+  host_->OnWorkerMessage(worker, Slice::OfText("x"));
+  host_->DetachWorker(worker, "closed");
+  host_->BeginLeading(Options(8));
+  error_.clear();
+  Ask("key 3");
+  EXPECT_EQ(error_, "") << "it waits for devices";
 }
 
 }  // namespace

@@ -30,6 +30,9 @@ net::WebSocketCallbacks AttachWorkerSocket(SwarmHost& host, const std::string& a
     socket->SetAllowance(std::nullopt);
     socket->SetMessageLimit(byte_count);
   };
+  sink.send_elsewhere = [socket](std::string url) {
+    socket->Close(std::move(url), net::kTryElsewhere);
+  };
   sink.set_reading = [socket](bool reads) { socket->SetReading(reads); };
   // The worker's id exists once it is attached; the core's first message only goes out through the
   // sink.

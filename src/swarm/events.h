@@ -17,6 +17,7 @@
 #include "sampling/constraint.h"
 #include "sampling/parameters.h"
 #include "swarm/ids.h"
+#include "swarm/successor.h"
 #include "wire/control.pb.h"
 #include "wire/data_frame.h"
 
@@ -133,11 +134,18 @@ struct LayersChecked {
   uint32_t first = 0, end = 0;
   std::optional<std::string> problem;
 };
+// This server goes on leading with another number, or others may lead after it. The number never
+// falls. Workers hear the number with their next Init.
+struct LeadershipChanged {
+  uint64_t incarnation = 0;
+  std::vector<Successor> successors;
+};
 struct TimerFired {};  // Core::next_timer() has come
 
-using Event = std::variant<WorkerConnected, WorkerControl, WorkerData, WorkerLost, WorkerHeldBack,
-                           RequestSubmitted, RequestCancelled, PrefixForgotten, PlanFound,
-                           ConsentGiven, WorkerEvicted, LayersChecked, TimerFired>;
+using Event =
+    std::variant<WorkerConnected, WorkerControl, WorkerData, WorkerLost, WorkerHeldBack,
+                 RequestSubmitted, RequestCancelled, PrefixForgotten, PlanFound, ConsentGiven,
+                 WorkerEvicted, LayersChecked, LeadershipChanged, TimerFired>;
 
 // ---- actions ----
 struct SendControl {

@@ -18,7 +18,12 @@ Result<Incarnation::Heard> Incarnation::Hear(uint64_t seen) const {
 
 void Incarnation::Raise(uint64_t seen) {
   if (seen < number_) return;
-  number_ = seen + 1;
+  RaiseTo(seen + 1);
+}
+
+void Incarnation::RaiseTo(uint64_t number) {
+  if (number <= number_) return;
+  number_ = number;
   ++version_;
 }
 

@@ -43,6 +43,8 @@ class Incarnation {
   Result<Heard> Hear(uint64_t seen) const;
   // Leads again, above what was seen.
   void Raise(uint64_t seen);
+  // Leads on with this number. A lower one changes nothing.
+  void RaiseTo(uint64_t number);
 
  private:
   uint64_t number_ = 0, version_ = 0;

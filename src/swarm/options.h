@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/sha256.h"
 #include "swarm/placement.h"
+#include "swarm/successor.h"
 #include "tensor/dtype.h"
 #include "wire/version.h"
 
@@ -61,12 +62,6 @@ struct ModelInfo {
   std::vector<DType> dtypes;
   uint32_t program_version = 1;  // program::VersionOf and package::Manifest::format(),
   uint32_t package_format = 1;   // which this module may not include
-};
-
-// A server that may lead a swarm after another one.
-struct Successor {
-  std::string url;          // "wss://host:port"
-  std::string fingerprint;  // SHA-256 of its own certificate, in hex; "": whom the system trusts
 };
 
 // The plans that are looked for have ranges of whole layers, or hubs. Any worker that takes a hub's
@@ -214,6 +209,9 @@ struct CoreOptions {
   // Servers that may lead this swarm after this one, by their order. Workers that lose this one try
   // them.
   std::vector<Successor> successors;
+  // Told of a worker that has seen a higher incarnation. Whoever gave the number gives a higher one
+  // then (LeadershipChanged). Empty: nobody else leads, and the core raises its own.
+  std::function<void(uint64_t seen)> tell_seen;
   std::optional<Placement> restored;
   std::vector<PlacedLifetime> lifetimes;     // of devices that cores before this one have known
   std::vector<PlacedPopularity> popularity;  // of this model's experts, as such cores have seen it

@@ -26,7 +26,7 @@ void Joining::OnInit(const pb::Init& init) {
   queue_.sessions().Begin(init.context_length(), init.session_count());
   if (is_outdated) return;
   keeping_.See(init);
-  KnowSuccessors(init);
+  KnowSuccessors(init.successors());
   if (!package_) return;
   if (keeping_.Fits(init, out_.now()))
     keeping_.Resume();
@@ -34,12 +34,12 @@ void Joining::OnInit(const pb::Init& init) {
     Forget();
 }
 
-void Joining::KnowSuccessors(const pb::Init& init) {
+void Joining::KnowSuccessors(const Successors& successors) {
   std::vector<std::string> told;
-  for (const auto& successor : init.successors()) told.push_back(successor.SerializeAsString());
+  for (const auto& successor : successors) told.push_back(successor.SerializeAsString());
   if (told == successors_) return;
   successors_ = std::move(told);
-  out_.Do(worker::KnowSuccessors{{init.successors().begin(), init.successors().end()}});
+  out_.Do(worker::KnowSuccessors{{successors.begin(), successors.end()}});
 }
 
 // A server that is full, or has evicted this device, says nothing against what it holds.

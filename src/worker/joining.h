@@ -38,6 +38,10 @@ class Joining {
   void OnStock(Stock stock);
   void SayWish(const WholeWished& wish);
 
+  // These servers may lead next, in the place of those before.
+  using Successors = google::protobuf::RepeatedPtrField<wire::pb::Init::Successor>;
+  void KnowSuccessors(const Successors& successors);
+
   // ---- between connections ----
 
   void OnConnectionLost();
@@ -50,7 +54,6 @@ class Joining {
   void SayConnect(std::vector<wire::pb::HeldBinding> held);
   // The server has nothing to say to this worker now.
   void HangUp(std::string reason, bool later);
-  void KnowSuccessors(const wire::pb::Init& init);
   void KeepOrForget();
   // Nothing that is held means anything any more.
   void Forget();

@@ -107,6 +107,8 @@ void Membership::OnOrder(pb::ServerMessage& message) {
 }
 
 void Membership::OnPing(const pb::Ping& ping) {
+  if (ping.has_successors() && joining_.is_member())
+    joining_.KnowSuccessors(ping.successors().servers());
   pb::WorkerMessage reply;
   reply.mutable_pong()->set_nonce(ping.nonce());
   reply.mutable_pong()->set_padding(std::string(std::min(ping.answer_bytes(), kMostPadding), '\0'));

@@ -145,7 +145,7 @@ const kRefused = {
   plan: [kNothing, "--workers", kNothing], generate: [kNothing, "--prompt", "a"],
   eval: [kNothing, "--reference", kNothing], tokenize: [kNothing], render: [kNothing],
   grammar: ["--tokenizer", kNothing], keys: ["end", "nobody"], "join-link": ["--hours", "0"],
-  state: ["import", kNothing],
+  state: ["import", kNothing], cluster: ["status", "--cluster", "postgres://weft@127.0.0.1:9/weft"],
   "onnx-split": [kNothing, join(home, "out")],
 };
 

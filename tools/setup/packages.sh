@@ -7,9 +7,9 @@ native_packages=(
   build-essential cmake ninja-build pkg-config ccache lld git
   libprotobuf-dev protobuf-compiler libssl-dev libpcre2-dev libutf8proc-dev libhwy-dev
   libcli11-dev libspdlog-dev libqrencode-dev libsqlite3-dev libtomlplusplus-dev
-  prometheus-cpp-dev zlib1g-dev libedit-dev libcurl4-openssl-dev
+  prometheus-cpp-dev zlib1g-dev libedit-dev libcurl4-openssl-dev libpq-dev
 )
-test_packages=(libgtest-dev libgmock-dev libbenchmark-dev)
+test_packages=(libgtest-dev libgmock-dev libbenchmark-dev postgresql)
 # What chat templates are compared with.
 oracle_packages=(python3 python3-jinja2)
 clang_packages=(clang-14 libclang-rt-14-dev clang-tidy clang-format)

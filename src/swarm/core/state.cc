@@ -25,7 +25,7 @@ State::State(CoreOptions core_options)
       measuring(options, costs, roster, lifecycle, checks, changes, outbox),
       side_plans(costs, roster, lifecycle, planning),
       pipelines(options, costs, roster, sessions, outbox),
-      health(options, roster, outbox),
+      health(options, members.successors(), roster, outbox),
       requests(options, roster, sessions, changes, outbox),
       view({options, costs, roster, probation, lifecycle, planning, wishes, experts, sessions,
             pipelines, side_plans, requests}),
@@ -123,6 +123,10 @@ void State::On(const WorkerEvicted& event) {
   if (worker == nullptr) return;
   members.NoteEvicted(*worker, event.sentence);
   LetGo(*worker, /*drains=*/true);
+}
+
+void State::On(const LeadershipChanged& event) {
+  members.NoteLeadership(event);
 }
 
 void State::On(const TimerFired&) {

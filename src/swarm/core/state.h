@@ -49,6 +49,7 @@ struct State {
   void On(const PlanFound& event);
   void On(const ConsentGiven& event);
   void On(const WorkerEvicted& event);
+  void On(const LeadershipChanged& event);
   void On(const LayersChecked& event);
   void On(const TimerFired& event);
 

@@ -80,6 +80,40 @@ TEST(Incarnations, WhoHasSeenALaterOneIsNotServedUntilTheServerIsAboveIt) {
   EXPECT_THAT(swarm.CloseReasons(JoinHavingSeen(swarm, 10)), IsEmpty());
 }
 
+// Of a server whose incarnations others give.
+TEST(Incarnations, WhoGivesThemIsToldOfALaterOneAndRaisesIt) {
+  CoreOptions options = OptionsOf(7);
+  std::vector<uint64_t> told;
+  options.tell_seen = [&](uint64_t seen) { told.push_back(seen); };
+  TestSwarm swarm(options);
+  EXPECT_THAT(swarm.CloseReasons(JoinHavingSeen(swarm, 9)), Not(IsEmpty()));
+  EXPECT_THAT(told, ElementsAre(9u));
+  EXPECT_EQ(InitOf(swarm, swarm.Open()).incarnation(), 7u) << "not by itself";
+  swarm.Feed(LeadershipChanged{12, {}});
+  EXPECT_EQ(InitOf(swarm, swarm.Open()).incarnation(), 12u);
+  EXPECT_THAT(swarm.CloseReasons(JoinHavingSeen(swarm, 9)), IsEmpty());
+  EXPECT_EQ(swarm.core().placement().incarnation, 12u);
+  swarm.Feed(LeadershipChanged{8, {}});
+  EXPECT_EQ(swarm.core().placement().incarnation, 12u) << "it never falls";
+}
+
+TEST(Incarnations, MembersHearOfOtherSuccessorsWithOnePing) {
+  TestSwarm swarm(OptionsOf(7));
+  swarm.BringUp(1);
+  const WorkerId member = swarm.picture().workers[0].id;
+  const WorkerId stranger = swarm.Open();
+  swarm.Feed(LeadershipChanged{7, {{"wss://b:8443", "ab12"}, {"wss://c:8443", ""}}});
+  swarm.Advance(Seconds(1));
+  swarm.Feed(LeadershipChanged{7, {{"wss://b:8443", "ab12"}, {"wss://c:8443", ""}}});
+  swarm.Advance(Seconds(1));
+  EXPECT_EQ(InitOf(swarm, swarm.Open()).successors_size(), 2);
+  EXPECT_EQ(swarm.SuccessorsInPings(member), "wss://b:8443 wss://c:8443 | ");
+  EXPECT_EQ(swarm.SuccessorsInPings(stranger), "") << "its Init may have told others";
+  swarm.Feed(LeadershipChanged{7, {}});
+  swarm.Advance(Seconds(1));
+  EXPECT_EQ(swarm.SuccessorsInPings(member), "wss://b:8443 wss://c:8443 | | ");
+}
+
 TEST(Incarnations, WhatADeviceHoldsIsUsedWhenItComesAgain) {
   TestSwarm swarm(OptionsOf(9));
   swarm.BringUp(1);

@@ -438,6 +438,8 @@ TEST_F(Adoption, WhoComesFirstTakesAPlaceThatIsClaimed) {
   EXPECT_EQ(swarm.Tokens(swarm.Submit({5}, 2)), Counting(6, 2));
   for (const WorkerId id : workers) EXPECT_THAT(swarm.Sent(id), HasSubstr("invalidate_sessions"));
   EXPECT_EQ(swarm.Tokens(GoOn(trace)), Counting(145, 15));
+}
+
 // The client of another server was told the logprobs of what is known.
 TEST(Restart, LogprobsGoOnWhereTheOthersWereTold) {
   TestSwarm swarm;

@@ -182,6 +182,8 @@ class TestSwarm {
   // Names of the control messages sent to a worker, pings left out: "init prepare_stage
   // retire".
   std::string Sent(WorkerId id) const;
+  // What pings have told a worker of successors: "b c | " of two servers, and then of none.
+  std::string SuccessorsInPings(WorkerId id) const;
   // The last control message of this kind to the worker. REQUIRES: one was sent.
   wire::pb::ServerMessage Last(WorkerId id, wire::pb::ServerMessage::KindCase kind) const;
   wire::pb::WorkerMessage ConnectOf(WorkerId id) const;

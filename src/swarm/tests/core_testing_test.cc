@@ -718,6 +718,18 @@ std::string TestSwarm::Sent(WorkerId id) const {
   return names;
 }
 
+std::string TestSwarm::SuccessorsInPings(WorkerId id) const {
+  std::string told;
+  for (const Action& action : log_) {
+    const auto* control = std::get_if<SendControl>(&action);
+    if (!control || control->worker != id || !control->message.ping().has_successors()) continue;
+    for (const auto& each : control->message.ping().successors().servers())
+      told += each.url() + " ";
+    told += "| ";
+  }
+  return told;
+}
+
 wire::pb::ServerMessage TestSwarm::Last(WorkerId id, wire::pb::ServerMessage::KindCase kind) const {
   for (auto action = log_.rbegin(); action != log_.rend(); ++action)
     if (const auto* control = std::get_if<SendControl>(&*action);

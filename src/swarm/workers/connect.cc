@@ -129,7 +129,15 @@ bool CanHoldExperts(const Offer& offer, const ModelInfo& model) {
          (offer.runs_groups || !model.is_in_groups());
 }
 
-wire::pb::Init MakeInit(const CoreOptions& options, uint64_t incarnation) {
+wire::pb::Init::Successor MakeSuccessor(const Successor& successor) {
+  wire::pb::Init::Successor made;
+  made.set_url(successor.url);
+  made.set_fingerprint(successor.fingerprint);
+  return made;
+}
+
+wire::pb::Init MakeInit(const CoreOptions& options, uint64_t incarnation,
+                        const std::vector<Successor>& successors) {
   const ModelInfo& model = options.model;
   wire::pb::Init init;
   init.set_protocol_version(wire::kProtocolVersion);
@@ -145,11 +153,7 @@ wire::pb::Init MakeInit(const CoreOptions& options, uint64_t incarnation) {
   init.set_probe_bytes(options.probe_bytes);
   init.set_swarm_id(options.swarm_id);
   init.set_incarnation(incarnation);
-  for (const Successor& each : options.successors) {
-    auto& successor = *init.add_successors();
-    successor.set_url(each.url);
-    successor.set_fingerprint(each.fingerprint);
-  }
+  for (const Successor& each : successors) *init.add_successors() = MakeSuccessor(each);
   init.set_resume_ms(static_cast<uint32_t>(options.timeouts.resume_limit.us / 1000));
   init.set_batches_tokens(true);
   init.set_ping_interval_ms(static_cast<uint32_t>(options.timeouts.ping_interval.us / 1000));

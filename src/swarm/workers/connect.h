@@ -43,8 +43,10 @@ bool RunsDTypes(const Offer& offer, const ModelInfo& model);
 bool CanCompute(const Offer& offer, const ModelInfo& model);
 bool CanHoldExperts(const Offer& offer, const ModelInfo& model);
 
-// `incarnation`: that the core has now.
-wire::pb::Init MakeInit(const CoreOptions& options, uint64_t incarnation);
+wire::pb::Init::Successor MakeSuccessor(const Successor& successor);
+// `incarnation` and `successors`: those of now.
+wire::pb::Init MakeInit(const CoreOptions& options, uint64_t incarnation,
+                        const std::vector<Successor>& successors);
 
 // kUnsupported: a version differs (the sentence names both and what to do). kPermissionDenied: join
 // token. kInvalidData: a field outside its range. Texts are made printable and cut to their limits,

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "swarm/workers/connect.h"
+
 namespace weft::swarm {
 namespace {
 
@@ -153,6 +155,12 @@ void Health::Ping(Worker& worker, Instant now) {
   worker.pings.edit().open.push_back({worker.pings.edit().next_nonce++, now});
   auto& ping = *outbox_.Control(worker.id).mutable_ping();
   ping.set_nonce(worker.pings->open.back().nonce);
+  if (worker.ready && worker.pings->told_successors != successors_.version) {
+    worker.pings.edit().told_successors = successors_.version;
+    auto& successors = *ping.mutable_successors();  // also where there are none
+    for (const Successor& each : successors_.servers)
+      *successors.add_servers() = MakeSuccessor(each);
+  }
   // Once for each connection, until steps tell more.
   if (worker.pings->upload_probed || worker.times.latency_us.count() < kPongsToTrust ||
       !worker.steps->idle() || worker.Busy())

@@ -22,8 +22,9 @@ struct Casualty {
 
 class Health {
  public:
-  Health(const CoreOptions& options, Roster& roster, Outbox& outbox)
-      : options_(options), roster_(roster), outbox_(outbox) {}
+  Health(const CoreOptions& options, const SuccessorList& successors, Roster& roster,
+         Outbox& outbox)
+      : options_(options), successors_(successors), roster_(roster), outbox_(outbox) {}
 
   // Sends pings that are due; returns workers that are to be given up, each with a sentence.
   std::vector<Casualty> Tick(Instant now);
@@ -51,6 +52,7 @@ class Health {
   Instant ConnectDueAt(const Worker& worker) const;
 
   const CoreOptions& options_;
+  const SuccessorList& successors_;
   Roster& roster_;
   Outbox& outbox_;
 };

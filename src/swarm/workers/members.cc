@@ -29,7 +29,8 @@ Worker& Members::Add(const WorkerConnected& event, const std::string& network, I
   worker.stranger_network = network;
   worker.trusted = event.trusted;
   worker.connected_at = worker.last_heard = now;
-  *outbox_.Control(event.worker).mutable_init() = MakeInit(options_, incarnation_.number());
+  *outbox_.Control(event.worker).mutable_init() =
+      MakeInit(options_, incarnation_.number(), successors_.servers);
   changes_.Note({.view = true});
   return worker;
 }
@@ -37,6 +38,12 @@ Worker& Members::Add(const WorkerConnected& event, const std::string& network, I
 Error Members::NoRoom() const {
   return Error(ErrorCode::kUnavailable, "This swarm has " + std::to_string(roster_.ready_count()) +
                                             " workers already, its limit: try again later.");
+}
+
+void Members::NoteLeadership(const LeadershipChanged& event) {
+  incarnation_.RaiseTo(event.incarnation);
+  if (event.successors == successors_.servers) return;
+  successors_ = {event.successors, successors_.version + 1};
 }
 
 void Members::Refuse(WorkerId id, const Error& why) {
@@ -53,7 +60,10 @@ Status Members::Admit(Worker& worker, const wire::pb::Connect& connect,
       offer.device_id.empty() ? worker.address + "/" + offer.name : offer.device_id;
   ASSIGN_OR_RETURN(const Incarnation::Heard heard, incarnation_.Hear(connect.seen_incarnation()));
   if (heard == Incarnation::Heard::kIsOutdated) {
-    incarnation_.Raise(connect.seen_incarnation());
+    if (options_.tell_seen)
+      options_.tell_seen(connect.seen_incarnation());
+    else
+      incarnation_.Raise(connect.seen_incarnation());
     return Error(ErrorCode::kCancelled,
                  "It has seen a later start of this swarm's server; it may "
                  "come again to incarnation " +

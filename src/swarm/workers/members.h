@@ -25,6 +25,7 @@ class Members {
   Members(const CoreOptions& options, const Costs& costs, Roster& roster, Probation& probation,
           Changes& changes, Outbox& outbox)
       : incarnation_(options.incarnation),
+        successors_{options.successors, 0},
         options_(options),
         costs_(costs),
         roster_(roster),
@@ -45,6 +46,8 @@ class Members {
   // has raised its number above that one, and the worker is to come again to hear it.
   Status Admit(Worker& worker, const wire::pb::Connect& connect,
                const std::function<bool(const std::string&)>& is_back, Instant now);
+  void NoteLeadership(const LeadershipChanged& event);
+  const SuccessorList& successors() const { return successors_; }
   bool IsFull() const { return roster_.ready_count() >= options_.worker_limit; }
   Error NoRoom() const;
   // It is told why, and closed.
@@ -96,6 +99,7 @@ class Members {
 
  private:
   Incarnation incarnation_;
+  SuccessorList successors_;
   const CoreOptions& options_;
   const Costs& costs_;
   Roster& roster_;

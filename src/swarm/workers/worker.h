@@ -220,6 +220,7 @@ struct WorkerPings {
   Instant next_at;
   uint64_t next_nonce = 1;
   bool upload_probed = false;
+  uint64_t told_successors = 0;  // SuccessorList::version; Init has told those of version 0
   // An answer is owed and the worker was asked for a sign of life: when last, and until when.
   std::optional<Instant> probed_at;
   Instant probe_due;

@@ -2,7 +2,7 @@
 // and for how long, and how it goes. The same part in C++: src/worker/joining.h.
 import type { Init, Refused } from "@weft/wire";
 
-import type { Ending, HeldBinding, JoinedAs } from "./events.ts";
+import type { Ending, HeldBinding, JoinedAs, Successor } from "./events.ts";
 import { packageProblemOf, problemOf } from "./initCheck.ts";
 import { Keeping, silenceLimitMs } from "./keeping.ts";
 import type { Loads } from "./loads.ts";
@@ -70,13 +70,14 @@ export class Joining {
     this.#queue.sessions.begin(init.contextLength, init.sessionCount);
     if (isOutdated) return;
     this.#keeping.see(init);
-    this.#knowSuccessors(init);
+    this.knowSuccessors(init.successors);
     if (!this.#package) return;
     if (this.#keeping.fits(init, now)) this.#keeping.resume();
     else this.#forget();
   }
 
-  #knowSuccessors({ successors: some }: Init): void {
+  // These servers may lead next, in the place of those before.
+  knowSuccessors(some: readonly Successor[]): void {
     const successors = some.map(({ url, fingerprint }) => ({ url, fingerprint }));
     const told = JSON.stringify(successors);
     if (told === (this.#successors || "[]")) return;

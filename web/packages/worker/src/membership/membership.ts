@@ -187,7 +187,8 @@ export class Membership {
     }
   }
 
-  #onPing({ nonce, answerBytes }: Ping): void {
+  #onPing({ nonce, answerBytes, successors }: Ping): void {
+    if (successors && this.#joining.isMember) this.#joining.knowSuccessors(successors.servers);
     const padding = new Uint8Array(Math.min(answerBytes, kMostPadding));
     this.#out.send({ case: "pong", value: { nonce, padding } });
     this.#experts.sayHeartbeats(this.#queue.current?.kind === "runExperts");

@@ -1,0 +1,234 @@
+#include "cluster_host/cluster_member.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <array>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "base/bytes.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/random.h"
+#include "base/sentence.h"
+#include "shared_store/cluster_tables.h"
+#include "wire/version.h"
+
+namespace weft::cluster_host {
+namespace {
+
+using shared_store::SharedCell;
+using shared_store::SharedServer;
+
+// Of the first connection: as long as the database's machine may need to say that it is not there.
+constexpr Duration kConnectLimit = Seconds(8);
+
+bool Mentions(const std::string& text, const char* word) {
+  return text.find(word) != std::string::npos;
+}
+
+Error NoDatabase(const std::string& problem) {
+  const auto because = [&](const char* advice) {
+    return Error(ErrorCode::kUnavailable,
+                 Sentence("The cluster's database cannot be used (", problem, "): ", advice));
+  };
+  if (Mentions(problem, "read-only"))
+    return because("it takes no writes. Name the primary, not a standby.");
+  if (Mentions(problem, "password") || Mentions(problem, "authentication") ||
+      Mentions(problem, "role"))
+    return because("check the user, and the password in ~/.pgpass or PGPASSWORD.");
+  if (Mentions(problem, "does not exist"))
+    return because("make it with `createdb -O weft weft`, or correct the address.");
+  return because("check that it runs, that its machine lets this one in, and the address.");
+}
+
+uint64_t RandomId() {
+  std::array<uint8_t, 8> bytes{};
+  SecureRandomBytes(bytes);
+  const auto id = LoadLe<uint64_t>(bytes.data());
+  return id == 0 ? 1 : id;
+}
+
+}  // namespace
+
+std::string ServerNameOf(const net::Url& url) {
+  const bool is_default = url.port == (url.tls ? 443 : 80);
+  if (net::IsIpAddress(url.host) || url.host == "localhost")
+    return is_default ? url.host : url.Authority();
+  const std::string name = url.host.substr(0, url.host.find('.'));
+  return is_default ? name : name + ":" + std::to_string(url.port);
+}
+
+Status Await(net::EventLoop& loop, const std::function<void(std::function<void()>)>& ask) {
+  bool is_told = false;
+  ask([&] {
+    is_told = true;
+    loop.Stop();
+  });
+  if (!is_told) loop.Run();
+  if (is_told) return OkStatus();
+  return Error(ErrorCode::kCancelled, "Stopped before the cluster's database had answered.");
+}
+
+Result<std::unique_ptr<postgres::Connection>> OpenDatabase(net::EventLoop& loop,
+                                                           const std::string& url) {
+  TRY(postgres::CheckUrl(url));
+  ASSIGN_OR_RETURN(const postgres::Libpq* libpq, postgres::Libpq::Load());
+  postgres::ConnectionOptions options;
+  options.url = url;
+  auto connection = std::make_unique<postgres::Connection>(loop, *libpq, options);
+  net::EventLoop::Timer limit(loop);
+  TRY(Await(loop, [&](const std::function<void()>& done) {
+    connection->OnLine([done](bool) { done(); });
+    limit.FireAfter(kConnectLimit, done);
+  }));
+  connection->OnLine(nullptr);
+  if (connection->is_connected()) return connection;
+  return NoDatabase(connection->problem().empty() ? "no answer in 8 s" : connection->problem());
+}
+
+// The lock proves that earlier starts with this id have gone.
+Status ClusterMember::TakeId(const std::filesystem::path& path) {
+  if (path.empty())
+    return Error(ErrorCode::kInvalidArgument,
+                 "A server of a cluster keeps its id in the state folder, and with its port: set "
+                 "XDG_STATE_HOME or HOME, and name a --port.");
+  std::error_code ignored;
+  std::filesystem::create_directories(path.parent_path(), ignored);
+  id_file_ = Descriptor(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!id_file_.is_open()) return SystemError("Cannot open the server's id", path);
+  if (flock(id_file_.get(), LOCK_EX | LOCK_NB) != 0)
+    return Error(ErrorCode::kAlreadyExists,
+                 Sentence("Another process has the server's id '", path.string(),
+                          "': this server runs already."));
+  ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path, 64));
+  const auto kept = FromHex(std::string_view(text).substr(0, 16));
+  if (text.size() >= 16 && kept && kept->size() == 8) {
+    self_.server = cluster::ServerId(LoadLe<uint64_t>(kept->data()));
+  } else {
+    std::array<uint8_t, 8> bytes{};
+    StoreLe<uint64_t>(bytes.data(), RandomId());
+    self_.server = cluster::ServerId(LoadLe<uint64_t>(bytes.data()));
+    const std::string written = ToHex(bytes) + "\n";
+    if (ftruncate(id_file_.get(), 0) != 0 ||
+        pwrite(id_file_.get(), written.data(), written.size(), 0) !=
+            static_cast<ssize_t>(written.size()) ||
+        fsync(id_file_.get()) != 0)
+      return SystemError("Cannot write the server's id", path);
+  }
+  self_.start = cluster::StartId(RandomId());
+  return OkStatus();
+}
+
+Status ClusterMember::ReadTables(net::EventLoop& loop) {
+  Status status = OkStatus();
+  TRY(Await(loop, [&](std::function<void()> done) {
+    store_->Read([&status, this, done](Result<shared_store::SharedTables> read) {
+      if (read.ok())
+        tables_ = std::move(*read);
+      else
+        status = read.error();
+      done();
+    });
+  }));
+  return status;
+}
+
+Status ClusterMember::ChooseCell(const WantedCell& wanted) {
+  const SharedCell& cell = tables_.cells.front();
+  if (cell.model != wanted.model)
+    return Error(ErrorCode::kInvalidArgument,
+                 Sentence("This cluster serves '", cell.model, "', and this server was told '",
+                          wanted.model, "': name the same model, or another database."));
+  if (cell.digest != wanted.digest)
+    return Error(
+        ErrorCode::kInvalidArgument,
+        Sentence("This cluster serves the package ", ToHex(cell.digest).substr(0, 12), " of '",
+                 cell.model, "', and this server has ", ToHex(wanted.digest).substr(0, 12),
+                 ": copy the package's folder from a server that works."));
+  cell_ = cell;
+  if (!cell_options_.ParseFromArray(cell.options.data(), static_cast<int>(cell.options.size())))
+    return Error(ErrorCode::kInvalidData, "The cell's options in the database cannot be parsed.");
+  if (cell_options_.SerializeAsString() != wanted.options.SerializeAsString())
+    LogInfo("the cell has the options of the server that made it: {} positions, {} conversations",
+            cell_options_.context_length(), cell_options_.session_count());
+  return OkStatus();
+}
+
+Status ClusterMember::FindCell(net::EventLoop& loop, const WantedCell& wanted) {
+  TRY(ReadTables(loop));
+  if (!tables_.cells.empty()) return ChooseCell(wanted);
+  std::vector<uint8_t> options(wanted.options.ByteSizeLong());
+  wanted.options.SerializeToArray(options.data(), static_cast<int>(options.size()));
+  std::vector<uint8_t> swarm_id(16);
+  SecureRandomBytes(swarm_id);
+  Status status = OkStatus();
+  TRY(Await(loop, [&](std::function<void()> done) {
+    store_->AddCell(wanted.model, wanted.digest, options, swarm_id,
+                    [&status, done](const Result<cluster::CellId>& added) {
+                      // Another server may have added it just now.
+                      if (!added.ok() && added.error().code() != ErrorCode::kAlreadyExists)
+                        status = added.error();
+                      done();
+                    });
+  }));
+  TRY(status);
+  TRY(ReadTables(loop));
+  if (tables_.cells.empty())
+    return Error(ErrorCode::kInvalidData, "The cluster's tables have no cell.");
+  return ChooseCell(wanted);
+}
+
+Result<std::unique_ptr<ClusterMember>> ClusterMember::Join(net::EventLoop& loop,
+                                                           const MemberOptions& options,
+                                                           const std::vector<uint8_t>& fingerprint,
+                                                           const WantedCell& wanted) {
+  ASSIGN_OR_RETURN(const net::Url url, net::ParseUrl(options.url));
+  std::unique_ptr<ClusterMember> member(new ClusterMember(options.key));
+  TRY(member->TakeId(options.id_file));
+  ASSIGN_OR_RETURN(member->database_, OpenDatabase(loop, options.database_url));
+  Status status = OkStatus();
+  const auto keep = [&status](const std::function<void()>& done) {
+    return [&status, done](Status told) {
+      status = std::move(told);
+      done();
+    };
+  };
+  TRY(Await(loop, [&](const std::function<void()>& done) {
+    shared_store::CheckTables(*member->database_, options.key.Check(), keep(done));
+  }));
+  TRY(status);
+  const cluster::LeaseOptions lease;
+  member->store_ = std::make_unique<shared_store::SharedLeases>(*member->database_, member->self_,
+                                                                lease.time_to_live);
+  SharedServer self;
+  self.id = member->self_.server;
+  self.start = member->self_.start;
+  self.name = ServerNameOf(url);
+  self.url = (url.tls ? "https://" : "http://") + url.Authority();
+  self.fingerprint = fingerprint;
+  self.version = wire::kServerVersion;
+  self.roles = "both";
+  TRY(Await(loop, [&](const std::function<void()>& done) {
+    member->store_->Register(self, keep(done));
+  }));
+  TRY(status);
+  TRY(member->FindCell(loop, wanted));
+  member->links_ = std::make_unique<PeerLinks>(loop, options.key, member->self_);
+  member->leases_ =
+      std::make_unique<LeaseHost>(loop, *member->store_, *member->links_, self, lease);
+  return member;
+}
+
+std::string ClusterMember::Describe() const {
+  const auto count = [](size_t number, const char* what) {
+    return std::to_string(number) + " " + what + (number == 1 ? "" : "s");
+  };
+  return tables_.cluster + ": " + count(tables_.servers.size(), "server") + ", " +
+         count(tables_.cells.size(), "cell");
+}
+
+}  // namespace weft::cluster_host

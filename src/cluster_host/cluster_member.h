@@ -1,0 +1,80 @@
+// ClusterMember: what a server needs to take part in a cluster: the database, its own row in it,
+// the links to the others, and the leases. It joins before the server opens its port.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/descriptor.h"
+#include "cluster_host/cluster_key.h"
+#include "cluster_host/lease_host.h"
+#include "cluster_host/member_options.h"
+#include "cluster_host/peer_links.h"
+#include "net/address.h"
+#include "net/loop.h"
+#include "postgres/connection.h"
+#include "shared_store/shared_leases.h"
+#include "wire/cluster.pb.h"
+
+namespace weft::cluster_host {
+
+// The model that a server brings.
+struct WantedCell {
+  std::string model;            // its name
+  std::vector<uint8_t> digest;  // of its package
+  wire::pb::CellOptions options;
+};
+
+// The last name of a server in the cluster: "a" of https://a.weft.school.lan, "a:8443" of
+// https://a.weft.school.lan:8443, "192.168.1.7:8080" of http://192.168.1.7:8080.
+std::string ServerNameOf(const net::Url& url);
+
+// Connects to the database, and runs `loop` until that is done. The error says what to do.
+// REQUIRES: nobody else runs the loop.
+Result<std::unique_ptr<postgres::Connection>> OpenDatabase(net::EventLoop& loop,
+                                                           const std::string& url);
+// Runs `loop` until `ask` has told its answer. REQUIRES: the same; and that it tells one.
+Status Await(net::EventLoop& loop, const std::function<void(std::function<void()>)>& ask);
+
+class ClusterMember {
+ public:
+  // Checks database, tables and key, registers the server, and finds or adds the cell. Errors are
+  // sentences that say what to do. `fingerprint`: of the server's own certificate, empty where it
+  // has none.
+  static Result<std::unique_ptr<ClusterMember>> Join(net::EventLoop& loop,
+                                                     const MemberOptions& options,
+                                                     const std::vector<uint8_t>& fingerprint,
+                                                     const WantedCell& wanted);
+
+  const ClusterKey& key() const { return key_; }
+  const shared_store::SharedCell& cell() const { return cell_; }
+  const wire::pb::CellOptions& cell_options() const { return cell_options_; }
+  PeerLinks& links() { return *links_; }
+  LeaseHost& leases() { return *leases_; }
+  // "school: 3 servers, 1 cell", for people.
+  std::string Describe() const;
+  void Start(LedCell& led) { leases_->Start(cell_.row.cell, cell_.model, led); }
+
+ private:
+  explicit ClusterMember(ClusterKey key) : key_(std::move(key)) {}
+  Status TakeId(const std::filesystem::path& path);
+  Status FindCell(net::EventLoop& loop, const WantedCell& wanted);
+  Status ReadTables(net::EventLoop& loop);
+  Status ChooseCell(const WantedCell& wanted);
+
+  const ClusterKey key_;
+  Descriptor id_file_;  // locked as long as this server runs
+  cluster::Holder self_;
+  shared_store::SharedTables tables_;
+  shared_store::SharedCell cell_;
+  wire::pb::CellOptions cell_options_;
+  std::unique_ptr<postgres::Connection> database_;
+  std::unique_ptr<shared_store::SharedLeases> store_;
+  std::unique_ptr<PeerLinks> links_;
+  std::unique_ptr<LeaseHost> leases_;
+};
+
+}  // namespace weft::cluster_host

@@ -1,0 +1,263 @@
+// The host of leases with a database, a cell and peers of the test's own.
+#include "cluster_host/lease_host.h"
+
+#include <gmock/gmock.h>
+
+#include "cluster_host/peer_links_testing.h"
+
+namespace weft::cluster_host {
+namespace {
+
+using cluster::CellId;
+using cluster::Holder;
+using cluster::Incarnation;
+using testing::Contains;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+constexpr CellId kCell = 7;
+using Bytes = std::vector<uint8_t>;
+
+// What the servers of a test share. It answers at once, or while it is away with an error.
+struct Tables {
+  shared_store::SharedTables shared;
+  Bytes placement;
+  bool is_away = false;
+  Incarnation last{100u};
+};
+
+class FakeStore : public shared_store::LeaseStore {
+ public:
+  FakeStore(net::EventLoop& loop, Tables& tables, Holder self)
+      : loop_(loop), tables_(tables), self_(self) {}
+
+  void Register(const shared_store::SharedServer& server, Done done) override {
+    Answer<bool>(
+        [this, server]() -> Result<bool> {
+          auto& servers = tables_.shared.servers;
+          const auto found =
+              std::ranges::find_if(servers, [&](const auto& each) { return each.id == server.id; });
+          if (found == servers.end())
+            servers.push_back(server);
+          else
+            found->start = server.start;
+          return true;
+        },
+        [done](const Result<bool>& told) { done(told.ok() ? OkStatus() : Status(told.error())); });
+  }
+  void Read(Then<shared_store::SharedTables> done) override {
+    Answer<shared_store::SharedTables>([this] { return tables_.shared; }, done);
+  }
+  void Take(const cluster::Take& take, Then<std::optional<Incarnation>> done) override {
+    Answer<std::optional<Incarnation>>(
+        [this, take]() -> std::optional<Incarnation> {
+          auto& row = Row();
+          if (row.incarnation != take.seen || !(row.has_expired || take.has_evidence)) return {};
+          ++tables_.last;
+          row = {kCell, tables_.last, self_, false};
+          return tables_.last;
+        },
+        done);
+  }
+  void Renew(const std::vector<cluster::Renew::Cell>& cells,
+             Then<std::vector<CellId>> done) override {
+    Answer<std::vector<CellId>>(
+        [this, cells] {
+          std::vector<CellId> renewed;
+          for (const auto& cell : cells)
+            if (Row().holder == self_ && Row().incarnation == cell.incarnation)
+              renewed.push_back(cell.cell);
+          return renewed;
+        },
+        done);
+  }
+  void Give(CellId, Incarnation incarnation, Holder to, Then<bool> done) override {
+    Answer<bool>(
+        [this, incarnation, to] {
+          if (Row().holder != self_ || Row().incarnation != incarnation) return false;
+          Row().holder = to;
+          Row().has_expired = true;
+          return true;
+        },
+        done);
+  }
+  void WritePlacement(CellId, Incarnation incarnation, Bytes body, Then<bool> done) override {
+    ++writes;
+    Answer<bool>(
+        [this, incarnation, body] {
+          if (Row().holder != self_ || Row().incarnation != incarnation) return false;
+          tables_.placement = body;
+          return true;
+        },
+        done);
+  }
+  void ReadPlacement(CellId, Then<Bytes> done) override {
+    Answer<Bytes>([this] { return tables_.placement; }, done);
+  }
+
+  int writes = 0;
+
+ private:
+  cluster::CellRow& Row() { return tables_.shared.cells.at(0).row; }
+  template <typename Told>
+  void Answer(std::function<Result<Told>()> ask, Then<Told> done) {
+    loop_.Post([this, ask, done] {
+      if (tables_.is_away) return done(Error(ErrorCode::kUnavailable, "The database is away."));
+      done(ask());
+    });
+  }
+
+  net::EventLoop& loop_;
+  Tables& tables_;
+  const Holder self_;
+};
+
+// Says what it was told.
+class FakeCell : public LedCell {
+ public:
+  void Lead(Incarnation, const Bytes& placement, const std::vector<PeerAddress>&) override {
+    said.push_back("lead " + std::to_string(placement.size()));
+  }
+  void Change(Incarnation, const std::vector<PeerAddress>& successors) override {
+    said.push_back("successors " + std::to_string(successors.size()));
+  }
+  void StepDown(const std::string& url) override { said.push_back("step down " + url); }
+  void PlaceWorkers(const std::string& url) override { said.push_back("place " + url); }
+  void Finish(Duration, std::function<void()> done) override {
+    said.push_back("finish");
+    done();
+  }
+  void Resume() override { said.push_back("resume"); }
+  std::vector<std::string> said;
+};
+
+class LeaseHostTest : public testing::Test {
+ protected:
+  struct Server {
+    Server(LeaseHostTest& test, Holder self)
+        : linked(test.loop_, test.key_, self), store(test.loop_, test.tables_, self) {
+      shared_store::SharedServer shared;
+      shared.id = self.server;
+      shared.start = self.start;
+      shared.name = "server " + ToString(self.server);
+      shared.url = linked.address().url;
+      LeaseHostTimes times;
+      times.placement_interval = Milliseconds(50);
+      times.read_again = Milliseconds(20);
+      host = std::make_unique<LeaseHost>(test.loop_, store, linked.links, shared,
+                                         cluster::LeaseOptions(), times);
+      host->Start(kCell, "tiny", cell);
+    }
+    LinkedServer linked;
+    FakeStore store;
+    FakeCell cell;
+    std::unique_ptr<LeaseHost> host;
+  };
+
+  LeaseHostTest() {
+    shared_store::SharedCell cell;
+    cell.row = {kCell, {}, {}, true};
+    cell.model = "tiny";
+    tables_.shared.cells.push_back(cell);
+    // Another model's, which nobody here serves.
+    cell.row.cell = 8;
+    tables_.shared.cells.push_back(cell);
+  }
+  void Until(const std::function<bool()>& is_so) { RunUntil(loop_, is_so); }
+  // Two servers, the first of which leads with a worker.
+  void StartTwo() {
+    a_ = std::make_unique<Server>(*this, Holder{1, 11});
+    Until([&] { return a_->host->leads(); });
+    a_->host->OnWorkers(1, true);
+    b_ = std::make_unique<Server>(*this, Holder{2, 22});
+    Until([&] { return a_->linked.links.IsUp(2) && b_->host->FindLeader().has_value(); });
+  }
+
+  net::EventLoop loop_;
+  const ClusterKey key_ = ClusterKey::Random();
+  Tables tables_;
+  std::unique_ptr<Server> a_, b_;
+};
+
+TEST_F(LeaseHostTest, TheFirstServerLeadsWithWhatWasPlaced) {
+  tables_.placement = {1, 2, 3};
+  a_ = std::make_unique<Server>(*this, Holder{1, 11});
+  Until([&] { return !a_->cell.said.empty(); });
+  EXPECT_EQ(a_->cell.said.front(), "lead 3");
+  EXPECT_EQ(a_->host->FindLeader()->name, "server 1");
+  EXPECT_EQ(tables_.shared.cells[1].row.holder, Holder()) << "another model's cell is no matter";
+}
+
+TEST_F(LeaseHostTest, AnotherStandsByAndWorkersHearOfIt) {
+  StartTwo();
+  Until([&] { return !a_->cell.said.empty() && a_->cell.said.back() == "successors 1"; });
+  Until([&] { return b_->host->FindLeader()->up; });
+  EXPECT_FALSE(b_->host->leads());
+  EXPECT_EQ(b_->host->FindLeader()->url, a_->linked.address().url);
+  Until([&] {
+    return !b_->cell.said.empty() && b_->cell.said.back() == "place " + a_->linked.address().url;
+  });
+}
+
+TEST_F(LeaseHostTest, AKilledLeadersCellIsTakenAtOnce) {
+  StartTwo();
+  a_->host->NotePlacement({4, 5});
+  Until([&] { return tables_.placement.size() == 2; });
+  a_.reset();
+  Until([&] { return b_->host->leads(); });
+  Until([&] { return b_->cell.said.back().starts_with("lead"); });
+  EXPECT_EQ(b_->cell.said.back(), "lead 2");
+  EXPECT_EQ(tables_.shared.cells[0].row.holder, (Holder{2, 22}));
+}
+
+TEST_F(LeaseHostTest, PlacementsAreWrittenNowAndThen) {
+  a_ = std::make_unique<Server>(*this, Holder{1, 11});
+  a_->host->NotePlacement({9});
+  Until([&] { return a_->host->leads() && !a_->cell.said.empty(); });
+  EXPECT_THAT(tables_.placement, IsEmpty()) << "before it leads it has none";
+  for (uint8_t i = 1; i <= 100; ++i) a_->host->NotePlacement({i});
+  Until([&] { return tables_.placement == Bytes{100}; });
+  EXPECT_LE(a_->store.writes, 2);
+  tables_.is_away = true;
+  a_->host->NotePlacement({101});
+  Until([&] { return a_->store.writes >= 4; });
+  tables_.is_away = false;
+  Until([&] { return tables_.placement == Bytes{101}; });
+}
+
+TEST_F(LeaseHostTest, WithoutADatabaseALeaderGoesOn) {
+  StartTwo();
+  const auto before = a_->host->incarnation();
+  tables_.is_away = true;
+  Until([&] { return !a_->host->is_database_there() && !b_->host->is_database_there(); });
+  net::EventLoop::Timer pause(loop_);
+  pause.FireAfter(Seconds(1), [&] { loop_.Stop(); });
+  loop_.Run();
+  EXPECT_EQ(a_->host->incarnation(), before);
+  EXPECT_FALSE(b_->host->leads());
+  tables_.is_away = false;
+  Until([&] { return a_->host->is_database_there(); });
+  EXPECT_EQ(a_->host->incarnation(), before);
+}
+
+TEST_F(LeaseHostTest, ADrainedServerGivesItsCell) {
+  StartTwo();
+  tables_.shared.servers[0].is_draining = true;
+  Until([&] { return b_->host->leads() && !a_->host->leads(); });
+  EXPECT_THAT(a_->cell.said, Contains("finish"));
+  EXPECT_THAT(a_->cell.said, Contains("step down " + b_->linked.address().url));
+}
+
+TEST_F(LeaseHostTest, AWorkerThatHasSeenMoreHasTheCellTakenAgain) {
+  a_ = std::make_unique<Server>(*this, Holder{1, 11});
+  Until([&] { return a_->host->leads(); });
+  a_->host->OnWorkers(1, true);
+  const Incarnation before = *a_->host->incarnation();
+  tables_.last = Incarnation(before.value() + 1000);
+  a_->host->OnWorkerSaw(Incarnation(before.value() + 1000));
+  Until([&] { return a_->host->incarnation() == Incarnation(before.value() + 1001); });
+  EXPECT_THAT(a_->cell.said, Contains("successors 0"));
+}
+
+}  // namespace
+}  // namespace weft::cluster_host

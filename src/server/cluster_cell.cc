@@ -1,0 +1,144 @@
+#include "server/cluster_cell.h"
+
+#include <utility>
+
+#include "base/log.h"
+#include "server/worker_socket.h"
+
+namespace weft::server {
+namespace {
+
+// How soon others hear of a device that came or went.
+constexpr Duration kCountInterval = Milliseconds(100);
+constexpr Duration kFinishInterval = Milliseconds(20);
+
+// "wss://a.weft.school.lan:443" for "https://a.weft.school.lan": what workers connect to.
+std::string SocketUrl(const std::string& url) {
+  return url.starts_with("http") ? "ws" + url.substr(4) : url;
+}
+
+std::vector<swarm::Successor> SuccessorsOf(const std::vector<cluster_host::PeerAddress>& peers) {
+  std::vector<swarm::Successor> successors;
+  for (const auto& [url, fingerprint] : peers) successors.push_back({SocketUrl(url), fingerprint});
+  return successors;
+}
+
+}  // namespace
+
+ClusterCell::ClusterCell(net::EventLoop& loop, Cell& cell, cluster_host::LeaseHost& leases,
+                         std::function<void()> on_first_lead)
+    : loop_(loop),
+      cell_(cell),
+      leases_(leases),
+      on_first_lead_(std::move(on_first_lead)),
+      parked_(std::make_shared<ParkedSockets>(loop)),
+      count_timer_(loop),
+      finish_timer_(loop) {
+  cell_.OnPlacement([this](const store::pb::Placement& placement) {
+    std::vector<uint8_t> body(placement.ByteSizeLong());
+    placement.SerializeToArray(body.data(), static_cast<int>(body.size()));
+    leases_.NotePlacement(std::move(body));
+  });
+  cell_.OnWorkerSaw([this](uint64_t seen) { leases_.OnWorkerSaw(cluster::Incarnation(seen)); });
+}
+
+void ClusterCell::Lead(cluster::Incarnation incarnation, const std::vector<uint8_t>& placement,
+                       const std::vector<cluster_host::PeerAddress>& successors) {
+  CellLead lead{incarnation.value(), SuccessorsOf(successors), std::nullopt};
+  store::pb::Placement record;
+  if (!placement.empty() &&
+      record.ParseFromArray(placement.data(), static_cast<int>(placement.size())))
+    lead.placement = std::move(record);
+  else if (!placement.empty())
+    LogWarn("the placement of the leader before cannot be parsed: devices load anew");
+  cell_.Lead(std::move(lead));
+  parked_->AttachAll([this](const ParkedSockets::Parked& each) { return Attach(each); });
+  if (on_first_lead_) std::exchange(on_first_lead_, nullptr)();
+  OnSwarmChanged();
+}
+
+void ClusterCell::Change(cluster::Incarnation incarnation,
+                         const std::vector<cluster_host::PeerAddress>& successors) {
+  cell_.host().ChangeLeadership(incarnation.value(), SuccessorsOf(successors));
+}
+
+void ClusterCell::StepDown(const std::string& url) {
+  finish_timer_.Cancel();
+  on_finished_ = nullptr;
+  cell_.host().EndLeading(SocketUrl(url));
+}
+
+void ClusterCell::PlaceWorkers(const std::string& url) {
+  parked_->SendElsewhere(SocketUrl(url));
+}
+
+void ClusterCell::Finish(Duration limit, std::function<void()> done) {
+  cell_.host().RefuseRequests(
+      Error(ErrorCode::kUnavailable, "This model moves to another server: ask again in a second."));
+  on_finished_ = std::move(done);
+  finish_until_ = MonotonicNow() + limit;
+  LookWhetherFinished();
+}
+
+void ClusterCell::LookWhetherFinished() {
+  const bool is_over = cell_.host().OpenRequests().empty() || MonotonicNow() >= finish_until_;
+  finish_timer_.FireAfter(is_over ? Duration() : kFinishInterval, [this, is_over] {
+    if (!is_over) return LookWhetherFinished();
+    if (on_finished_) std::exchange(on_finished_, nullptr)();
+  });
+}
+
+void ClusterCell::Resume() {
+  cell_.host().RefuseRequests(std::nullopt);
+}
+
+net::WebSocketCallbacks ClusterCell::Attach(const ParkedSockets::Parked& parked) {
+  return AttachWorkerSocket(cell_.host(), parked.address, parked.is_owner, parked.socket);
+}
+
+void ClusterCell::AddParts(RouteParts& parts) {
+  parts.connect_worker = [this](const net::HttpRequest& request, bool is_owner,
+                                std::shared_ptr<net::WebSocket> socket) {
+    return ConnectWorker(request, is_owner, std::move(socket));
+  };
+  parts.find_not_ready = [this] { return FindReasonNotReady(); };
+}
+
+net::WebSocketCallbacks ClusterCell::ConnectWorker(const net::HttpRequest& request, bool is_owner,
+                                                   std::shared_ptr<net::WebSocket> socket) {
+  ParkedSockets::Parked worker{request.remote_address, is_owner, std::nullopt, std::move(socket)};
+  if (cell_.host().leads()) return Attach(worker);
+  return parked_->Park(std::move(worker));
+}
+
+std::optional<NotReady> ClusterCell::FindReasonNotReady() const {
+  const SwarmHost& host = cell_.host();
+  if (host.leads() || host.is_ending()) return FindNotReady(host);
+  const auto leader = leases_.FindLeader();
+  if (!leader) return NotReady{"down", "No server leads the model."};
+  if (leader->up) return std::nullopt;
+  return NotReady{"preparing", "Devices of another server are loading the model."};
+}
+
+void ClusterCell::OnSwarmChanged() {
+  if (std::exchange(counts_, true)) return;
+  count_timer_.FireAfter(kCountInterval, [this] { CountWorkers(); });
+}
+
+void ClusterCell::CountWorkers() {
+  counts_ = false;
+  if (!cell_.host().leads()) return;
+  const auto workers = static_cast<uint32_t>(cell_.host().snapshot().workers.size());
+  leases_.OnWorkers(workers, cell_.host().is_up());
+}
+
+void ClusterCell::OnLeaderChanged() {
+  if (cell_.host().leads()) return;
+  const auto leader = leases_.FindLeader();
+  cell_.host().SetStandby(leader
+                              ? "This server stands by, and " + leader->name +
+                                    " leads this model: ask " + leader->url + ", or ask here again."
+                              : "No server leads this model now: ask again in a second.");
+}
+
+}  // namespace weft::server

@@ -1,0 +1,63 @@
+// ClusterCell: the cell of a server of a cluster. The lease's host says when its core begins and
+// ends here; meanwhile workers that come wait, or are sent to the server that leads.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cluster_host/lease_host.h"
+#include "cluster_host/led_cell.h"
+#include "net/loop.h"
+#include "server/cell.h"
+#include "server/health_routes.h"
+#include "server/parked_sockets.h"
+
+namespace weft::server {
+
+class ClusterCell : public cluster_host::LedCell {
+ public:
+  // Both outlive this. `on_first_lead` is called once, when the cell is led here first.
+  ClusterCell(net::EventLoop& loop, Cell& cell, cluster_host::LeaseHost& leases,
+              std::function<void()> on_first_lead);
+
+  void Lead(cluster::Incarnation incarnation, const std::vector<uint8_t>& placement,
+            const std::vector<cluster_host::PeerAddress>& successors) override;
+  void Change(cluster::Incarnation incarnation,
+              const std::vector<cluster_host::PeerAddress>& successors) override;
+  void StepDown(const std::string& url) override;
+  void PlaceWorkers(const std::string& url) override;
+  void Finish(Duration limit, std::function<void()> done) override;
+  void Resume() override;
+
+  // Fills in what becomes of workers and probes.
+  void AddParts(RouteParts& parts);
+  // The picture of the swarm may have changed. Cheap: it is called for every step.
+  void OnSwarmChanged();
+  // The leader may be another one.
+  void OnLeaderChanged();
+
+ private:
+  // A worker's socket, of which nothing was read.
+  net::WebSocketCallbacks ConnectWorker(const net::HttpRequest& request, bool is_owner,
+                                        std::shared_ptr<net::WebSocket> socket);
+  // Why a request that comes to this server would not be answered by anybody.
+  std::optional<NotReady> FindReasonNotReady() const;
+  void CountWorkers();
+  void LookWhetherFinished();
+  net::WebSocketCallbacks Attach(const ParkedSockets::Parked& parked);
+
+  net::EventLoop& loop_;
+  Cell& cell_;
+  cluster_host::LeaseHost& leases_;
+  std::function<void()> on_first_lead_;
+  const std::shared_ptr<ParkedSockets> parked_;
+  net::EventLoop::Timer count_timer_, finish_timer_;
+  bool counts_ = false;  // count_timer_ is set
+  std::function<void()> on_finished_;
+  Instant finish_until_;
+};
+
+}  // namespace weft::server

@@ -1,0 +1,141 @@
+#include "shared_store/cluster_tables.h"
+
+#include <memory>
+#include <utility>
+
+#include "base/sentence.h"
+
+namespace weft::shared_store {
+namespace {
+
+using postgres::Answer;
+using postgres::Connection;
+
+// One that was published is never changed: a change is a migration behind it. Each is one
+// statement, so that it happens whole or not at all. Rows that change twice a second leave room on
+// their page, so that no index has to follow.
+const std::vector<std::string>& Migrations() {
+  static const std::vector<std::string> migrations = {
+      R"(do $$ begin
+           create table if not exists weft_cluster (
+             only_row boolean primary key default true check (only_row),
+             name text not null, key_check bytea not null, version bigint not null);
+           create table if not exists servers (
+             id bigint primary key, start bigint not null, name text not null unique,
+             url text not null, fingerprint bytea not null, version text not null,
+             roles text not null, seen timestamptz not null, drained bigint)
+             with (fillfactor = 50);
+           create table if not exists models (
+             digest bytea primary key, name text not null unique, options bytea not null);
+           create table if not exists cells (
+             id bigint generated always as identity primary key,
+             model bytea not null references models, swarm_id bytea not null,
+             incarnation bigint not null default 0, server bigint, start bigint,
+             expires timestamptz not null default now(), up boolean not null default false,
+             workers integer not null default 0, former bigint, taken timestamptz)
+             with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0,
+                   autovacuum_vacuum_threshold = 2000);
+           create table if not exists placements (
+             cell bigint primary key references cells on delete cascade,
+             incarnation bigint not null, body bytea not null);
+           create table if not exists device_times (
+             device bytea primary key, losses bigint not null, stayed_s double precision not null,
+             noted timestamptz not null);
+         end $$)",
+  };
+  return migrations;
+}
+
+Error OtherKey() {
+  return {ErrorCode::kInvalidArgument,
+          "The database belongs to a cluster with another key: copy the key file of a server that "
+          "uses it, or name another database."};
+}
+
+// One step after the other, each when the one before has been answered.
+class Making : public std::enable_shared_from_this<Making> {
+ public:
+  Making(Connection& connection, std::vector<uint8_t> check, std::string name, Done done)
+      : connection_(connection),
+        check_(std::move(check)),
+        name_(std::move(name)),
+        done_(std::move(done)) {}
+
+  void Begin() {
+    Ask("select to_regclass('weft_cluster') is not null", {}, [this](const Answer& answer) {
+      if (answer.rows[0].Bool(0)) return ReadVersion();
+      Migrate(0);
+    });
+  }
+
+ private:
+  void Ask(const std::string& sql, std::vector<postgres::Value> values,
+           std::function<void(const Answer&)> then) {
+    connection_.Ask(sql, std::move(values),
+                    [self = shared_from_this(), then = std::move(then)](Result<Answer> answer) {
+                      if (!answer.ok()) return self->done_(answer.error());
+                      then(*answer);
+                    });
+  }
+  void ReadVersion() {
+    Ask("select version, key_check from weft_cluster", {}, [this](const Answer& answer) {
+      if (answer.rows.empty()) return Migrate(0);
+      if (answer.rows[0].Bytes(1) != check_) return done_(OtherKey());
+      const int64_t version = answer.rows[0].Int(0);
+      if (version > LatestTables())
+        return done_(Error(
+            ErrorCode::kUnsupported,
+            Sentence("The database is of a newer weft (its tables have version ", version,
+                     ", this program knows ", LatestTables(), "): update weft on this machine.")));
+      Migrate(version);
+    });
+  }
+  void Migrate(int64_t version) {
+    if (version == LatestTables()) return done_(OkStatus());
+    Ask(Migrations()[static_cast<size_t>(version)], {}, [this, version](const Answer&) {
+      Ask("insert into weft_cluster (name, key_check, version) values ($1, $2, $3) on conflict "
+          "(only_row) do update set version = excluded.version",
+          {name_, check_, version + 1}, [this, version](const Answer&) { Migrate(version + 1); });
+    });
+  }
+
+  Connection& connection_;
+  const std::vector<uint8_t> check_;
+  const std::string name_;
+  const Done done_;
+};
+
+}  // namespace
+
+int64_t LatestTables() {
+  return static_cast<int64_t>(Migrations().size());
+}
+
+void MakeTables(Connection& connection, std::vector<uint8_t> cluster_check,
+                const std::string& cluster_name, Done done) {
+  std::make_shared<Making>(connection, std::move(cluster_check), cluster_name, std::move(done))
+      ->Begin();
+}
+
+void CheckTables(Connection& connection, std::vector<uint8_t> cluster_check, Done done) {
+  connection.Ask("select version, key_check from weft_cluster", {},
+                 [check = std::move(cluster_check), done = std::move(done)](Result<Answer> answer) {
+                   if (!answer.ok() && answer.error().code() == ErrorCode::kInvalidData)
+                     return done(Error(ErrorCode::kNotFound,
+                                       "The database has no tables of weft: run `weft cluster "
+                                       "init` once."));
+                   if (!answer.ok()) return done(answer.error());
+                   if (answer->rows.empty() || answer->rows[0].Bytes(1) != check)
+                     return done(OtherKey());
+                   const int64_t version = answer->rows[0].Int(0);
+                   if (version == LatestTables()) return done(OkStatus());
+                   done(Error(ErrorCode::kUnsupported,
+                              Sentence("The tables of the database have version ", version,
+                                       ", this program knows ", LatestTables(),
+                                       version > LatestTables()
+                                           ? ": update weft on this machine."
+                                           : ": run `weft cluster init` with this program.")));
+                 });
+}
+
+}  // namespace weft::shared_store
