@@ -18,7 +18,7 @@ namespace {
 // Gives every request its next token when it is told to.
 class PacedCore : public Generator {
  public:
-  swarm::RequestId Submit(swarm::Request request, RequestCallbacks callbacks) override {
+  swarm::RequestId Submit(swarm::Request /*request*/, RequestCallbacks callbacks) override {
     open_.push_back(std::move(callbacks));
     return swarm::RequestId(open_.size());
   }

@@ -340,11 +340,11 @@ TEST_F(AcrossServersTest, RowsOfPrompts) {
     for (int32_t i = 0; i < 40; ++i) request.prompt_ids.push_back(i * 7 % 300);
     request.want_logits = true;
     server::RequestCallbacks callbacks;
-    callbacks.on_logits = [&](const swarm::EmitLogits& rows) {
-      const size_t row_bytes = rows.logits.byte_count() / rows.rows;
-      for (uint32_t i = 0; i < rows.rows; ++i)
-        by_position[rows.first_position + i] =
-            std::string(AsText(rows.logits.Sub(i * row_bytes, row_bytes).bytes()));
+    callbacks.on_logits = [&](const swarm::EmitLogits& some) {
+      const size_t row_bytes = some.logits.byte_count() / some.rows;
+      for (uint32_t i = 0; i < some.rows; ++i)
+        by_position[some.first_position + i] =
+            std::string(AsText(some.logits.Sub(i * row_bytes, row_bytes).bytes()));
     };
     callbacks.on_finish = [&](const swarm::FinishRequest& end) {
       EXPECT_FALSE(end.error);

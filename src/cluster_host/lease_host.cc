@@ -323,12 +323,13 @@ std::optional<LeaseHost::Leader> LeaseHost::FindLeader() const {
     if (state.leads && (!best || state.incarnation > best->second.incarnation))
       best = {server, state};
   if (leads() && (!best || *led_incarnation_ > best->second.incarnation))
-    return Leader{self_.id, self_.name, self_.url, is_up_};
+    return Leader{self_.id, self_.name, self_.url, *led_incarnation_, is_up_};
   if (!best) return std::nullopt;
   std::string name = "server " + ToString(best->first);
   for (const SharedServer& server : tables_.servers)
     if (server.id == best->first) name = server.name;
-  return Leader{best->first, name, UrlOf(best->first), best->second.up};
+  return Leader{best->first, name, UrlOf(best->first), best->second.incarnation,
+                best->second.up};
 }
 
 }  // namespace weft::cluster_host

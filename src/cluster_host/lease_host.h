@@ -51,6 +51,7 @@ class LeaseHost {
   struct Leader {
     cluster::ServerId server;
     std::string name, url;
+    cluster::Incarnation incarnation;
     bool up = false;  // a full plan serves
   };
   std::optional<Leader> FindLeader() const;

@@ -232,6 +232,18 @@ bool PeerLinks::Send(ServerId peer, const LinkMessage& message) {
   return true;
 }
 
+size_t PeerLinks::QueuedBytes(ServerId peer) const {
+  const auto found = open_.find(peer);
+  return found == open_.end() ? 0 : found->second->socket->queued_bytes();
+}
+
+void PeerLinks::Close(ServerId peer, const std::string& why) {
+  const auto found = open_.find(peer);
+  if (found == open_.end()) return;
+  LogWarn("the link to a server of the cluster is closed: {}", why);
+  Reject(*found->second, why);
+}
+
 void PeerLinks::Tell(ServerId peer, bool is_up) {
   for (const auto& told : told_of_peers_) told(peer, is_up);
 }

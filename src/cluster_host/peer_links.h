@@ -69,6 +69,10 @@ class PeerLinks {
     told_of_failures_ = std::move(told);
   }
   bool IsUp(cluster::ServerId peer) const { return open_.contains(peer); }
+  // Of messages that the peer has not taken yet.
+  size_t QueuedBytes(cluster::ServerId peer) const;
+  // Ends the link to a peer that said what it must not.
+  void Close(cluster::ServerId peer, const std::string& why);
 
  private:
   struct Link;

@@ -115,6 +115,8 @@ class WebSocket {
   // Sets how long the peer may be silent behind what comes next, as WebSocketClientLimits::silence.
   virtual void SetSilence(Duration silence) = 0;
   virtual std::string remote_address() const = 0;
+  // Of messages that the peer has not taken yet.
+  virtual size_t queued_bytes() const = 0;
 };
 
 struct WebSocketCallbacks {

@@ -117,6 +117,7 @@ class WebSocketConnection : public WebSocket,
   }
 
   std::string remote_address() const override { return remote_address_; }
+  size_t queued_bytes() const override { return queued_bytes_; }
 
  private:
   struct Message {

@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "base/random.h"
+#include "api/make_constraint.h"
 #include "base/unix_time.h"
 #include "server/package_check.h"
 #include "server/placement_record.h"
@@ -101,22 +102,27 @@ Cell::Cell(const CellShared& shared, ServedModel model, std::unique_ptr<CellReco
     if (on_placement_) on_placement_(ToRecord(placement, core_));
   });
   if (!shared_.cluster) LeadAlone();
+  if (shared_.cluster)
+    clustered_ = std::make_unique<ClusteredGenerator>(
+        ClusteredGenerator::Options{options.wait, options.queue}, shared_.loop);
+  Generator& generator = clustered_ ? static_cast<Generator&>(*clustered_) : *host_;
   what_if_ = std::make_unique<WhatIf>(core, *host_, shared_.loop, shared_.planning);
   host_->OnSwarmChanged([this] { OnSwarmChanged(); });
   CountTokens();
+  text_ = model.text;
   ollama_model_ = DescribeForOllama(model.package, model.text.get(), context);
   chat_ = std::make_unique<ChatRoutes>(
       ChatRoutes::Options{manifest.name, std::time(nullptr), options.wait,
                           core.model.is_recurrent(), recovery_->keeps_prompts(),
                           core.model.vocabulary, context, core.session_count / 4, core.model.embeds,
                           shared_.has_several, load_wait},
-      model.text, *host_, shared_.loop, *recovery_,
+      model.text, generator, shared_.loop, *recovery_,
       shared_.cluster ? shared_.cluster->seed_key : recovery_->seed_key());
   embeddings_ = std::make_unique<EmbeddingRoutes>(
       EmbeddingRoutes::Options{manifest.name, manifest.embedding, manifest.hidden_columns,
                                manifest.vocabulary, context, options.wait, core.session_count,
                                shared_.has_several, load_wait},
-      std::move(model.text), *host_, shared_.loop);
+      std::move(model.text), generator, shared_.loop);
   package_routes_ = std::make_unique<PackageRoutes>(std::move(model.package),
                                                     std::move(model.graphs), shared_.loop);
 }
@@ -189,11 +195,33 @@ void Cell::AddParts(RouteParts& parts) {
 }
 
 // Of named keys, whatever their requests came through.
+// Of clients of this server, wherever their answers are computed.
 void Cell::CountTokens() {
-  host_->OnRequestFinished([this](const std::string& client, const swarm::FinishRequest& end) {
+  const auto count = [this](const std::string& client, const swarm::FinishRequest& end) {
     shared_.keys.Count(KeyOfClient(client), end.prompt_tokens, end.cached_prompt_tokens,
                        end.generated_tokens, card_.name);
-  });
+  };
+  if (clustered_)
+    clustered_->OnRequestFinished(count);
+  else
+    host_->OnRequestFinished(count);
+}
+
+ConstraintCache::Compile Cell::ConstraintCompiler() const {
+  return [text = text_](const std::string& source) -> Result<ConstraintCache::Constraint> {
+    if (text == nullptr)
+      return Error(ErrorCode::kUnsupported, "The model writes no text: nothing constrains it.");
+    ASSIGN_OR_RETURN(api::ConstraintSource read, api::ConstraintSource::FromJson(source));
+    const auto made = api::MakeConstraint(std::move(read), *text);
+    if (const auto* refused = std::get_if<api::ApiError>(&made))
+      return Error(ErrorCode::kInvalidArgument, refused->message);
+    return ConstraintCache::Constraint(std::get<std::shared_ptr<const api::TokenGrammar>>(made));
+  };
+}
+
+void Cell::EndRequests(const Error& error) {
+  if (clustered_) clustered_->EndRequests(error);
+  host_->EndRequests(error);
 }
 
 // A swarm that cannot come up for want of memory says nothing else: it was down and stays so.

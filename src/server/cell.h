@@ -14,6 +14,8 @@
 #include "base/task_queue.h"
 #include "net/loop.h"
 #include "server/chat_routes.h"
+#include "server/clustered_generator.h"
+#include "server/constraint_cache.h"
 #include "server/embedding_routes.h"
 #include "server/key_table.h"
 #include "server/package_routes.h"
@@ -71,6 +73,12 @@ class Cell {
   bool lowered() const { return lowered_; }
   SwarmHost& host() { return *host_; }
   const SwarmHost& host() const { return *host_; }
+  // Whom routes ask, of a cell of a cluster: its core may be at another server. Else nullptr.
+  ClusteredGenerator* clustered() { return clustered_.get(); }
+  // From its source, the constraint of an answer; on a thread that nobody waits for.
+  ConstraintCache::Compile ConstraintCompiler() const;
+  // Ends every request with `error`, those that come later too.
+  void EndRequests(const Error& error);
   // Continues what an earlier start left behind. Call it once, from the loop.
   void Resume(const std::vector<std::string>& salts) { chat_->Resume(recovery_->found(), salts); }
   // Makes the core of a cell of a cluster. SwarmHost::EndLeading ends it.
@@ -111,7 +119,9 @@ class Cell {
   swarm::CoreOptions core_;  // of any core of this cell: nothing of one time of leading
   std::set<std::string> blobs_;
   size_t body_limit_bytes_ = 0;
+  std::shared_ptr<const api::ModelText> text_;
   std::unique_ptr<SwarmHost> host_;
+  std::unique_ptr<ClusteredGenerator> clustered_;
   std::unique_ptr<WhatIf> what_if_;
   std::unique_ptr<ChatRoutes> chat_;
   std::unique_ptr<EmbeddingRoutes> embeddings_;

@@ -25,12 +25,14 @@ std::vector<swarm::Successor> SuccessorsOf(const std::vector<cluster_host::PeerA
 
 }  // namespace
 
-ClusterCell::ClusterCell(net::EventLoop& loop, Cell& cell, cluster_host::LeaseHost& leases,
+ClusterCell::ClusterCell(net::EventLoop& loop, Cell& cell, cluster_host::ClusterMember& member,
                          std::function<void()> on_first_lead)
     : loop_(loop),
       cell_(cell),
-      leases_(leases),
+      leases_(member.leases()),
       on_first_lead_(std::move(on_first_lead)),
+      requests_(loop, leases_, member.links(), member.cell().row.cell, *cell.clustered(),
+                cell.host(), cell.ConstraintCompiler()),
       parked_(std::make_shared<ParkedSockets>(loop)),
       count_timer_(loop),
       finish_timer_(loop) {
@@ -53,6 +55,7 @@ void ClusterCell::Lead(cluster::Incarnation incarnation, const std::vector<uint8
     LogWarn("the placement of the leader before cannot be parsed: devices load anew");
   cell_.Lead(std::move(lead));
   parked_->AttachAll([this](const ParkedSockets::Parked& each) { return Attach(each); });
+  requests_.BeginLeading(incarnation);
   if (on_first_lead_) std::exchange(on_first_lead_, nullptr)();
   OnSwarmChanged();
 }
@@ -60,12 +63,15 @@ void ClusterCell::Lead(cluster::Incarnation incarnation, const std::vector<uint8
 void ClusterCell::Change(cluster::Incarnation incarnation,
                          const std::vector<cluster_host::PeerAddress>& successors) {
   cell_.host().ChangeLeadership(incarnation.value(), SuccessorsOf(successors));
+  requests_.BeginLeading(incarnation);
 }
 
 void ClusterCell::StepDown(const std::string& url) {
   finish_timer_.Cancel();
   on_finished_ = nullptr;
+  requests_.StopLeading();
   cell_.host().EndLeading(SocketUrl(url));
+  requests_.OnLeaderChanged();
 }
 
 void ClusterCell::PlaceWorkers(const std::string& url) {
@@ -133,6 +139,7 @@ void ClusterCell::CountWorkers() {
 }
 
 void ClusterCell::OnLeaderChanged() {
+  requests_.OnLeaderChanged();
   if (cell_.host().leads()) return;
   const auto leader = leases_.FindLeader();
   cell_.host().SetStandby(leader

@@ -8,10 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "cluster_host/lease_host.h"
+#include "cluster_host/cluster_member.h"
 #include "cluster_host/led_cell.h"
 #include "net/loop.h"
 #include "server/cell.h"
+#include "server/cluster_requests.h"
 #include "server/health_routes.h"
 #include "server/parked_sockets.h"
 
@@ -19,8 +20,8 @@ namespace weft::server {
 
 class ClusterCell : public cluster_host::LedCell {
  public:
-  // Both outlive this. `on_first_lead` is called once, when the cell is led here first.
-  ClusterCell(net::EventLoop& loop, Cell& cell, cluster_host::LeaseHost& leases,
+  // All of it outlives this. `on_first_lead` is called once, when the cell is led here first.
+  ClusterCell(net::EventLoop& loop, Cell& cell, cluster_host::ClusterMember& member,
               std::function<void()> on_first_lead);
 
   void Lead(cluster::Incarnation incarnation, const std::vector<uint8_t>& placement,
@@ -38,6 +39,8 @@ class ClusterCell : public cluster_host::LedCell {
   void OnSwarmChanged();
   // The leader may be another one.
   void OnLeaderChanged();
+  // This server stops: requests of other servers go on at the next leader.
+  void StopServing() { requests_.StopLeading(); }
 
  private:
   // A worker's socket, of which nothing was read.
@@ -53,6 +56,7 @@ class ClusterCell : public cluster_host::LedCell {
   Cell& cell_;
   cluster_host::LeaseHost& leases_;
   std::function<void()> on_first_lead_;
+  ClusterRequests requests_;
   const std::shared_ptr<ParkedSockets> parked_;
   net::EventLoop::Timer count_timer_, finish_timer_;
   bool counts_ = false;  // count_timer_ is set

@@ -57,6 +57,10 @@ swarm::RequestId ClusteredGenerator::Submit(swarm::Request request, RequestCallb
   open->request = std::move(request);
   open->callbacks = std::move(callbacks);
   open->waits_since = MonotonicNow();
+  if (ended_with_) {
+    Refuse(open, *ended_with_);
+    return open->id;
+  }
   if (leader_ == nullptr && CountWaiting() >= options_.queue_limit) {
     Fail(open,
          "No server leads the model's devices now, and " + std::to_string(CountWaiting()) +
@@ -78,6 +82,7 @@ void ClusteredGenerator::Ask(const OpenPtr& open) {
   // What the client has it was told with logprobs.
   if (!known.empty()) request.logprobs_are_known = true;
   request.was_accepted |= open->was_accepted;
+  if (open->trace) request.resume = open->trace;
   if (place_ == Place::kElsewhere) ++counts_.forwarded;
   if (open->was_accepted) ++counts_.moved;
   const swarm::RequestId id = leader_->Submit(std::move(request), CallbacksOf(open, attempt));
@@ -89,6 +94,11 @@ void ClusteredGenerator::Ask(const OpenPtr& open) {
 RequestCallbacks ClusteredGenerator::CallbacksOf(const OpenPtr& open, cluster::AttemptId attempt) {
   RequestCallbacks callbacks;
   const auto alive = std::weak_ptr(alive_);
+  callbacks.on_session = [open, attempt](const swarm::SessionTrace& trace) {
+    if (!open->splice.is_current(attempt)) return;
+    open->trace = trace;
+    if (open->callbacks.on_session) open->callbacks.on_session(trace);
+  };
   callbacks.on_token = [this, alive, open, attempt](const swarm::EmitToken& token) {
     if (!alive.expired()) OnToken(open, attempt, token);
   };
@@ -181,13 +191,29 @@ void ClusteredGenerator::End(const OpenPtr& open, swarm::FinishRequest end) {
     end.generated_tokens =
         static_cast<uint32_t>(open->request.answer_ids.size() + open->splice.answer().size());
   }
+  if (on_request_finished_) on_request_finished_(open->request.client, end);
   open->callbacks.on_finish(end);
 }
 
+void ClusteredGenerator::EndRequests(const Error& error) {
+  ended_with_ = error;
+  const auto all = open_;
+  for (const auto& [id, open] : all) {
+    const bool is_asked = leader_ != nullptr && open->splice.is_asked();
+    open->splice.Lose();
+    if (is_asked) leader_->Cancel(open->id_at_leader);
+    Refuse(open, error);
+  }
+}
+
 void ClusteredGenerator::Fail(const OpenPtr& open, std::string sentence, bool has_no_room) {
+  Refuse(open, Error(ErrorCode::kUnavailable, std::move(sentence)), has_no_room);
+}
+
+void ClusteredGenerator::Refuse(const OpenPtr& open, Error error, bool has_no_room) {
   swarm::FinishRequest end;
   end.reason = swarm::FinishReason::kError;
-  end.error = Error(ErrorCode::kUnavailable, std::move(sentence));
+  end.error = std::move(error);
   end.has_no_room = has_no_room;
   End(open, std::move(end));
 }

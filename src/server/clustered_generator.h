@@ -44,6 +44,12 @@ class ClusteredGenerator : public Generator {
   void LoseLeader(cluster::LinkId link);
   const Counts& counts() const { return counts_; }
 
+  // Called with the client of each request that has ended, before whoever asked is told.
+  using OnFinished = std::function<void(const std::string& client, const swarm::FinishRequest&)>;
+  void OnRequestFinished(OnFinished callback) { on_request_finished_ = std::move(callback); }
+  // Ends every request with `error`, those that come later too.
+  void EndRequests(const Error& error);
+
   // Requests have a seed where anything of them is drawn.
   swarm::RequestId Submit(swarm::Request request, RequestCallbacks callbacks) override;
   void Cancel(swarm::RequestId request) override;
@@ -62,6 +68,7 @@ class ClusteredGenerator : public Generator {
     RequestCallbacks callbacks;
     cluster::Splice splice;  // of the tokens behind request.answer_ids
     swarm::RequestId id_at_leader;
+    std::optional<swarm::SessionTrace> trace;  // of its session there, or at the one before
     bool was_accepted = false;  // by any leader
     bool is_cancelled = false;  // its client gets nothing but the end
     bool is_over = false;
@@ -77,6 +84,7 @@ class ClusteredGenerator : public Generator {
   void OnLost(const OpenPtr& open);
   void End(const OpenPtr& open, swarm::FinishRequest end);
   void Fail(const OpenPtr& open, std::string sentence, bool has_no_room = false);
+  void Refuse(const OpenPtr& open, Error error, bool has_no_room = false);
   size_t CountWaiting() const;
   const Open* Find(swarm::RequestId request) const;
   void LookLater();
@@ -89,6 +97,8 @@ class ClusteredGenerator : public Generator {
   std::map<swarm::RequestId, OpenPtr> open_;
   swarm::RequestId last_id_;
   Counts counts_;
+  OnFinished on_request_finished_;
+  std::optional<Error> ended_with_;  // what EndRequests was given
   net::EventLoop::Timer look_timer_;
   bool looks_ = false;
   const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);

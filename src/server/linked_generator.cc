@@ -75,6 +75,11 @@ Status LinkedGenerator::OnEvent(const wire::pb::RequestEvent& event) {
   if (event.accepted() && !std::exchange(found->second.is_accepted, true) &&
       found->second.callbacks.on_accepted)
     found->second.callbacks.on_accepted();
+  if (event.has_session()) {
+    const auto open = open_.find(number);
+    if (open != open_.end() && open->second.callbacks.on_session)
+      open->second.callbacks.on_session(FromMessage(event.session()));
+  }
   TRY(TakeTokens(number, event));
   TRY(TakeRows(number, event));
   if (event.has_end()) TakeEnd(number, event.end());

@@ -155,6 +155,10 @@ void LinkedRequests::Begin(const AnswerPtr& answer, swarm::Request request) {
       if (!alive.expired()) take(this, answer, event);
     };
   };
+  callbacks.on_session = on([](LinkedRequests* self, const AnswerPtr& to, const auto& trace) {
+    to->trace = trace;
+    self->SendLater(*to);
+  });
   callbacks.on_token = on([](LinkedRequests* self, const AnswerPtr& to, const auto& token) {
     to->has_begun = true;
     to->tokens.push_back(token);
@@ -269,6 +273,10 @@ void LinkedRequests::Fill(Answer& answer, pb::RequestEvent& event) {
   if (answer.progress && answer.progress != answer.told_progress) {
     *event.mutable_progress() = ToMessage(*answer.progress);
     answer.told_progress = answer.progress;
+  }
+  if (answer.trace && answer.trace != answer.told_trace) {
+    *event.mutable_session() = ToMessage(*answer.trace);
+    answer.told_trace = answer.trace;
   }
   for (; answer.told < answer.tokens.size(); ++answer.told)
     AddToken(answer.tokens[answer.told], event);

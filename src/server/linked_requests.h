@@ -64,6 +64,7 @@ class LinkedRequests {
     bool has_begun = false;  // a token or rows came
     std::deque<wire::pb::RequestEvent::HeadRows> rows;
     std::optional<swarm::RequestProgress> progress, told_progress;
+    std::optional<swarm::SessionTrace> trace, told_trace;
     std::optional<swarm::FinishRequest> end;
     Instant ended_at;
   };

@@ -21,6 +21,7 @@ class FakeSocket : public net::WebSocket {
   void SetReading(bool) override {}
   void SetSilence(Duration) override {}
   std::string remote_address() const override { return "10.0.0.1"; }
+  size_t queued_bytes() const override { return 0; }
 
   std::vector<std::string> closed;
   size_t message_limit = 0;

@@ -64,8 +64,21 @@ bool IsAllOrNone(int count, int tokens) {
 
 }  // namespace
 
+pb::SessionTrace ToMessage(const swarm::SessionTrace& trace) {
+  pb::SessionTrace message;
+  message.set_session(trace.session.value());
+  message.set_first_generation(trace.first_generation);
+  message.set_last_generation(trace.last_generation);
+  return message;
+}
+
+swarm::SessionTrace FromMessage(const pb::SessionTrace& message) {
+  return {swarm::SessionId(message.session()), message.first_generation(),
+          message.last_generation()};
+}
+
 void FillSubmit(const swarm::Request& request, uint64_t number, pb::SubmitRequest& out) {
-  const auto& [id, client, prompt_ids, salt, keep, key, answer_ids, logprobs_are_known,
+  const auto& [id, client, prompt_ids, salt, keep, key, answer_ids, resume, logprobs_are_known,
                was_accepted, max_tokens, parameters, stop_ids, marks, constraint, top_logprobs,
                want_logprobs, want_logits, want_last_row] = request;
   out.set_number(number);
@@ -75,6 +88,7 @@ void FillSubmit(const swarm::Request& request, uint64_t number, pb::SubmitReques
   out.set_keep(keep);
   out.set_key(key);
   out.mutable_answer_ids()->Assign(answer_ids.begin(), answer_ids.end());
+  if (resume) *out.mutable_resume() = ToMessage(*resume);
   out.set_logprobs_are_known(logprobs_are_known);
   out.set_was_accepted(was_accepted);
   out.set_max_tokens(max_tokens);
@@ -102,6 +116,7 @@ Result<SubmittedRequest> ReadSubmit(pb::SubmitRequest message) {
   request.keep = std::move(*message.mutable_keep());
   request.key = std::move(*message.mutable_key());
   request.answer_ids = ListOf(message.answer_ids());
+  if (message.has_resume()) request.resume = FromMessage(message.resume());
   request.logprobs_are_known = message.logprobs_are_known();
   request.was_accepted = message.was_accepted();
   request.max_tokens = message.max_tokens();

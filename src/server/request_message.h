@@ -35,6 +35,8 @@ void AddRows(const swarm::EmitLogits& rows, size_t piece_bytes,
              std::deque<wire::pb::RequestEvent::HeadRows>& out);
 Result<swarm::EmitLogits> ReadRows(const wire::pb::RequestEvent::HeadRows& message);
 
+wire::pb::SessionTrace ToMessage(const swarm::SessionTrace& trace);
+swarm::SessionTrace FromMessage(const wire::pb::SessionTrace& message);
 wire::pb::RequestEvent::RequestProgress ToMessage(const swarm::RequestProgress& progress);
 swarm::RequestProgress FromMessage(const wire::pb::RequestEvent::RequestProgress& message);
 

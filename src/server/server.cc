@@ -77,7 +77,7 @@ Result<std::unique_ptr<Server>> Server::Listen(const ServerOptions& options, Ser
   });
   if (self->member_)
     self->cluster_cell_ =
-        std::make_unique<ClusterCell>(self->loop_, *self->cell_, self->member_->leases(),
+        std::make_unique<ClusterCell>(self->loop_, *self->cell_, *self->member_,
                                       [self] { self->cell_->Resume(self->Salts()); });
   else
     self->loop_.Post([self] { self->cell_->Resume(self->Salts()); });
@@ -421,7 +421,8 @@ void Server::BeginStop() {
   if (models_) models_->NoteStop();
   recovery_->NoteStop();
   const Error stopping(ErrorCode::kUnavailable, "The server is stopping.");
-  if (cell_) cell_->host().EndRequests(stopping);
+  if (cluster_cell_) cluster_cell_->StopServing();
+  if (cell_) cell_->EndRequests(stopping);
   if (models_) models_->EndRequests(stopping);
   feed_->EndSubscriptions();
   stop_timer_.FireAfter(kStopLimit, [this] { loop_.Stop(); });

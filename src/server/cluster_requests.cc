@@ -1,0 +1,144 @@
+#include "server/cluster_requests.h"
+
+#include <utility>
+
+namespace weft::server {
+namespace {
+
+using cluster::ServerId;
+
+// So much may wait for a server that takes it slowly, beside what the core has for others.
+constexpr size_t kFullBytes = size_t{4} << 20;
+constexpr Duration kFullLook = Milliseconds(20);
+
+}  // namespace
+
+class ClusterRequests::Channel : public RequestChannel {
+ public:
+  Channel(ClusterRequests& owner, ServerId peer) : owner_(owner), peer_(peer) {}
+
+  void Send(wire::pb::RequestMessage message) override {
+    message.set_cell(owner_.cell_.value());
+    wire::pb::LinkMessage out;
+    *out.mutable_request() = std::move(message);
+    owner_.links_.Send(peer_, out);
+  }
+  bool is_full() const override {
+    const bool is_full = owner_.links_.QueuedBytes(peer_) >= kFullBytes;
+    if (is_full) owner_.OnFull();
+    return is_full;
+  }
+
+ private:
+  ClusterRequests& owner_;
+  const ServerId peer_;
+};
+
+struct ClusterRequests::Peer {
+  Peer(ClusterRequests& owner, ServerId id, cluster::LinkId number)
+      : link(number), channel(owner, id), generator(channel) {}
+
+  const cluster::LinkId link;
+  Channel channel;
+  LinkedGenerator generator;  // its core, while it leads
+  PeerId served;              // of served_; not set: it has no requests here
+};
+
+ClusterRequests::ClusterRequests(net::EventLoop& loop, cluster_host::LeaseHost& leases,
+                                 cluster_host::PeerLinks& links, cluster::CellId cell,
+                                 ClusteredGenerator& generator, SwarmHost& host,
+                                 ConstraintCache::Compile compile)
+    : loop_(loop),
+      leases_(leases),
+      links_(links),
+      cell_(cell),
+      generator_(generator),
+      host_(host),
+      compile_(std::move(compile)),
+      full_timer_(loop) {
+  links_.OnPeer([this](ServerId id, bool is_up) { OnPeer(id, is_up); });
+  links_.OnMessage(wire::pb::LinkMessage::kRequest,
+                   [this](ServerId id, cluster::StartId, const wire::pb::LinkMessage& message) {
+                     OnMessage(id, message.request());
+                   });
+}
+
+ClusterRequests::~ClusterRequests() = default;
+
+void ClusterRequests::BeginLeading(cluster::Incarnation incarnation) {
+  LeaveLeader();
+  if (!own_link_.is_set()) {
+    own_link_ = last_link_ = last_link_.Next();
+    served_ = std::make_unique<LinkedRequests>(loop_, host_, compile_);
+    for (auto& [id, peer] : peers_) peer->served = served_->Attach(peer->channel);
+  }
+  generator_.FindLeader(own_link_, incarnation, host_, ClusteredGenerator::Place::kHere);
+}
+
+void ClusterRequests::StopLeading() {
+  if (!own_link_.is_set()) return;
+  served_->StopLeading();
+  for (auto& [id, peer] : peers_) served_->Detach(std::exchange(peer->served, {}));
+  generator_.LoseLeader(std::exchange(own_link_, {}));
+}
+
+void ClusterRequests::OnLeaderChanged() {
+  if (own_link_.is_set()) return;
+  const auto leader = leases_.FindLeader();
+  if (!leader || !peers_.contains(leader->server)) return LeaveLeader();
+  FollowLeader(leader->server, leader->incarnation);
+}
+
+void ClusterRequests::FollowLeader(ServerId id, cluster::Incarnation incarnation) {
+  if (followed_ != id) LeaveLeader();
+  followed_ = id;
+  Peer& peer = *peers_.at(id);
+  generator_.FindLeader(peer.link, incarnation, peer.generator,
+                        ClusteredGenerator::Place::kElsewhere);
+}
+
+void ClusterRequests::LeaveLeader() {
+  if (const auto left = std::exchange(followed_, std::nullopt))
+    generator_.LoseLeader(peers_.at(*left)->link);
+}
+
+void ClusterRequests::OnPeer(ServerId id, bool is_up) {
+  if (is_up) {
+    last_link_ = last_link_.Next();
+    auto& peer = peers_[id] = std::make_unique<Peer>(*this, id, last_link_);
+    if (own_link_.is_set()) peer->served = served_->Attach(peer->channel);
+    return OnLeaderChanged();
+  }
+  const auto found = peers_.find(id);
+  if (found == peers_.end()) return;
+  if (followed_ == id) LeaveLeader();
+  if (found->second->served.is_set()) served_->Detach(found->second->served);
+  peers_.erase(found);
+}
+
+void ClusterRequests::OnMessage(ServerId id, const wire::pb::RequestMessage& message) {
+  const auto found = peers_.find(id);
+  if (found == peers_.end() || message.cell() != cell_.value()) return;
+  Peer& peer = *found->second;
+  using Kind = wire::pb::RequestMessage;
+  const bool is_of_leader =
+      message.kind_case() == Kind::kEvents || message.kind_case() == Kind::kReadiness;
+  Status status = OkStatus();
+  if (is_of_leader)
+    status = peer.generator.OnMessage(message);
+  else if (peer.served.is_set())
+    status = served_->OnMessage(peer.served, message);
+  // Else this server leads no more, as its next hello says: the request goes on elsewhere.
+  if (!status.ok()) links_.Close(id, status.error().message());
+}
+
+void ClusterRequests::OnFull() {
+  if (std::exchange(is_looking_, true)) return;
+  full_timer_.FireAfter(kFullLook, [this] {
+    is_looking_ = false;
+    for (const auto& [id, peer] : peers_)
+      if (peer->served.is_set()) served_->OnDrained(peer->served);
+  });
+}
+
+}  // namespace weft::server
