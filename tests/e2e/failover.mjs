@@ -82,6 +82,17 @@ async function upAt(workerCount, isSettled = false) {
 }
 
 
+// Tokens are drawn, with a seed that follows from the key of the request.
+async function answerTo({ origin }, key) {
+  const response = await fetch(`${origin}/v1/chat/completions`, {
+    method: "POST", headers: { "Content-Type": "application/json", "Idempotency-Key": key },
+    body: JSON.stringify({ ...kQuestion, temperature: 2 }),
+  });
+  const answer = await response.json();
+  assert.equal(response.status, 200, JSON.stringify(answer));
+  return answer.choices[0].message.content;
+}
+
 // A tab that helps, where there is a browser: its page is that of the server.
 async function openTab(server) {
   if (noBrowser()) return;
@@ -215,6 +226,7 @@ test("the leader is killed: another one has its workers with what they hold",
     await openTab((await upAt(2)).server);
     const { server, swarm } = await upAt(deviceCount, true);
     const { choices: [{ message: said }] } = await complete(server.origin, kQuestion);
+    const drawn = await answerTo(server, "one");
     const killed = Date.now();
     server.child.kill("SIGKILL");
     await server.exited;
@@ -224,6 +236,8 @@ test("the leader is killed: another one has its workers with what they hold",
     assertKept(swarm, now.swarm);
     const { choices } = await complete(now.server.origin, kQuestion);
     assert.equal(choices[0].message.content, said.content);
+    assert.equal(await answerTo(now.server, "one"), drawn, "the key's seed is the same");
+    assert.notEqual(await answerTo(now.server, "another"), drawn);
     const { output } = cluster("status", "--cluster", database.url);
     assert.match(output, new RegExp(`${server.place} -> ${now.server.place} `));
   }));
