@@ -33,6 +33,7 @@ void RemoteWorker::Leave(const std::string& reason) {
 }
 
 void RemoteWorker::Connect() {
+  may_hurry_ = false;
   ServerAddress server = servers_->current();
   server.url.path = "/worker";
   server.url.query = query_;
@@ -127,6 +128,14 @@ void RemoteWorker::KeepFor(Duration time) {
     keeps_ = false;
     if (worker_) worker_->OnKeptLongEnough();
   });
+  // The worker's thread says so a moment after the connection broke, and the pause was chosen.
+  if (!may_hurry_ || retry_at_ - MonotonicNow() <= times_.longest_pause_kept) return;
+  ConnectAfter(backoff_.Next(times_.longest_pause_kept));
+}
+
+void RemoteWorker::ConnectAfter(Duration wait) {
+  retry_at_ = MonotonicNow() + wait;
+  retry_.FireAfter(wait, [this] { Connect(); });
 }
 
 std::shared_ptr<void> RemoteWorker::End() {
@@ -169,12 +178,13 @@ void RemoteWorker::Retry(const std::string& reason) {
     LogWarn("not connected ({}); trying {} at once", reason, server);
   else
     LogWarn("not connected ({}); trying {} in {:.1f} s", reason, server, wait.seconds());
-  retry_.FireAfter(wait, [this] { Connect(); });
+  ConnectAfter(wait);
 }
 
 Duration RemoteWorker::NextServer() {
   const auto elsewhere = std::exchange(elsewhere_, std::nullopt);
   const bool later = std::exchange(comes_later_, false) || has_finished_;
+  may_hurry_ = !later;
   const bool is_first_try = elsewhere ? servers_->NextIs(*elsewhere) : servers_->Next();
   if (is_first_try) return {};
   if (later) {

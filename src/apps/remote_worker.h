@@ -74,6 +74,7 @@ class RemoteWorker {
   Duration NextServer();
   void Over(Status status);
   void KeepFor(Duration time);
+  void ConnectAfter(Duration wait);
   worker::NativeWorkerHooks Hooks();
 
   net::EventLoop& loop_;
@@ -92,7 +93,9 @@ class RemoteWorker {
   std::optional<std::string> elsewhere_;  // the server cannot lead, and who can; "": unknown
   size_t refusals_ = 0;                   // servers in a row that let it in no more
   Instant connected_at_;
-  bool keeps_ = false;  // what was loaded, for the next connection
+  Instant retry_at_;        // when the next attempt is, while it waits
+  bool may_hurry_ = false;  // it waits, and not because the server has asked for it
+  bool keeps_ = false;      // what was loaded, for the next connection
   bool leaving_ = false;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };

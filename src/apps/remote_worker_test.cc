@@ -151,15 +151,19 @@ class FakeServer : public net::ServerHandler {
 
 class RemoteWorkerTest : public testing::Test {
  protected:
-  RemoteWorkerTest()
+  static RemoteWorkerTimes Times(Duration shortest_pause) {
+    RemoteWorkerTimes times;
+    times.goodbye = Milliseconds(50);
+    times.shortest_pause = shortest_pause;
+    times.longest_pause = std::max(times.longest_pause, shortest_pause);
+    return times;
+  }
+  explicit RemoteWorkerTest(const RemoteWorkerTimes& times = Times(Milliseconds(10)))
       : source_(std::make_shared<worker::ModelSource>()),
         layers_(static_cast<uint32_t>(source_->manifest().layers.size())),
         server_(layers_) {
     worker::NativeWorkerOptions options;
     options.memory_bytes = 1 << 30;
-    RemoteWorkerTimes times;
-    times.goodbye = Milliseconds(50);
-    times.shortest_pause = Milliseconds(10);
     remote_ = std::make_unique<RemoteWorker>(
         loop_, std::make_shared<ServerList>(std::vector<ServerAddress>{{server_.url(), {}}}), "",
         options, source_,
@@ -208,6 +212,21 @@ TEST_F(RemoteWorkerTest, ComesBackAtOnceWithWhatItHolds) {
   EXPECT_EQ(source_->probes, 1);
   server_.TellStep(2, 1);
   EXPECT_EQ(server_.Comes("result 2"), "result 2");
+}
+
+// Whose pauses are longer than any test.
+class PatientWorkerTest : public RemoteWorkerTest {
+ protected:
+  PatientWorkerTest() : RemoteWorkerTest(Times(Seconds(600))) {}
+};
+
+TEST_F(PatientWorkerTest, WhoHoldsSomethingComesBackSoonHoweverShortTheConnectionWas) {
+  ASSERT_NE(server_.Comes("connect"), "");
+  Serve();
+  for (size_t time = 2; time < 5; ++time) {
+    server_.Cut();
+    EXPECT_THAT(server_.Comes("connect", time), HasSubstr("sessions: 1 positions: 1")) << time;
+  }
 }
 
 TEST_F(RemoteWorkerTest, LeavesWhenTheServerHasClosedTheConnection) {

@@ -31,7 +31,7 @@ TEST(ClusterKey, OtherFilesAreNone) {
   const TemporaryFolder folder;
   const auto path = folder.path() / "cluster.key";
   EXPECT_EQ(ClusterKey::Read(path).error().code(), ErrorCode::kNotFound);
-  for (const std::string text : {"", "abcd\n", std::string(64, 'g').c_str()}) {
+  for (const std::string& text : {std::string(), std::string("abcd\n"), std::string(64, 'g')}) {
     std::ofstream(path) << text;
     ASSERT_EQ(chmod(path.c_str(), 0600), 0);
     EXPECT_EQ(ClusterKey::Read(path).error().code(), ErrorCode::kInvalidArgument) << text;

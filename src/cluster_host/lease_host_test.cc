@@ -12,7 +12,6 @@ using cluster::CellId;
 using cluster::Holder;
 using cluster::Incarnation;
 using testing::Contains;
-using testing::ElementsAre;
 using testing::IsEmpty;
 
 constexpr CellId kCell = 7;

@@ -9,11 +9,13 @@ import { join } from "node:path";
 import { after, before, test } from "node:test";
 
 import { freePort, noPostgres, postgres } from "./lib/postgres.mjs";
+import { Tab, buildHarness, harness, launchBrowser, noBrowser } from "./lib/tabs.mjs";
 import { complete, eventually, nativeWorker, packageOf, reasonToSkip, serve, stream, swarmOf, weft }
   from "./lib/weft.mjs";
 
 const skip = reasonToSkip("weft-tiny") || noPostgres();
 const kPatienceMs = 30_000;
+const kSettledMs = 5000; // longer than spares are let wait before they serve beside the others
 const folder = mkdtempSync(join(tmpdir(), "weft-failover-"));
 const key = join(folder, "cluster.key");
 const kQuestion = {
@@ -23,6 +25,8 @@ const kQuestion = {
 let database;
 const servers = [];
 const workers = [];
+let browser;
+let deviceCount = 2;
 
 function cluster(...args) {
   const env = { ...process.env, WEFT_CLUSTER: "", HOME: folder, XDG_STATE_HOME: folder };
@@ -35,7 +39,8 @@ async function startServer(name, port, context = 512) {
   const url = `http://127.0.0.1:${port}`;
   const server = await serve(packageOf("weft-tiny"),
     ["--port", String(port), "--url", url, "--cluster", database.url, "--cluster-key", key,
-      "--context", String(context), "--sessions", "2", "--no-worker"],
+      "--context", String(context), "--sessions", "2", "--no-worker",
+      ...(noBrowser() ? [] : ["--web-root", harness])],
     { XDG_STATE_HOME: join(folder, name) });
   servers.push(Object.assign(server, { url, place: `127.0.0.1:${port}` }));
   return server;
@@ -60,19 +65,47 @@ function assertKept(before, now) {
   assert.ok(serves.some((binding) => had.includes(binding)), `${had} became ${serves}`);
 }
 
-// Who leads, once the workers are there and the model is up; with `isSettled` once each of them
-// serves the whole model.
+// Who leads, once the workers are there and the model is up; with `isSettled` once no other plan
+// comes.
 async function upAt(workerCount, isSettled = false) {
+  let [serves, servesSince] = ["", 0];
   return await eventually(async () => {
     const server = await leader();
     const swarm = await swarmOf(server.origin);
     assert.equal(swarm.state, "up", JSON.stringify(swarm));
     assert.equal(swarm.workers.length, workerCount);
-    if (isSettled) assert.equal(bindingsOf(swarm).length, workerCount, JSON.stringify(swarm));
+    const bindings = bindingsOf(swarm).join();
+    if (bindings !== serves) [serves, servesSince] = [bindings, Date.now()];
+    if (isSettled) assert.ok(Date.now() - servesSince > kSettledMs, bindings);
     return { server, swarm };
   }, kPatienceMs);
 }
 
+
+// Tokens are drawn, with a seed that follows from the key of the request.
+async function answerTo({ origin }, key) {
+  const response = await fetch(`${origin}/v1/chat/completions`, {
+    method: "POST", headers: { "Content-Type": "application/json", "Idempotency-Key": key },
+    body: JSON.stringify({ ...kQuestion, temperature: 2 }),
+  });
+  const answer = await response.json();
+  assert.equal(response.status, 200, JSON.stringify(answer));
+  return answer.choices[0].message.content;
+}
+
+// A tab that helps, where there is a browser: its page is that of the server.
+async function openTab(server) {
+  if (noBrowser()) return;
+  browser ??= await launchBrowser();
+  const tab = await Tab.open(await browser.newContext(), server.origin);
+  await tab.start({ name: "tab", memoryBytes: 256e6 });
+  await upAt(++deviceCount);
+  // It says that it is ready when it has been checked.
+  await eventually(async () => {
+    const { workers: devices } = await swarmOf(server.origin);
+    assert.ok(devices.every(({ state }) => state !== "preparing"), JSON.stringify(devices));
+  }, kPatienceMs);
+}
 
 async function explained(action) {
   try {
@@ -87,9 +120,11 @@ async function explained(action) {
 before(async () => {
   if (skip) return;
   database = await postgres();
+  if (!noBrowser()) await buildHarness();
 });
 
 after(async () => {
+  if (browser) await browser.close();
   for (const { child } of workers) child.kill("SIGKILL");
   for (const server of running()) await server.stop();
   if (database) await database.stop();
@@ -126,7 +161,7 @@ test("init makes tables and a key, and says what is wrong", { skip }, () => {
   assert.match(cluster("status", "--cluster", database.url).output, /has no servers yet/);
 });
 
-test("the first server leads, and others stand by", { skip, timeout: 120_000 }, () =>
+test("the first server leads, and others stand by", { skip, timeout: 180_000 }, () =>
   explained(async () => {
     const [a, b, c] = [await freePort(), await freePort(), await freePort()];
     const first = await startServer("a", a);
@@ -166,7 +201,7 @@ test("the first server leads, and others stand by", { skip, timeout: 120_000 }, 
     assert.match(alike.stderr.toString(), /another server called '127\.0\.0\.1:\d+'/);
   }));
 
-test("a database that stops for seconds moves nothing", { skip, timeout: 120_000 }, () =>
+test("a database that stops for seconds moves nothing", { skip, timeout: 180_000 }, () =>
   explained(async () => {
     const { server } = await upAt(2, true);
     const before = await clusterOf(server);
@@ -187,25 +222,29 @@ test("a database that stops for seconds moves nothing", { skip, timeout: 120_000
   }));
 
 test("the leader is killed: another one has its workers with what they hold",
-  { skip, timeout: 120_000 }, (t) => explained(async () => {
-    const { server, swarm } = await upAt(2, true);
+  { skip, timeout: 180_000 }, (t) => explained(async () => {
+    await openTab((await upAt(2)).server);
+    const { server, swarm } = await upAt(deviceCount, true);
     const { choices: [{ message: said }] } = await complete(server.origin, kQuestion);
+    const drawn = await answerTo(server, "one");
     const killed = Date.now();
     server.child.kill("SIGKILL");
     await server.exited;
-    const now = await upAt(2);
+    const now = await upAt(deviceCount);
     t.diagnostic(`up at another server ${Date.now() - killed} ms after the kill`);
     assert.notEqual(now.server, server);
     assertKept(swarm, now.swarm);
     const { choices } = await complete(now.server.origin, kQuestion);
     assert.equal(choices[0].message.content, said.content);
+    assert.equal(await answerTo(now.server, "one"), drawn, "the key's seed is the same");
+    assert.notEqual(await answerTo(now.server, "another"), drawn);
     const { output } = cluster("status", "--cluster", database.url);
     assert.match(output, new RegExp(`${server.place} -> ${now.server.place} `));
   }));
 
 test("a server that is drained gives its model to another one, and ends its answers",
-  { skip, timeout: 120_000 }, () => explained(async () => {
-    const { server, swarm } = await upAt(2, true);
+  { skip, timeout: 180_000 }, () => explained(async () => {
+    const { server, swarm } = await upAt(deviceCount, true);
     let drained;
     const answer = await stream(server.origin, kQuestion, () => {
       drained ??= new Promise((resolve) => setTimeout(() =>
@@ -215,7 +254,7 @@ test("a server that is drained gives its model to another one, and ends its answ
     const { status, output } = await drained;
     assert.equal(status, 0, output);
     assert.match(output, /leads nothing\. Stop it now/);
-    const now = await upAt(2);
+    const now = await upAt(deviceCount);
     assert.notEqual(now.server, server);
     assertKept(swarm, now.swarm);
     assert.match(cluster("status", "--cluster", database.url).output, /\(drained\)/);
