@@ -266,22 +266,16 @@ void LeaseHost::WritePlacement(std::function<void()> then) {
       }));
 }
 
+// Answers that are under way go on at the other server (server/clustered_generator.h).
 void LeaseHost::Carry(const cluster::HandOver& action) {
-  LogInfo("gives {} to another server when its answers have ended", model_);
-  const auto give = WhileAlive([this, action, term = term_] {
-    if (term != term_) return Feed(cluster::HandedOver{action.cell, false});
-    WritePlacement(WhileAlive([this, action] { Give(action); }));
-  });
-  if (!has_core_) return give();
-  led_->Finish(times_.finish, give);
+  LogInfo("gives {} to another server", model_);
+  WritePlacement(WhileAlive([this, action] { Give(action); }));
 }
 
 void LeaseHost::Give(const cluster::HandOver& action) {
   store_.Give(action.cell, action.incarnation, action.to,
               WhileAlive([this, action](const Result<bool>& given) {
-                const bool is_given = given.ok() && *given;
-                if (!is_given && has_core_) led_->Resume();
-                Feed(cluster::HandedOver{action.cell, is_given});
+                Feed(cluster::HandedOver{action.cell, given.ok() && *given});
               }));
 }
 
@@ -328,8 +322,7 @@ std::optional<LeaseHost::Leader> LeaseHost::FindLeader() const {
   std::string name = "server " + ToString(best->first);
   for (const SharedServer& server : tables_.servers)
     if (server.id == best->first) name = server.name;
-  return Leader{best->first, name, UrlOf(best->first), best->second.incarnation,
-                best->second.up};
+  return Leader{best->first, name, UrlOf(best->first), best->second.incarnation, best->second.up};
 }
 
 }  // namespace weft::cluster_host

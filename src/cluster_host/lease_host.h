@@ -23,7 +23,6 @@ struct LeaseHostTimes {
   Duration register_interval = Seconds(1);
   Duration placement_interval = Seconds(1);  // at least, between two that are written
   Duration read_again = Milliseconds(500);   // of a placement that could not be read
-  Duration finish = Seconds(10);             // for requests under way, when a cell is given
 };
 
 class LeaseHost {

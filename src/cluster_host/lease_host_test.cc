@@ -122,11 +122,6 @@ class FakeCell : public LedCell {
   }
   void StepDown(const std::string& url) override { said.push_back("step down " + url); }
   void PlaceWorkers(const std::string& url) override { said.push_back("place " + url); }
-  void Finish(Duration, std::function<void()> done) override {
-    said.push_back("finish");
-    done();
-  }
-  void Resume() override { said.push_back("resume"); }
   std::vector<std::string> said;
 };
 
@@ -243,7 +238,6 @@ TEST_F(LeaseHostTest, ADrainedServerGivesItsCell) {
   StartTwo();
   tables_.shared.servers[0].is_draining = true;
   Until([&] { return b_->host->leads() && !a_->host->leads(); });
-  EXPECT_THAT(a_->cell.said, Contains("finish"));
   EXPECT_THAT(a_->cell.said, Contains("step down " + b_->linked.address().url));
 }
 

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -31,10 +30,6 @@ class LedCell {
   // Says where a worker goes that comes while this server does not lead: to the server at `url`, or
   // where that is "" it waits here for a moment.
   virtual void PlaceWorkers(const std::string& url) = 0;
-  // Begins no more requests, and calls `done` when those under way have ended, or `limit` is over.
-  virtual void Finish(Duration limit, std::function<void()> done) = 0;
-  // The other server did not take it: requests begin again.
-  virtual void Resume() = 0;
 };
 
 }  // namespace weft::cluster_host

@@ -7,9 +7,9 @@
 #include <filesystem>
 #include <utility>
 
+#include "api/make_constraint.h"
 #include "base/log.h"
 #include "base/random.h"
-#include "api/make_constraint.h"
 #include "base/unix_time.h"
 #include "server/package_check.h"
 #include "server/placement_record.h"
@@ -186,6 +186,7 @@ void Cell::Lead(CellLead lead) {
 
 void Cell::AddParts(RouteParts& parts) {
   parts.host = host_.get();
+  parts.clustered = clustered_.get();
   parts.what_if = what_if_.get();
   parts.chat = chat_.get();
   parts.embeddings = embeddings_.get();

@@ -10,7 +10,6 @@ namespace {
 
 // How soon others hear of a device that came or went.
 constexpr Duration kCountInterval = Milliseconds(100);
-constexpr Duration kFinishInterval = Milliseconds(20);
 
 // "wss://a.weft.school.lan:443" for "https://a.weft.school.lan": what workers connect to.
 std::string SocketUrl(const std::string& url) {
@@ -34,8 +33,7 @@ ClusterCell::ClusterCell(net::EventLoop& loop, Cell& cell, cluster_host::Cluster
       requests_(loop, leases_, member.links(), member.cell().row.cell, *cell.clustered(),
                 cell.host(), cell.ConstraintCompiler()),
       parked_(std::make_shared<ParkedSockets>(loop)),
-      count_timer_(loop),
-      finish_timer_(loop) {
+      count_timer_(loop) {
   cell_.OnPlacement([this](const store::pb::Placement& placement) {
     std::vector<uint8_t> body(placement.ByteSizeLong());
     placement.SerializeToArray(body.data(), static_cast<int>(body.size()));
@@ -67,8 +65,6 @@ void ClusterCell::Change(cluster::Incarnation incarnation,
 }
 
 void ClusterCell::StepDown(const std::string& url) {
-  finish_timer_.Cancel();
-  on_finished_ = nullptr;
   requests_.StopLeading();
   cell_.host().EndLeading(SocketUrl(url));
   requests_.OnLeaderChanged();
@@ -76,26 +72,6 @@ void ClusterCell::StepDown(const std::string& url) {
 
 void ClusterCell::PlaceWorkers(const std::string& url) {
   parked_->SendElsewhere(SocketUrl(url));
-}
-
-void ClusterCell::Finish(Duration limit, std::function<void()> done) {
-  cell_.host().RefuseRequests(
-      Error(ErrorCode::kUnavailable, "This model moves to another server: ask again in a second."));
-  on_finished_ = std::move(done);
-  finish_until_ = MonotonicNow() + limit;
-  LookWhetherFinished();
-}
-
-void ClusterCell::LookWhetherFinished() {
-  const bool is_over = cell_.host().OpenRequests().empty() || MonotonicNow() >= finish_until_;
-  finish_timer_.FireAfter(is_over ? Duration() : kFinishInterval, [this, is_over] {
-    if (!is_over) return LookWhetherFinished();
-    if (on_finished_) std::exchange(on_finished_, nullptr)();
-  });
-}
-
-void ClusterCell::Resume() {
-  cell_.host().RefuseRequests(std::nullopt);
 }
 
 net::WebSocketCallbacks ClusterCell::Attach(const ParkedSockets::Parked& parked) {

@@ -30,8 +30,6 @@ class ClusterCell : public cluster_host::LedCell {
               const std::vector<cluster_host::PeerAddress>& successors) override;
   void StepDown(const std::string& url) override;
   void PlaceWorkers(const std::string& url) override;
-  void Finish(Duration limit, std::function<void()> done) override;
-  void Resume() override;
 
   // Fills in what becomes of workers and probes.
   void AddParts(RouteParts& parts);
@@ -49,7 +47,6 @@ class ClusterCell : public cluster_host::LedCell {
   // Why a request that comes to this server would not be answered by anybody.
   std::optional<NotReady> FindReasonNotReady() const;
   void CountWorkers();
-  void LookWhetherFinished();
   net::WebSocketCallbacks Attach(const ParkedSockets::Parked& parked);
 
   net::EventLoop& loop_;
@@ -58,10 +55,8 @@ class ClusterCell : public cluster_host::LedCell {
   std::function<void()> on_first_lead_;
   ClusterRequests requests_;
   const std::shared_ptr<ParkedSockets> parked_;
-  net::EventLoop::Timer count_timer_, finish_timer_;
+  net::EventLoop::Timer count_timer_;
   bool counts_ = false;  // count_timer_ is set
-  std::function<void()> on_finished_;
-  Instant finish_until_;
 };
 
 }  // namespace weft::server

@@ -29,8 +29,7 @@ class ClusterRequests {
   // What is given by reference outlives this. `generator` is whom the cell's routes ask.
   ClusterRequests(net::EventLoop& loop, cluster_host::LeaseHost& leases,
                   cluster_host::PeerLinks& links, cluster::CellId cell,
-                  ClusteredGenerator& generator, SwarmHost& host,
-                  ConstraintCache::Compile compile);
+                  ClusteredGenerator& generator, SwarmHost& host, ConstraintCache::Compile compile);
   ~ClusterRequests();
   ClusterRequests(const ClusterRequests&) = delete;
   ClusterRequests& operator=(const ClusterRequests&) = delete;

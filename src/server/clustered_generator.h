@@ -69,8 +69,8 @@ class ClusteredGenerator : public Generator {
     cluster::Splice splice;  // of the tokens behind request.answer_ids
     swarm::RequestId id_at_leader;
     std::optional<swarm::SessionTrace> trace;  // of its session there, or at the one before
-    bool was_accepted = false;  // by any leader
-    bool is_cancelled = false;  // its client gets nothing but the end
+    bool was_accepted = false;                 // by any leader
+    bool is_cancelled = false;                 // its client gets nothing but the end
     bool is_over = false;
     std::optional<Instant> waits_since;  // for a leader, or for the first word of one
   };

@@ -194,9 +194,11 @@ std::vector<Route> CellRoutes(const RouteParts& parts) {
       Ask("/v1/completions", chat, &ChatRoutes::CompleteText, body_bytes),
 
       GetRoute("/metrics", Secret::kMetrics,
-               [host, keys = parts.keys](const Request&, const Client& client) {
+               [host, clustered = parts.clustered, keys = parts.keys](const Request&,
+                                                                      const Client& client) {
                  MetricFamilies families;
                  AddSwarmMetrics(families, *host);
+                 if (clustered != nullptr) AddMoveMetrics(families, clustered->counts());
                  AddKeyMetrics(families, keys->table());
                  client->Send(MetricsResponse(families));
                }),

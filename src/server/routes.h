@@ -9,6 +9,7 @@
 
 #include "api/ollama_models.h"
 #include "server/chat_routes.h"
+#include "server/clustered_generator.h"
 #include "server/embedding_routes.h"
 #include "server/evictions.h"
 #include "server/health_routes.h"
@@ -27,6 +28,7 @@ namespace weft::server {
 // What answers. All outlive the routes; `files` may be null: no page was built.
 struct RouteParts {
   SwarmHost* host = nullptr;
+  ClusteredGenerator* clustered = nullptr;  // of a cell of a cluster
   SwarmFeed* feed = nullptr;
   WhatIf* what_if = nullptr;
   ChatRoutes* chat = nullptr;

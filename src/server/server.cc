@@ -76,9 +76,8 @@ Result<std::unique_ptr<Server>> Server::Listen(const ServerOptions& options, Ser
     if (self->cluster_cell_) self->cluster_cell_->OnSwarmChanged();
   });
   if (self->member_)
-    self->cluster_cell_ =
-        std::make_unique<ClusterCell>(self->loop_, *self->cell_, *self->member_,
-                                      [self] { self->cell_->Resume(self->Salts()); });
+    self->cluster_cell_ = std::make_unique<ClusterCell>(
+        self->loop_, *self->cell_, *self->member_, [self] { self->cell_->Resume(self->Salts()); });
   else
     self->loop_.Post([self] { self->cell_->Resume(self->Salts()); });
   RouteParts parts = self->Parts();

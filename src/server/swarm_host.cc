@@ -54,7 +54,6 @@ void SwarmHost::BeginLeading(swarm::CoreOptions options) {
 void SwarmHost::EndLeading(const std::string& url) {
   CHECK(core_ && !handling_);
   core_.reset();
-  refused_with_.reset();
   ++term_;
   timer_.Cancel();
   armed_for_.reset();
@@ -165,9 +164,8 @@ swarm::RequestId SwarmHost::Submit(swarm::Request request, RequestCallbacks call
     callbacks.on_finish(Failed(id, *ended_with_));
     return id;
   }
-  if (!core_ || refused_with_) {
-    const Error standby(ErrorCode::kUnavailable, standby_);
-    callbacks.on_finish(Failed(id, core_ ? *refused_with_ : standby));
+  if (!core_) {
+    callbacks.on_finish(Failed(id, Error(ErrorCode::kUnavailable, standby_)));
     return id;
   }
   if (on_request_finished_) {

@@ -103,9 +103,6 @@ class SwarmHost : public Generator {
   // Requests that have not ended, by their client (swarm::Request::client).
   std::map<std::string, uint32_t> OpenRequests() const;
   void ForgetPrefix(const std::string& salt, const std::string& name) override;
-  // Refuses requests that come from now on with this; nullopt: takes them again. Those under way go
-  // on.
-  void RefuseRequests(std::optional<Error> error) { refused_with_ = std::move(error); }
   // Ends every request with `error`, those that come later too.
   void EndRequests(const Error& error);
 
@@ -185,8 +182,7 @@ class SwarmHost : public Generator {
   std::unordered_map<swarm::WorkerId, std::string> token_hashes_;  // that they showed in Connect
   swarm::WorkerId next_worker_ = 1;
   swarm::RequestId next_request_ = 1;
-  std::optional<Error> refused_with_;  // what RefuseRequests was given
-  std::optional<Error> ended_with_;    // what EndRequests was given
+  std::optional<Error> ended_with_;  // what EndRequests was given
   bool handling_ = false;
   std::deque<swarm::Event> deferred_;
   HostCounters counters_;

@@ -151,10 +151,6 @@ TEST_F(SwarmHostTest, TheEndOfLeadingEndsRequestsAndSendsWorkersElsewhere) {
   const swarm::WorkerId worker = host_->AttachWorker(sink, "10.0.0.1", "", false);
   Ask("key 1");
   EXPECT_FALSE(is_answered_);
-  host_->RefuseRequests(Error(ErrorCode::kUnavailable, "It moves."));
-  Ask("key 2");
-  EXPECT_EQ(error_, "It moves.");
-  EXPECT_EQ(host_->OpenRequests().size(), 1u);
   host_->EndLeading("wss://b");
   EXPECT_EQ(closed, std::vector<std::string>{"go to wss://b"});
   EXPECT_EQ(error_, "Another server leads this model now: send the request again.");
