@@ -39,7 +39,8 @@ function worst(got, expected, tolerance) {
 function waysOf(products) {
   const of = (lanes, outputs, tileRows) => ({ products, lanes, outputs, tileRows });
   const lanes = [...(gpu.hasSubgroups ? ["subgroups"] : []), "shared"];
-  const units = gpu.hasMatrixUnits ? [{ ...of("subgroups", 32, 4), units: true }] : [];
+  const withUnits = { ...of("subgroups", 32, 4), units: true };
+  const units = gpu.hasMatrixUnits ? [withUnits, { ...withUnits, fewUnits: true }] : [];
   return [
     of("serial", 16, 4),
     ...lanes.flatMap((kind) => [of(kind, 8, 2), of(kind, 16, 4), of(kind, 32, 8)]),

@@ -105,7 +105,7 @@ describe("tiles of experts", () => {
         expect(tiles.length).toBeGreaterThan(1);
         const froms = tiles.map(({ from }) => from);
         expect(froms).toEqual([...froms].sort((a, b) => a - b));
-        expect(tiles.some(({ parts }) => parts !== null)).toBe(units && dtype === DType.q4s);
+        expect(tiles.some(({ units: own }) => own !== null)).toBe(units && dtype === DType.q4s);
       }
     }
     const serial = { products: "int16", lanes: "serial", outputs: 16, tileRows: 4 } as const;

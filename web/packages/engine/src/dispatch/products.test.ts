@@ -14,9 +14,14 @@ const arithmetic: Arithmetic = {
   tileRows: 4,
 };
 
-function grids(groupCount: number, rows: number, more: Partial<Arithmetic> = {}): number[][] {
+function grids(
+  groupCount: number,
+  rows: number,
+  more: Partial<Arithmetic> = {},
+  dtype: number = DType.q4,
+): number[][] {
   const of = {
-    dtype: DType.q4,
+    dtype,
     arithmetic: { ...arithmetic, ...more },
     parts: 4,
     withNorm: false,
@@ -55,6 +60,32 @@ describe("workgroups of a product", () => {
       [2, 256, 1],
     ]);
     expect(grids(2049, 65)[1]).toEqual([3, 257, 1]);
+  });
+
+  it("make tiles for the number of rows and outputs on matrix units", () => {
+    const units = { lanes: "subgroups", units: true, fewUnits: true } as const;
+    const grid = (groups: number, rows: number): number[] | undefined =>
+      grids(groups, rows, units, DType.q4s).at(-1);
+    const narrow = [8, 9, 16, 17, 64, 65, 256, 257].map((rows) => grid(512, rows));
+    expect(narrow).toEqual([
+      [1, 256, 1], // 8 rows, 16 outputs
+      ...[[1, 128, 1], [1, 128, 1]], // 16 rows, 32 outputs
+      ...[[2, 64, 1], [4, 64, 1]], // 16 rows, 64 outputs
+      ...[[2, 64, 1], [4, 64, 1]], // 64 rows, 64 outputs
+      [3, 32, 1], // 128 rows, 128 outputs
+    ]);
+    const wide = [9, 17, 32, 33, 64, 65].map((rows) => grid(3072, rows));
+    expect(wide).toEqual([
+      [1, 384, 1], // 16 rows, 64 outputs
+      ...[[1, 384, 1], [1, 384, 1]], // 32 rows, 64 outputs
+      ...[[1, 384, 1], [1, 384, 1]], // 64 rows, 64 outputs
+      [1, 192, 1], // 128 rows, 128 outputs
+    ]);
+    const many = { ...units, fewUnits: false };
+    expect(grids(3072, 32, many, DType.q4s)[1]).toEqual([4, 1536, 1]); // 8 rows, 16 outputs
+    for (let rows = 1; rows <= 512; ++rows) {
+      expect(grids(512, rows, units, DType.q4s).length, `${rows} rows`).toBe(rows > 1 ? 2 : 1);
+    }
   });
 
   it("make a group an invocation, serially", () => {

@@ -8,6 +8,7 @@ import { productParams } from "../kernels/product/ops.ts";
 import type { HeadParams, ProductParams, Segment } from "../kernels/product/ops.ts";
 import {
   groupsOfMatVec,
+  matMulFrom,
   matMulTiles,
   preparesOwn,
   productKernels,
@@ -130,7 +131,7 @@ export function slabDrafts(
       ? [serialDraft(of, slab)]
       : [
           rowDraft(of, slab),
-          ...tileDrafts(of, slab, kMatMulFrom),
+          ...tileDrafts(of, slab, matMulFrom(of, kMatMulFrom)),
           ...matMulDrafts(of, slab, tiles),
         ]);
   const { params, bound, heads } = slabs[0]!;

@@ -53,7 +53,13 @@ const kUnits = "chromium-experimental-subgroup-matrix" as GPUFeatureName;
 
 // Of workgroup memory, that kernels take where it is there.
 export const kRoomyBytes = 32_768;
-const kUnitsBytes = 43_008; // of workgroup memory by matmul_units.wgsl
+// What matmul_whole_units.wgsl takes: of workgroup memory, and threads.
+const kUnitsBytes = 46_080;
+const kUnitsThreads = 512;
+const kUnitsLimits = {
+  maxComputeInvocationsPerWorkgroup: kUnitsThreads,
+  maxComputeWorkgroupSizeX: kUnitsThreads,
+};
 
 interface UnitsInfo extends Partial<GPUAdapterInfo> {
   readonly subgroupMatrixConfigs?: Iterable<{
@@ -69,8 +75,11 @@ interface UnitsInfo extends Partial<GPUAdapterInfo> {
 function hasMatrixUnits(adapter: GPUAdapter): boolean {
   const info = infoOf(adapter) as UnitsInfo;
   const is32 = info.subgroupMinSize === 32 && info.subgroupMaxSize === 32;
+  const { limits } = adapter;
   const isThere = adapter.features.has(kUnits) &&
-    adapter.limits.maxComputeWorkgroupStorageSize >= kUnitsBytes;
+    limits.maxComputeWorkgroupStorageSize >= kUnitsBytes &&
+    limits.maxComputeInvocationsPerWorkgroup >= kUnitsThreads &&
+    limits.maxComputeWorkgroupSizeX >= kUnitsThreads;
   return is32 && isThere && [...(info.subgroupMatrixConfigs ?? [])].some(
     ({ componentType, resultComponentType, M, N, K }) =>
       componentType === "i8" && resultComponentType === "i32" && M === 16 && N === 16 && K === 32,
@@ -113,6 +122,7 @@ export async function openGpu(gpu: GPU | undefined): Promise<Gpu> {
         maxBufferSize,
         maxStorageBufferBindingSize,
         maxComputeWorkgroupStorageSize: workgroupBytes,
+        ...(features.includes(kUnits) ? kUnitsLimits : {}),
       },
     });
     return {

@@ -7,6 +7,7 @@ import { expertKernels } from "../kernels/experts/experts.ts";
 import { interleaveKernel, repackKernel } from "../kernels/load/load.ts";
 import type { Arithmetic, LaneKind, ProductKind } from "../kernels/product/arithmetic.ts";
 import {
+  everyUnitsTile,
   gatheredTiles,
   kTileRowCounts,
   matMulTiles,
@@ -107,10 +108,10 @@ export function roomyKernels(): Variant[] {
 
 // Those that no browser compiles without a flag.
 export function unitsKernels(): Variant[] {
-  const tuning = { lanes: "subgroups", outputs: 32, tileRows: 4, units: true } as const;
-  const arithmetic = { products: "int16", ...tuning } as const;
+  const tuning = { lanes: "subgroups", outputs: 32, tileRows: 4 } as const;
+  const arithmetic = { products: "int16", ...tuning, units: true, fewUnits: true } as const;
   const base = { dtype: DType.q4s, arithmetic, parts: 4 };
-  const dense = matMulTiles(base, 33, 512, 1024).flatMap((tile) =>
+  const dense = everyUnitsTile(arithmetic, 33).flatMap((tile) =>
     kBools.flatMap((paired) =>
       kBools.map((byHead) => {
         const kinds = { withNorm: !byHead, paired, biased: paired, experts: false, byHead };

@@ -45,10 +45,11 @@ export function defaultArithmetic(gpu: Gpu, wish: Wish): Arithmetic {
 export function isCandidate(
   gpu: Gpu,
   wish: Wish,
-  { products, lanes, outputs, tileRows, units = false }: Arithmetic,
+  { products, lanes, outputs, tileRows, units = false, fewUnits = false }: Arithmetic,
 ): boolean {
   return (
     (!units || gpu.hasMatrixUnits) &&
+    (!fewUnits || units) &&
     productKinds(gpu, wish).includes(products) &&
     laneKinds(gpu).includes(lanes) &&
     kOutputs.some((count) => count === outputs) &&
@@ -102,5 +103,6 @@ export function stagesOf(gpu: Gpu, wish: Wish): Stage[] {
         : kTiles.map((tileRows) => ({ ...best, tileRows })),
     ),
     stage("units", kManyRows, (best) => [{ ...best, units: true }], "superblocks"),
+    stage("few units", kPromptRows, (best) => [{ ...best, fewUnits: true }], "superblocks"),
   ];
 }

@@ -162,7 +162,7 @@ export class ProductRig implements Rig {
   // Matrix units are believed on a device that has shown their bits to be those of its products
   // without them, in each of their tiles.
   async #givesSameBits(arithmetic: Arithmetic, form: RigForm): Promise<boolean> {
-    const tiles = everyUnitsTile(kMatMulFrom);
+    const tiles = everyUnitsTile(arithmetic, kMatMulFrom);
     for (const { from } of tiles) {
       const rows = from + 17;
       const plain = await this.#outputsOf({ ...arithmetic, units: false }, rows, form);

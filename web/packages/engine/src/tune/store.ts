@@ -39,9 +39,13 @@ export function readChoice(
 ): Arithmetic | null {
   if (text === null) return null;
   try {
-    const { products, lanes, outputs, tileRows, units } = JSON.parse(text) as Arithmetic;
-    const shape = { products, lanes, outputs, tileRows };
-    const choice = units === true ? { ...shape, units } : shape;
+    const known = JSON.parse(text) as Arithmetic;
+    const { products, lanes, outputs, tileRows, units, fewUnits } = known;
+    const choice = {
+      ...{ products, lanes, outputs, tileRows },
+      ...(units === true ? { units } : {}),
+      ...(fewUnits === true ? { fewUnits } : {}),
+    };
     return allowed(choice) ? choice : null;
   } catch {
     return null;

@@ -183,6 +183,22 @@ describe("tuning", () => {
     expect((await tune(withUnits, kAny, "auto", wrong.parts)).arithmetic).toEqual(usual);
   });
 
+  it("takes them for few rows, too, where that is faster", async () => {
+    const withUnits = { ...gpu, hasMatrixUnits: true };
+    const quick = new Fake(({ units = false, fewUnits = false }, rows) => {
+      if (rows > 16) return units ? 1 : 3;
+      return fewUnits ? 2 : 3;
+    });
+    const first = await tune(withUnits, kAny, "auto", quick.parts);
+    expect(first.arithmetic).toEqual({ ...usual, units: true, fewUnits: true });
+    expect(tunedText(first)).toContain(", matrix units from 9 rows; measured in");
+    const again = await tune(withUnits, kAny, "auto", quick.parts);
+    expect(again).toMatchObject({ how: "stored", arithmetic: first.arithmetic });
+    // Never without those of many rows.
+    const slow = new Fake(({ units = false, fewUnits = false }) => (units && !fewUnits ? 3 : 1));
+    expect((await tune(withUnits, kAny, "auto", slow.parts)).arithmetic).toEqual(usual);
+  });
+
   it("measures anew for another key", async () => {
     const fake = new Fake(() => 1);
     await tune(gpu, kAny, "auto", fake.parts);

@@ -2,6 +2,7 @@
 // two seconds, or ten where matrix units are tried. Software adapters are not measured; what goes
 // wrong leaves the default.
 import type { Arithmetic } from "../kernels/product/arithmetic.ts";
+import { kFewUnitsFrom } from "../kernels/product/variants.ts";
 import type { Gpu } from "../gpu/open.ts";
 import { defaultArithmetic, isCandidate, stagesOf } from "./candidates.ts";
 import type { RigForm, Stage, Wish } from "./candidates.ts";
@@ -127,12 +128,13 @@ class Search {
 
 // "int16, lanes by subgroups, 16 outputs, tiles of 4; measured in 812 ms": for people.
 export function tunedText({ arithmetic, how, ms }: Tuned): string {
-  const { products, lanes, outputs, tileRows, units = false } = arithmetic;
+  const { products, lanes, outputs, tileRows, units = false, fewUnits = false } = arithmetic;
   const shape =
     lanes === "serial"
       ? `${products}, lanes one after another`
       : `${products}, lanes by ${kLaneText[lanes]}, ${outputs} outputs, tiles of ${tileRows}`;
-  const what = units ? `${shape}, matrix units` : shape;
+  const rows = fewUnits ? ` from ${kFewUnitsFrom} rows` : "";
+  const what = units ? `${shape}, matrix units${rows}` : shape;
   return how === "measured" ? `${what}; measured in ${Math.round(ms)} ms` : `${what}; ${how}`;
 }
 

@@ -14,4 +14,5 @@ export interface Arithmetic {
   readonly outputs: number; // rows of the matrix that a workgroup makes: 8, 16 or 32
   readonly tileRows: number; // rows of a prompt that share what is read of the weights
   readonly units?: boolean; // whether matrix units multiply superblocks with many rows
+  readonly fewUnits?: boolean; // and with few: from kFewUnitsFrom on
 }

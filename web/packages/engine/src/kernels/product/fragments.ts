@@ -58,6 +58,7 @@ import tileGathered from "./fragments/tile_gathered.wgsl?raw";
 import tileRows from "./fragments/tile_rows.wgsl?raw";
 import superblockScale from "./fragments/superblock_scale.wgsl?raw";
 import serialBlocks from "./fragments/serial_blocks.wgsl?raw";
+import units from "./fragments/units.wgsl?raw";
 import walkSuperblocks from "./fragments/walk_superblocks.wgsl?raw";
 import walkSubgroups from "./fragments/walk_superblocks_subgroups.wgsl?raw";
 import weightsBf16 from "./fragments/weights_bf16.wgsl?raw";
@@ -85,6 +86,7 @@ export {
   superblockScale,
   tileGathered,
   tileRows,
+  units,
 };
 
 // What decides how a product is computed, beside its shape.
@@ -231,7 +233,7 @@ export function fragmentTexts(): string[] {
   const own = [superblockScale, ownSuperblocks, ownShared, ownSubgroups];
   const walks = [superblockPlanes, walkSuperblocks, walkSubgroups, serialSuperblocks];
   const superblocks = [...rules, ...own, ...walks];
-  const tiles = [tileRows, tileGathered, matmulOutputs];
+  const tiles = [tileRows, tileGathered, matmulOutputs, units];
   const planes = [laneRows, planesPlace, blocksPlanes, ...tiles, ...superblocks];
   return [...inputs, ...dots, ...lanes, product, serial, serialBlocks, ...planes];
 }

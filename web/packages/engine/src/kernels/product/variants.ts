@@ -26,12 +26,16 @@ import {
   superblockWalk,
   tileGathered,
   tileRows,
+  units,
 } from "./fragments.ts";
 import type { Products } from "./fragments.ts";
+import type { Arithmetic } from "./arithmetic.ts";
 import type { Constants, Variant } from "../common/variant.ts";
 import matmul from "./matmul.wgsl?raw";
+import matmulFewUnits from "./matmul_few_units.wgsl?raw";
 import matmulSuperblocks from "./matmul_superblocks.wgsl?raw";
 import matmulUnits from "./matmul_units.wgsl?raw";
+import matmulWholeUnits from "./matmul_whole_units.wgsl?raw";
 import matvec from "./matvec.wgsl?raw";
 import matvecBlocks from "./matvec_blocks.wgsl?raw";
 import matvecSerial from "./matvec_serial.wgsl?raw";
@@ -53,7 +57,7 @@ export interface MatVecVariant extends ProductVariant {
 }
 
 export interface MatMulVariant extends Omit<MatVecVariant, "tileRows"> {
-  readonly tile: Pick<MatMulTile, "rows" | "parts">;
+  readonly tile: Pick<MatMulTile, "rows" | "units">;
   // Tiles have rows of one expert (moe_order.wgsl).
   readonly gathered?: boolean;
 }
@@ -69,65 +73,81 @@ const kTileGroups = 2;
 // registers for twice as many. Sums of k-quants have two parts.
 const kMostSuperblockRows = 4;
 const kMostKQuantRows = 2;
+// Of one row of q4s: more outputs leave a lane too few registers, and more threads walk a long row
+// with fewer waits.
+const kMostRowOutputs = 16;
+const kRowThreads = 256;
 const kThreadOutputs = 4; // of what a thread makes of a tile of `matmul`
 
 // What a workgroup of `matmul` makes of how many rows of a step.
 export interface MatMulTile {
   readonly rows: number;
   readonly groups: number;
-  readonly parts: UnitsParts | null; // with matrix units
+  readonly units: UnitsTile | null; // with matrix units
   readonly from: number; // rows of a step, from here on
 }
 
-// Subgroups of a workgroup along rows and outputs, and pairs of fragments of each along outputs: at
-// least half as many pairs as there are subgroups along rows.
-interface UnitsParts {
-  readonly kRowParts: number;
-  readonly kColumnParts: number;
-  readonly kPairs: number;
-}
+// How a kernel on matrix units divides a tile among subgroups: along rows and outputs, or along
+// outputs and superblocks where there are few rows, 16 or 32.
+type UnitsTile =
+  | {
+      readonly kernel: "parts" | "whole";
+      readonly kRowParts: number;
+      readonly kColumnParts: number;
+    }
+  | {
+      readonly kernel: "few";
+      readonly kTall: number; // 16 rows each
+      readonly kColumnParts: number;
+      readonly kDeep: number;
+    };
 
-const kDotsTile: Omit<MatMulTile, "from"> = { rows: 32, groups: 8, parts: null };
-const kUnitsTiles: readonly UnitsParts[] = [
-  { kRowParts: 2, kColumnParts: 2, kPairs: 1 },
-  { kRowParts: 2, kColumnParts: 4, kPairs: 1 },
-  { kRowParts: 4, kColumnParts: 2, kPairs: 2 },
-];
-const kEnoughWorkgroups = 256; // for a GPU of 132 processors; fewer leave some without work
+const kDotsTile: Omit<MatMulTile, "from"> = { rows: 32, groups: 8, units: null };
+const kParts: UnitsTile = { kernel: "parts", kRowParts: 2, kColumnParts: 2 };
+const kFlatParts: UnitsTile = { kernel: "parts", kRowParts: 1, kColumnParts: 4 };
+const kWhole: UnitsTile = { kernel: "whole", kRowParts: 4, kColumnParts: 4 };
+const kFew: UnitsTile = { kernel: "few", kTall: 1, kColumnParts: 2, kDeep: 4 };
+const kFewTall: UnitsTile = { kernel: "few", kTall: 2, kColumnParts: 2, kDeep: 4 };
+const kFewDeep: UnitsTile = { kernel: "few", kTall: 1, kColumnParts: 1, kDeep: 8 };
+
+export const kFewUnitsFrom = 9; // rows of a step: no more fill a tile of matvec_superblocks.wgsl
+const kWholeFrom = 65;
+// So many workgroups keep a GPU of 132 processors busy: fewer leave some without work.
+const kEnoughWhole = 96;
+const kEnoughFew = 80;
 
 const kGatheredDots: MatMulTile[] = [
-  { rows: 16, groups: 8, parts: null, from: 2 },
-  { rows: 32, groups: 8, parts: null, from: 16 },
+  { rows: 16, groups: 8, units: null, from: 2 },
+  { rows: 32, groups: 8, units: null, from: 16 },
 ];
-const kGatheredUnits: MatMulTile[] = [
-  { ...tileOf({ kRowParts: 1, kColumnParts: 4, kPairs: 1 }), from: 2 },
-  { ...tileOf(kUnitsTiles[0]!), from: 96 },
-];
+const kGatheredUnits: MatMulTile[] = [tileOf(kFlatParts, 2), tileOf(kParts, 96)];
 
-// A larger tile reads less for an output. It is used where all workgroups are enough, and not for
-// half a tile of rows.
-function unitsTile(parts: UnitsParts, matrixGroups: number): MatMulTile {
-  const tile = tileOf(parts);
-  const rowTiles = Math.ceil(kEnoughWorkgroups / Math.ceil(matrixGroups / tile.groups));
-  return { ...tile, from: Math.max(tile.rows / 2, (rowTiles - 1) * tile.rows) + 1 };
+function tileOf(units: UnitsTile, from: number): MatMulTile {
+  const { kColumnParts } = units;
+  const rows = units.kernel === "few" ? 16 * units.kTall : 32 * units.kRowParts;
+  return { rows, groups: 4 * kColumnParts, units, from };
 }
 
-function tileOf(parts: UnitsParts): Omit<MatMulTile, "from"> {
-  const { kRowParts, kColumnParts, kPairs } = parts;
-  return { rows: 32 * kRowParts, groups: 4 * kColumnParts * kPairs, parts };
-}
-
-// What a kernel is told of its tile. A lane of matmul_units.wgsl gets eight rows of a fragment.
-function tileConstants({ rows, parts }: Pick<MatMulTile, "rows" | "parts">): Constants {
-  if (!parts) return { kThreadRows: rows / 8, kThreadOutputs };
-  const { kRowParts, kColumnParts, kPairs } = parts;
-  return {
-    ...parts,
-    kTwo: 2,
-    kLaneRows: 8,
-    kInputsEach: 32 / kColumnParts, // words of rows' bytes that a thread brings
-    kBlocksEach: (2 * kPairs) / kRowParts, // of weights, that a thread makes bytes of
-  };
+// What a kernel is told of its tile, pieces of a thread among it: of weights to make bytes of, of
+// rows' bytes, of scales, of sums.
+function tileConstants({ rows, units }: Pick<MatMulTile, "rows" | "units">): Constants {
+  if (!units) return { kThreadRows: rows / 8, kThreadOutputs };
+  const { kColumnParts } = units;
+  if (units.kernel === "few") {
+    const { kTall, kDeep } = units;
+    return {
+      ...{ kTall, kColumnParts, kDeep, kTwo: 2 },
+      kInputsEach: (4 * kTall) / kColumnParts,
+      kScalesEach: Math.ceil((16 * kTall + 32 * kColumnParts) / (32 * kColumnParts)),
+      kSumsEach: 8 / kDeep,
+    };
+  }
+  const { kernel, kRowParts } = units;
+  const own = { kRowParts, kColumnParts, kTwo: 2, kLaneRows: 8 };
+  if (kernel === "whole") {
+    return { ...own, kFour: 4, kInputsEach: 4 / kColumnParts, kBlocksEach: 8 / kRowParts };
+  }
+  return { ...own, kPairs: 1, kInputsEach: 32 / kColumnParts, kBlocksEach: 2 / kRowParts };
 }
 
 // Whether matrix units multiply many rows: m * (q - 8) is a byte, levels of k-quants times their
@@ -136,11 +156,20 @@ function hasUnits({ dtype, arithmetic }: Products): boolean {
   return dtype === DType.q4s && arithmetic.units === true;
 }
 
+// Rows of a step from which on `matmul` multiplies, where without matrix units it does from
+// `usual` on.
+export function matMulFrom(of: Products, usual: number): number {
+  const isFew = hasUnits(of) && of.arithmetic.fewUnits === true;
+  return isFew ? Math.min(kFewUnitsFrom, usual) : usual;
+}
+
 // The tiles of `matmul` for steps of `from` to `most` rows, of a matrix of so many groups of 8
 // outputs. Each is for steps from its own `from` on, up to the next one's.
 //
-//   groups 512 (4,096 outputs)    64 x 64 from 33, 64 x 128 from 449, 128 x 128 never
-//          3,072 (24,576)         64 x 64 never, 64 x 128 from 65, 128 x 128 from 129
+//   groups 512 (4,096 outputs)    16 x 32 from 9, 16 x 64 from 17, 64 x 64 from 65, 128 x 128
+//                                 from 257
+//          3,072 (24,576)         16 x 64 from 9, 32 x 64 from 17, 64 x 64 from 33, 128 x 128
+//                                 from 65
 export function matMulTiles(
   of: Products,
   from: number,
@@ -148,16 +177,23 @@ export function matMulTiles(
   groups: number,
 ): MatMulTile[] {
   if (!hasUnits(of)) return [{ ...kDotsTile, from }];
-  const [first, ...others] = kUnitsTiles.map((parts) => unitsTile(parts, groups));
-  const tiles = [{ ...first!, from }, ...others.filter((tile) => tile.from <= most)];
-  return tiles.filter((tile, i) => tile.from < (tiles[i + 1]?.from ?? Infinity));
+  const isWide = Math.ceil(groups / tileOf(kFew, 0).groups) >= kEnoughFew;
+  const few = isWide
+    ? [tileOf(kFew, kFewUnitsFrom), tileOf(kFewTall, 17), tileOf(kParts, 33)]
+    : [tileOf(kFewDeep, kFewUnitsFrom), tileOf(kFew, 17), tileOf(kParts, 65)];
+  const own = of.arithmetic.fewUnits === true ? few : [tileOf(kParts, from)];
+  const whole = tileOf(kWhole, kWholeFrom);
+  const rowTiles = Math.ceil(kEnoughWhole / Math.ceil(groups / whole.groups));
+  const wholeFrom = Math.max(kWholeFrom, (rowTiles - 1) * whole.rows + 1);
+  const all = [...own, { ...whole, from: wholeFrom }].filter((tile) => tile.from <= most);
+  return all.filter((tile, i) => tile.from < (all[i + 1]?.from ?? Infinity));
 }
 
 // Every tile that matrix units may have, each for 32 more rows than the one before it: for a device
 // to show that it computes them as the rule has it.
-export function everyUnitsTile(from: number): MatMulTile[] {
-  const all = [...kUnitsTiles, ...kGatheredUnits.map(({ parts }) => parts!)];
-  return [...new Set(all)].map((parts, i) => ({ ...tileOf(parts), from: from + 32 * i }));
+export function everyUnitsTile({ fewUnits = false }: Arithmetic, from: number): MatMulTile[] {
+  const few = fewUnits ? [kFew, kFewTall, kFewDeep] : [];
+  return [kParts, kFlatParts, kWhole, ...few].map((units, i) => tileOf(units, from + 32 * i));
 }
 
 // The tiles of products of experts whose rows lie together (moe_order.wgsl), by the rows that an
@@ -179,14 +215,15 @@ export function tileRowsOf(of: Pick<MatVecVariant, "dtype" | "arithmetic">): num
 }
 
 // Groups of 8 rows of the matrix that a workgroup makes.
-export function groupsOfMatVec({
-  arithmetic: { lanes, outputs },
-  paired,
-  tileRows,
-}: Pick<MatVecVariant, "arithmetic" | "paired" | "tileRows">): number {
+export function groupsOfMatVec(
+  of: Pick<MatVecVariant, "dtype" | "arithmetic" | "paired" | "tileRows">,
+): number {
+  const { arithmetic: { lanes, outputs }, paired, tileRows } = of;
   const least = paired ? 2 : 1; // a gate group and its up group
   if (lanes === "serial") return kSerialThreads * least;
-  return tileRows > 1 ? kTileGroups : Math.max(least, outputs / 8);
+  if (tileRows > 1) return kTileGroups;
+  const most = of.dtype === DType.q4s ? kMostRowOutputs : outputs;
+  return Math.max(least, Math.min(outputs, most) / 8);
 }
 
 export function groupsOfMoeDown(of: Pick<Products, "dtype" | "arithmetic">): number {
@@ -196,8 +233,9 @@ export function groupsOfMoeDown(of: Pick<Products, "dtype" | "arithmetic">): num
 // The text of everything that products are made of: another version is to be tuned anew.
 export function productSources(): string {
   const blocks = [matvec, matvecBlocks, matvecSerial, matmul, quantise];
-  const superblocks = [matvecSuperblocks, matmulSuperblocks, matmulUnits, quantiseSuperblocks];
-  return [...fragmentTexts(), ...blocks, ...superblocks].join("\n");
+  const superblocks = [matvecSuperblocks, matmulSuperblocks, quantiseSuperblocks];
+  const withUnits = Object.values(kUnitsKernels);
+  return [...fragmentTexts(), ...blocks, ...superblocks, ...withUnits].join("\n");
 }
 
 // Whether a kernel of superblocks prepares its input itself, so that `quantise` need not.
@@ -213,6 +251,12 @@ const kUnitsHead = `enable subgroups;
 enable chromium_experimental_subgroup_matrix;
 diagnostic(off, chromium.subgroup_matrix_uniformity);
 `;
+
+const kUnitsKernels = {
+  few: matmulFewUnits,
+  parts: matmulUnits,
+  whole: matmulWholeUnits,
+} as const;
 
 // Rows of every tile of products of experts.
 export const kTileRowCounts: readonly number[] = [...kGatheredDots, ...kGatheredUnits].map(
@@ -241,7 +285,9 @@ const superblockKernels = {
       });
     }
     // Sums of superblocks have no order, so a workgroup may have as many threads as a matrix wants.
-    const kThreads = of.arithmetic.lanes === "subgroups" ? 32 * of.parts : 128;
+    const isRow = of.dtype === DType.q4s && preparesOwn(of);
+    const manyThreads = isRow ? kRowThreads : 32 * of.parts;
+    const kThreads = of.arithmetic.lanes === "subgroups" ? manyThreads : 128;
     const kGroups = groupsOfMatVec(of);
     const tile = { kTileRows: tileRows, kGroups, kEachRow: 2 * kGroups, kThreads };
     const isOwn = preparesOwn(of);
@@ -260,17 +306,17 @@ const superblockKernels = {
     const kinds = { kPaired: paired, kExperts: experts, kByHead: byHead };
     const { parts, constants } = superblockRule(of.dtype);
     const flags = { ...tileConstants(tile), kWithNorm: withNorm, ...kinds, kBiased: biased };
-    const units = tile.parts !== null;
+    const kernel = tile.units?.kernel;
     const many = [...parts, superblockPlanes, ...tileFragments(gathered)];
     const made = productVariant(of, {
-      name: `matmul ${units ? "units" : "superblocks"}${gathered ? " gathered" : ""}`,
+      name: `matmul ${kernel ? `${kernel} units` : "superblocks"}${gathered ? " gathered" : ""}`,
       constants: { ...constants, ...flags },
       hasVectors: biased,
       hasLanes: false,
       unused: gathered ? [Binding.step] : [],
-      kernel: [...many, units ? matmulUnits : matmulSuperblocks],
+      kernel: kernel ? [...many, units, kUnitsKernels[kernel]] : [...many, matmulSuperblocks],
     });
-    return units ? { ...made, code: `${kUnitsHead}${made.code}` } : made;
+    return kernel ? { ...made, code: `${kUnitsHead}${made.code}` } : made;
   },
 
   quantise({ byHead = false, ...of }: QuantiseVariant): Variant {
