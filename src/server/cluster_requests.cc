@@ -1,6 +1,7 @@
 #include "server/cluster_requests.h"
 
 #include <utility>
+#include <vector>
 
 namespace weft::server {
 namespace {
@@ -9,6 +10,8 @@ using cluster::ServerId;
 
 // So much may wait for a server that takes it slowly, beside what the core has for others.
 constexpr size_t kFullBytes = size_t{4} << 20;
+// Of one server, in the milliseconds that a core takes to begin.
+constexpr size_t kMostEarly = 4096;
 constexpr Duration kFullLook = Milliseconds(20);
 
 }  // namespace
@@ -42,6 +45,8 @@ struct ClusterRequests::Peer {
   Channel channel;
   LinkedGenerator generator;  // its core, while it leads
   PeerId served;              // of served_; not set: it has no requests here
+  // What came after others had heard that this server leads, and before its core had begun.
+  std::vector<wire::pb::RequestMessage> early;
 };
 
 ClusterRequests::ClusterRequests(net::EventLoop& loop, cluster_host::LeaseHost& leases,
@@ -71,8 +76,16 @@ void ClusterRequests::BeginLeading(cluster::Incarnation incarnation) {
     own_link_ = last_link_ = last_link_.Next();
     served_ = std::make_unique<LinkedRequests>(loop_, host_, compile_);
     for (auto& [id, peer] : peers_) peer->served = served_->Attach(peer->channel);
+    TakeEarly();
   }
   generator_.FindLeader(own_link_, incarnation, host_, ClusteredGenerator::Place::kHere);
+}
+
+void ClusterRequests::TakeEarly() {
+  std::vector<ServerId> ids;
+  for (const auto& [id, peer] : peers_) ids.push_back(id);
+  for (const ServerId id : ids)
+    for (const auto& message : std::exchange(peers_.at(id)->early, {})) OnMessage(id, message);
 }
 
 void ClusterRequests::StopLeading() {
@@ -84,6 +97,8 @@ void ClusterRequests::StopLeading() {
 
 void ClusterRequests::OnLeaderChanged() {
   if (own_link_.is_set()) return;
+  if (!leases_.leads())
+    for (auto& [id, peer] : peers_) peer->early.clear();
   const auto leader = leases_.FindLeader();
   if (!leader || !peers_.contains(leader->server)) return LeaveLeader();
   FollowLeader(leader->server, leader->incarnation);
@@ -128,6 +143,8 @@ void ClusterRequests::OnMessage(ServerId id, const wire::pb::RequestMessage& mes
     status = peer.generator.OnMessage(message);
   else if (peer.served.is_set())
     status = served_->OnMessage(peer.served, message);
+  else if (leases_.leads() && peer.early.size() < kMostEarly)
+    peer.early.push_back(message);
   // Else this server leads no more, as its next hello says: the request goes on elsewhere.
   if (!status.ok()) links_.Close(id, status.error().message());
 }

@@ -48,6 +48,7 @@ class ClusterRequests {
 
   void OnPeer(cluster::ServerId id, bool is_up);
   void OnMessage(cluster::ServerId id, const wire::pb::RequestMessage& message);
+  void TakeEarly();
   void FollowLeader(cluster::ServerId id, cluster::Incarnation incarnation);
   void LeaveLeader();
   // A link is full: looks again until it is not.

@@ -23,7 +23,11 @@ const kQuestion = {
   messages: [{ role: "user", content: "Tell me a story about a fox." }],
 };
 // So long that it is cut in the middle, with tokens that are drawn.
-const kLong = { ...kQuestion, max_tokens: 200, temperature: 1, seed: 7 };
+const kStory = "A fox found a lantern in the snow and carried it home over the hill. ";
+const kLong = {
+  ...kQuestion, max_tokens: 150, temperature: 1, seed: 7,
+  messages: [{ role: "user", content: kStory.repeat(18) }],
+};
 let database;
 const servers = [];
 const workers = [];
@@ -251,6 +255,8 @@ test("the leader is killed: another one has its workers with what they hold",
     assert.equal(await metric(gateway, "weft_splice_differs_total"), 0);
     assert.equal(await metric(gateway, "weft_requests_moved_total"), 1);
     const now = await upAt(deviceCount);
+    const { computed_positions: computed } = await swarmOf(now.server.origin);
+    t.diagnostic(`the next leader computed ${computed} positions`);
     t.diagnostic(`up at another server ${Date.now() - killed} ms after the kill`);
     assert.notEqual(now.server, server);
     assertKept(swarm, now.swarm);

@@ -154,6 +154,7 @@ class Hostility {
   void Carry(const FinishRequest& action) {
     CHECK(action.request <= last_request_ && finished_.insert(action.request).second);
   }
+  void Carry(const EmitSession&) {}
   void Carry(const EmitToken& action) {
     CHECK(!finished_.contains(action.request));
     CHECK(action.token_id >= 0 && static_cast<uint32_t>(action.token_id) < kVocabulary);

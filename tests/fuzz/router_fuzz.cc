@@ -59,6 +59,7 @@ class NoSocket : public net::WebSocket {
   void SetReading(bool) override {}
   void SetSilence(Duration) override {}
   std::string remote_address() const override { return ""; }
+  size_t queued_bytes() const override { return 0; }
 };
 
 struct Reached {
