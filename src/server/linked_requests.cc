@@ -205,10 +205,10 @@ void LinkedRequests::Detach(PeerId id) {
   if (peer == peers_.end()) return;
   const std::map<uint64_t, AnswerPtr> answers = std::move(peer->second.answers);
   peers_.erase(peer);
-  for (const auto& [number, answer] : answers) {
-    answer->peer = PeerId();
+  // One that is cancelled lets the next one begin, which says so at once.
+  for (const auto& [number, answer] : answers) answer->peer = PeerId();
+  for (const auto& [number, answer] : answers)
     if (answer->key.empty()) Cancel(answer);
-  }
 }
 
 void LinkedRequests::StopLeading() {

@@ -27,6 +27,7 @@ swarm::Request Everything() {
   request.key = std::string("\x80key", 4);
   request.answer_ids = {4, 5};
   request.logprobs_are_known = true;
+  request.resume = swarm::SessionTrace{swarm::SessionId(7), 11, 13};
   request.was_accepted = true;
   request.max_tokens = UINT32_MAX;
   request.sampling.temperature = 0.3f;
@@ -76,6 +77,7 @@ TEST(RequestMessage, ARequestIsTheSameBehindIt) {
   EXPECT_EQ(after.sampling, before.sampling);
   EXPECT_EQ(after.salt, before.salt);
   EXPECT_EQ(after.answer_ids, before.answer_ids);
+  EXPECT_EQ(after.resume, before.resume);
   // And all the rest, field by field.
   after.constraint = before.constraint;
   wire::pb::SubmitRequest again;
