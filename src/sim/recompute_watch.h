@@ -86,6 +86,7 @@ class RecomputeWatch {
   struct Ever {
     std::set<uint32_t> marks;          // that were asked for
     uint32_t gives_from = UINT32_MAX;  // the first position whose rows were asked for
+    bool gave_rows = false;            // for another stage: it is not the last one
   };
 
   static bool MayGoBack(const swarm::Event& event) {
@@ -128,8 +129,10 @@ class RecomputeWatch {
         const bool begins =
             recurrent_ && (run.first_position == 0 || ever.marks.contains(run.first_position));
         const bool gave = run.first_position >= ever.gives_from;
+        // Rows that no stage behind it is to get: it follows another plan from now on.
+        const bool follows = run.output == wire::OutputKind::kNone && ever.gave_rows;
         const bool again = run.generation != sent.generation && gave &&
-                           run.first_position + 1 < sent.end && !begins;
+                           run.first_position + 1 < sent.end && !begins && !follows;
         if (again)
           problem = "worker " + ToString(data.worker) + " was sent position " +
                     std::to_string(run.first_position) + " of session " +
@@ -141,6 +144,7 @@ class RecomputeWatch {
       if (run.marks > 0) ever.marks.insert(sent.end);
       if (run.output != wire::OutputKind::kNone)
         ever.gives_from = std::min(ever.gives_from, run.first_position);
+      ever.gave_rows = ever.gave_rows || run.output == wire::OutputKind::kHidden;
       sent.serves = sent.serves || run.output != wire::OutputKind::kNone;
     }
     return problem;

@@ -93,8 +93,10 @@ struct Timeouts {
   // or batch of about that size.
   Duration step_deadline_first = Seconds(30);
   Duration connect_limit = Seconds(5);  // socket open to Connect, download probe included
-  // prepare limit = max(this, factor x bytes / bandwidth). Busy devices compile kernels for long.
-  Duration prepare_min = Seconds(60);
+  // prepare limit = max(this, factor x bytes / bandwidth)
+  Duration prepare_min = Seconds(20);
+  // The same of layers on a tab or headless worker, which may compile kernels for long.
+  Duration prepare_min_kernels = Seconds(60);
   double prepare_factor = 3;
   Duration measure_limit = Seconds(30);
   // A device that has passed its check and serves is checked again after so long, or when a request

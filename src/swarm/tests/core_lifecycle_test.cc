@@ -186,6 +186,17 @@ TEST(Lifecycle, AFactorThatMakesThePlanTooBigIsPlannedAgain) {
 TEST(Lifecycle, PrepareThatNeverEndsIsGivenUp) {
   TestSwarm swarm;
   swarm.Join(Held());
+  swarm.Advance(Seconds(19));
+  EXPECT_THAT(swarm.CloseReasons(1), IsEmpty());
+  swarm.Advance(Seconds(2));
+  EXPECT_THAT(swarm.CloseReasons(1), ElementsAre(HasSubstr("did not prepare")));
+}
+
+TEST(Lifecycle, ATabMayCompileKernelsForAMinute) {
+  TestSwarm swarm;
+  TestWorker tab = Held();
+  tab.kind = "web";
+  swarm.Join(tab);
   swarm.Advance(Seconds(59));
   EXPECT_THAT(swarm.CloseReasons(1), IsEmpty());
   swarm.Advance(Seconds(2));

@@ -126,7 +126,9 @@ Binding& Lifecycle::Prepare(Worker& worker, LayerSpan layers, uint32_t number, b
   if (!worker.holding->answered) begin = std::max(begin, worker.holding->answer_deadline);
   binding.asked_at = now;
   binding.only_loads = begin == now && worker.layers->HasCached(layers);
-  binding.answer_deadline = begin + std::max(options_.timeouts.prepare_min, limit);
+  const Duration least = worker.offer.kind == "native" ? options_.timeouts.prepare_min
+                                                       : options_.timeouts.prepare_min_kernels;
+  binding.answer_deadline = begin + std::max(least, limit);
   worker.layers.edit().NoteLoaded(layers);
   auto& prepare = *outbox_.Control(worker.id).mutable_prepare_stage();
   prepare.set_binding(binding.id.value());
