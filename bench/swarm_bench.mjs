@@ -3,11 +3,13 @@
 //
 //   ./dev bench swarm [--package packages/weft-tiny] [--workers 1,3,10] [--prompt-tokens 25]
 //                     [--tokens 128] [--repeat 5] [--threads 1] [--pin] [--spares 0]
+//                     [--plan layers]
 //
 // Prints one JSON line for each number of workers and a table at the end. Every worker's offer fits
 // exactly the layers it is meant to hold, so that the plan needs all of them. With --spares so many
-// more are connected, each with the offer of one that computes. CPU time is the kernel's own count
-// (schedstat, nanoseconds).
+// more are connected, each with the offer of one that computes. With --plan tensor, for a package
+// of `weft groups`, each has room for all, and they divide every layer. CPU time is the kernel's
+// own count (schedstat, nanoseconds).
 import { spawn } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -25,6 +27,7 @@ const { values: options } = parseArgs({
     threads: { type: "string", default: "1" },
     pin: { type: "boolean", default: false },
     spares: { type: "string", default: "0" },
+    plan: { type: "string", default: "layers" },
   },
 });
 const tokenCount = Number(options.tokens);
@@ -44,8 +47,11 @@ function cpuNanoseconds(pid) {
   return total;
 }
 
+const isDivided = options.plan === "tensor";
+
 // Offers that force `count` stages: stage i fits its own layers and half a layer more.
 function offers(count) {
+  if (isDivided) return Array.from({ length: count }, () => "8GiB");
   const layers = manifest.layers.map(
     (layer) => layer.weight_bytes + layer.kv_bytes_per_position * context,
   );
@@ -125,7 +131,8 @@ const kUnsettled = ["connecting", "measuring", "preparing"];
 // Starts a server, `count` workers and the spares; resolves once all stages are up.
 async function startSwarm(count, children, cache) {
   let base = null;
-  const limits = ["--port", "0", "--context", String(context), "--sessions", "1"];
+  const limits = ["--port", "0", "--context", String(context), "--sessions", "1",
+    "--plan", options.plan];
   const server = start(["serve", options.package, "--no-worker", ...limits], (line) => {
     base ??= /chat:\s+(http:\S+?)\/$/.exec(line)?.[1] ?? null;
   });
@@ -144,7 +151,9 @@ async function startSwarm(count, children, cache) {
   for (;;) {
     const swarm = await (await fetch(`${base}/api/swarm`)).json();
     const ready = swarm.workers.filter(({ state }) => !kUnsettled.includes(state)).length;
-    const up = swarm.state === "up" && swarm.stages.length === count;
+    const holds = swarm.workers.every((each) => each.experts_held === each.experts_told) &&
+      swarm.workers.filter((each) => each.experts_held > 0).length >= count - 1;
+    const up = swarm.state === "up" && (isDivided ? holds : swarm.stages.length === count);
     if (up && ready === count + spareCount) break;
     if (performance.now() - joined > 300e3) {
       throw new Error(`${swarm.stages.length} of ${count} stages, ${ready} of ` +
