@@ -311,6 +311,11 @@ std::vector<PeerAddress> LeaseHost::Successors() const {
   return successors;
 }
 
+std::string LeaseHost::NameOf(ServerId server) const {
+  const auto known = std::ranges::find(tables_.servers, server, &SharedServer::id);
+  return known == tables_.servers.end() ? "server " + ToString(server) : known->name;
+}
+
 std::optional<LeaseHost::Leader> LeaseHost::FindLeader() const {
   std::optional<std::pair<ServerId, CellState>> best;
   for (const auto& [server, state] : heard_)
@@ -319,10 +324,8 @@ std::optional<LeaseHost::Leader> LeaseHost::FindLeader() const {
   if (leads() && (!best || *led_incarnation_ > best->second.incarnation))
     return Leader{self_.id, self_.name, self_.url, *led_incarnation_, is_up_};
   if (!best) return std::nullopt;
-  std::string name = "server " + ToString(best->first);
-  for (const SharedServer& server : tables_.servers)
-    if (server.id == best->first) name = server.name;
-  return Leader{best->first, name, UrlOf(best->first), best->second.incarnation, best->second.up};
+  return Leader{best->first, NameOf(best->first), UrlOf(best->first), best->second.incarnation,
+                best->second.up};
 }
 
 }  // namespace weft::cluster_host

@@ -54,6 +54,8 @@ class LeaseHost {
     bool up = false;  // a full plan serves
   };
   std::optional<Leader> FindLeader() const;
+  // Of a server of the cluster, for people.
+  std::string NameOf(cluster::ServerId server) const;
   // As they were read last; all empty at first.
   const shared_store::SharedTables& tables() const { return tables_; }
   bool is_database_there() const { return !database_problem_; }

@@ -197,7 +197,7 @@ void PeerLinks::Open(const std::shared_ptr<Link>& link) {
   if (had_one) Reject(*old, "");
   // Those who count what is under way hear that an earlier start has gone.
   if (had_one && old->start != link->start) Tell(link->peer, false);
-  if (!had_one || old->start != link->start) Tell(link->peer, true);
+  Tell(link->peer, true);
 }
 
 void PeerLinks::Reject(Link& link, const std::string& why) {

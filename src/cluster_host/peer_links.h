@@ -59,7 +59,8 @@ class PeerLinks {
                                   const wire::pb::LinkMessage& message)>;
   // Hands on the messages of this kind. One taker for each kind.
   void OnMessage(Kind kind, Take take) { takers_[kind] = std::move(take); }
-  // Told when a link begins and ends to carry messages. There may be several who are.
+  // Told when a link begins and ends to carry messages. There may be several who are. Told twice
+  // that it is up, another link has taken its place, and what was under way may be lost.
   void OnPeer(std::function<void(cluster::ServerId peer, bool is_up)> told) {
     told_of_peers_.push_back(std::move(told));
   }

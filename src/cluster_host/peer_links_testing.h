@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cluster_host/peer_links.h"
+#include "net/net_testing.h"
 #include "net/server.h"
 
 namespace weft::cluster_host {
@@ -52,17 +53,6 @@ class LinkedServer : public net::ServerHandler {
   std::unique_ptr<net::Server> server_;
 };
 
-// Runs the loop until that is so, ten seconds at most.
-inline void RunUntil(net::EventLoop& loop, const std::function<bool()>& is_so) {
-  const Instant end = MonotonicNow() + Seconds(10);
-  net::EventLoop::Timer look(loop);
-  std::function<void()> check = [&] {
-    if (is_so() || MonotonicNow() > end) return loop.Stop();
-    look.FireAfter(Milliseconds(2), check);
-  };
-  check();
-  loop.Run();
-  EXPECT_TRUE(is_so());
-}
+using net::RunUntil;
 
 }  // namespace weft::cluster_host

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <functional>
 #include <future>
 #include <memory>
 #include <string>
@@ -13,9 +14,23 @@
 
 #include "net/address.h"
 #include "net/client.h"
+#include "net/loop.h"
 #include "net/server.h"
 
 namespace weft::net {
+
+// Runs the loop until that is so, ten seconds at most.
+inline void RunUntil(EventLoop& loop, const std::function<bool()>& is_so) {
+  const Instant end = MonotonicNow() + Seconds(10);
+  EventLoop::Timer look(loop);
+  std::function<void()> check = [&] {
+    if (is_so() || MonotonicNow() > end) return loop.Stop();
+    look.FireAfter(Milliseconds(2), check);
+  };
+  check();
+  loop.Run();
+  EXPECT_TRUE(is_so());
+}
 
 // A client that sends whatever bytes a test wants, and may neither read nor close.
 class RawClient {

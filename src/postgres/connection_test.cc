@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 
+#include "net/net_testing.h"
 #include "postgres/postgres_testing.h"
 
 namespace weft::postgres {
@@ -37,18 +38,7 @@ class ConnectionTest : public testing::Test {
     Await([&] { return connection->is_connected(); });
     return connection;
   }
-  // Runs the loop until this is so, ten seconds at most.
-  void Await(const std::function<bool()>& is_so) {
-    const Instant end = MonotonicNow() + Seconds(10);
-    net::EventLoop::Timer look(loop_);
-    std::function<void()> check = [&] {
-      if (is_so() || MonotonicNow() > end) return loop_.Stop();
-      look.FireAfter(Milliseconds(2), check);
-    };
-    check();
-    loop_.Run();
-    EXPECT_TRUE(is_so());
-  }
+  void Await(const std::function<bool()>& is_so) { net::RunUntil(loop_, is_so); }
   Result<Answer> Ask(Connection& connection, const std::string& sql,
                      std::vector<Value> values = {}) {
     std::optional<Result<Answer>> answer;

@@ -195,8 +195,7 @@ void Cell::AddParts(RouteParts& parts) {
   parts.chat_body_bytes = body_limit_bytes_;
 }
 
-// Of named keys, whatever their requests came through.
-// Of clients of this server, wherever their answers are computed.
+// Of named keys of this server, wherever their answers are computed.
 void Cell::CountTokens() {
   const auto count = [this](const std::string& client, const swarm::FinishRequest& end) {
     shared_.keys.Count(KeyOfClient(client), end.prompt_tokens, end.cached_prompt_tokens,

@@ -118,17 +118,17 @@ void ClusterRequests::LeaveLeader() {
 }
 
 void ClusterRequests::OnPeer(ServerId id, bool is_up) {
-  if (is_up) {
-    last_link_ = last_link_.Next();
-    auto& peer = peers_[id] = std::make_unique<Peer>(*this, id, last_link_);
-    if (own_link_.is_set()) peer->served = served_->Attach(peer->channel);
-    return OnLeaderChanged();
+  // What was on its way over a link that another one takes the place of may be lost.
+  if (const auto found = peers_.find(id); found != peers_.end()) {
+    if (followed_ == id) LeaveLeader();
+    if (found->second->served.is_set()) served_->Detach(found->second->served);
+    peers_.erase(found);
   }
-  const auto found = peers_.find(id);
-  if (found == peers_.end()) return;
-  if (followed_ == id) LeaveLeader();
-  if (found->second->served.is_set()) served_->Detach(found->second->served);
-  peers_.erase(found);
+  if (!is_up) return;
+  last_link_ = last_link_.Next();
+  auto& peer = peers_[id] = std::make_unique<Peer>(*this, id, last_link_);
+  if (own_link_.is_set()) peer->served = served_->Attach(peer->channel);
+  OnLeaderChanged();
 }
 
 void ClusterRequests::OnMessage(ServerId id, const wire::pb::RequestMessage& message) {
@@ -142,11 +142,20 @@ void ClusterRequests::OnMessage(ServerId id, const wire::pb::RequestMessage& mes
   if (is_of_leader)
     status = peer.generator.OnMessage(message);
   else if (peer.served.is_set())
-    status = served_->OnMessage(peer.served, message);
+    status = served_->OnMessage(peer.served, NamedFor(id, message));
   else if (leases_.leads() && peer.early.size() < kMostEarly)
     peer.early.push_back(message);
   // Else this server leads no more, as its next hello says: the request goes on elsewhere.
   if (!status.ok()) links_.Close(id, status.error().message());
+}
+
+// Numbers of keys and addresses are of each server's own: its clients are others than ours.
+wire::pb::RequestMessage ClusterRequests::NamedFor(ServerId id,
+                                                   wire::pb::RequestMessage message) const {
+  if (!message.has_submit() || message.submit().client().empty()) return message;
+  std::string& client = *message.mutable_submit()->mutable_client();
+  client = leases_.NameOf(id) + " " + client;
+  return message;
 }
 
 void ClusterRequests::OnFull() {

@@ -49,6 +49,7 @@ class ClusterRequests {
   void OnPeer(cluster::ServerId id, bool is_up);
   void OnMessage(cluster::ServerId id, const wire::pb::RequestMessage& message);
   void TakeEarly();
+  wire::pb::RequestMessage NamedFor(cluster::ServerId id, wire::pb::RequestMessage message) const;
   void FollowLeader(cluster::ServerId id, cluster::Incarnation incarnation);
   void LeaveLeader();
   // A link is full: looks again until it is not.

@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 
+#include "net/net_testing.h"
 #include "postgres/postgres_testing.h"
 #include "shared_store/cluster_tables.h"
 
@@ -50,17 +51,7 @@ class SharedLeasesTest : public testing::Test {
     Await([&] { return connection->is_connected(); });
     return connection;
   }
-  void Await(const std::function<bool()>& is_so) {
-    const Instant end = MonotonicNow() + Seconds(10);
-    net::EventLoop::Timer look(loop_);
-    std::function<void()> check = [&] {
-      if (is_so() || MonotonicNow() > end) return loop_.Stop();
-      look.FireAfter(Milliseconds(2), check);
-    };
-    check();
-    loop_.Run();
-    EXPECT_TRUE(is_so());
-  }
+  void Await(const std::function<bool()>& is_so) { net::RunUntil(loop_, is_so); }
   void Sleep(Duration duration) {
     net::EventLoop::Timer timer(loop_);
     timer.FireAfter(duration, [this] { loop_.Stop(); });

@@ -315,8 +315,9 @@ class SessionTable {
   uint32_t LossOf(const Session& session) const;
   void NoteKin(Session& session);
   void ForgetKin(SessionId session);
-  Session& Add(std::vector<SessionId>& released);
-  Session& Insert(SessionId id, std::vector<SessionId>& released);
+  std::unique_ptr<Session> Make(SessionId id) const;
+  // The ids of sessions that had to go are appended to `released`.
+  Session& Add(std::unique_ptr<Session> session, std::vector<SessionId>& released);
   // The session that the request had at an earlier core, where devices hold more of it than
   // `least` positions; nullptr: none do.
   Session* Adopt(const Request& request, std::span<const int32_t> known, uint32_t least,

@@ -111,14 +111,18 @@ void SessionTable::NoteKin(Session& session) {
   }
 }
 
-Session& SessionTable::Add(std::vector<SessionId>& released) {
-  last_id_ = last_id_.Next();
-  return Insert(last_id_, released);
+std::unique_ptr<Session> SessionTable::Make(SessionId id) const {
+  auto session = std::make_unique<Session>();
+  session->id = id;
+  session->recurrent = recurrent_;
+  session->mark_limit = mark_limit_;
+  session->history.CountIn(history_tally_);
+  return session;
 }
 
 // Devices hold sessions up to the limit: in place of claimed ones, which nobody may ever want, then
 // of idle ones.
-Session& SessionTable::Insert(SessionId id, std::vector<SessionId>& released) {
+Session& SessionTable::Add(std::unique_ptr<Session> session, std::vector<SessionId>& released) {
   if (claims_.session_count() > 0 && sessions_.size() + claims_.session_count() >= session_limit_)
     released.push_back(claims_.DropFirst());
   if (sessions_.size() >= session_limit_) {
@@ -126,14 +130,9 @@ Session& SessionTable::Insert(SessionId id, std::vector<SessionId>& released) {
     released.push_back(oldest);
     Remove(oldest);
   }
-  const auto place =
-      std::ranges::lower_bound(sessions_, id, {}, [](const auto& session) { return session->id; });
-  Session& session = **sessions_.insert(place, std::make_unique<Session>());
-  session.id = id;
-  session.recurrent = recurrent_;
-  session.mark_limit = mark_limit_;
-  session.history.CountIn(history_tally_);
-  return session;
+  const auto place = std::ranges::lower_bound(sessions_, session->id, {},
+                                              [](const auto& each) { return each->id; });
+  return **sessions_.insert(place, std::move(session));
 }
 
 void SessionTable::NoteClaim(SessionId session, Claim claim, Instant until) {
@@ -148,18 +147,12 @@ Session* SessionTable::Adopt(const Request& request, std::span<const int32_t> kn
   const SessionTrace& trace = *request.resume;
   const std::vector<Claim> claims = claims_.Take(trace.session);
   if (claims.empty()) return nullptr;
-  Session adopted;
-  adopted.recurrent = recurrent_;
-  adopted.tokens.assign(known.begin(), known.end());
-  adopted.Adopt(claims, trace);
-  if (adopted.completed <= least || Find(trace.session) != nullptr) {
-    released.push_back(trace.session);
-    return nullptr;
-  }
-  Session& session = Insert(trace.session, released);
-  session.tokens = adopted.tokens;
-  session.Adopt(claims, trace);
-  return &session;
+  auto adopted = Make(trace.session);
+  adopted->tokens.assign(known.begin(), known.end());
+  adopted->Adopt(claims, trace);
+  if (adopted->completed > least) return &Add(std::move(adopted), released);
+  released.push_back(trace.session);
+  return nullptr;
 }
 
 Session& SessionTable::Admit(ActiveRequest request, std::vector<SessionId>& released) {
@@ -178,7 +171,10 @@ Session& SessionTable::Admit(ActiveRequest request, std::vector<SessionId>& rele
   Session* adopted = Adopt(request.request, known, continues ? best.prefix : shared, released);
   request.request.resume.reset();
   const uint32_t prefix = adopted != nullptr ? adopted->completed : continues ? best.prefix : 0;
-  Session& session = adopted != nullptr ? *adopted : continues ? *best.session : Add(released);
+  if (adopted == nullptr && !continues) last_id_ = last_id_.Next();
+  Session& session = adopted != nullptr ? *adopted
+                     : continues        ? *best.session
+                                        : Add(Make(last_id_), released);
   request.trace = {session.id, session.last_generation() + 1, session.last_generation()};
   session.BeginAgain(prefix);
   // As things are; what a stage has to compute all the same is taken off (Pipeline::AddRun).
