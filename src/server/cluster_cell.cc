@@ -118,10 +118,10 @@ void ClusterCell::OnLeaderChanged() {
   requests_.OnLeaderChanged();
   if (cell_.host().leads()) return;
   const auto leader = leases_.FindLeader();
-  cell_.host().SetStandby(leader
-                              ? "This server stands by, and " + leader->name +
-                                    " leads this model: ask " + leader->url + ", or ask here again."
-                              : "No server leads this model now: ask again in a second.");
+  if (!leader)
+    return cell_.host().SetStandby("No server leads this model now: ask again in a second.", false);
+  cell_.host().SetStandby(leader->name + " leads this model, and this server stands by.",
+                          leader->up);
 }
 
 }  // namespace weft::server

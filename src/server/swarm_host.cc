@@ -74,8 +74,12 @@ void SwarmHost::EndLeading(const std::string& url) {
   if (on_swarm_changed_) on_swarm_changed_();
 }
 
-void SwarmHost::SetStandby(std::string sentence) {
-  if (std::exchange(standby_, sentence) == sentence || core_) return;
+void SwarmHost::SetStandby(std::string sentence, bool leader_is_up) {
+  const auto state = leader_is_up ? swarm::SwarmState::kUp : swarm::SwarmState::kDown;
+  const bool is_same = standby_ == sentence && standby_state_ == state;
+  standby_ = std::move(sentence);
+  standby_state_ = state;
+  if (is_same || core_) return;
   if (on_swarm_changed_) on_swarm_changed_();
 }
 
@@ -113,6 +117,7 @@ void SwarmHost::OnWorkerMessage(swarm::WorkerId worker, Slice message) {
 swarm::Snapshot SwarmHost::snapshot() const {
   swarm::Snapshot snapshot;
   snapshot.message = standby_;
+  snapshot.state = standby_state_;
   if (core_) snapshot = core_->snapshot(MonotonicNow());
   for (swarm::WorkerSnapshot& worker : snapshot.workers) {
     const auto line = line_bytes_.find(worker.id);

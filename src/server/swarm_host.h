@@ -71,8 +71,9 @@ class SwarmHost : public Generator {
   // to any that may lead where that is "".
   void EndLeading(const std::string& url);
   bool leads() const { return core_ != nullptr; }
-  // While it does not lead: the sentence that requests and pages are told.
-  void SetStandby(std::string sentence);
+  // While it does not lead: the sentence that requests and pages are told, and whether the server
+  // that leads is up, so that pages let people ask.
+  void SetStandby(std::string sentence, bool leader_is_up);
   void ChangeLeadership(uint64_t incarnation, std::vector<swarm::Successor> successors) {
     Handle(swarm::LeadershipChanged{incarnation, std::move(successors)});
   }
@@ -170,6 +171,7 @@ class SwarmHost : public Generator {
   std::unique_ptr<swarm::Core> core_;  // null while this server does not lead
   uint64_t term_ = 0;                  // counts cores: what an earlier one has asked is dropped
   std::string standby_ = "Another server is to lead this model: ask again in a second.";
+  swarm::SwarmState standby_state_ = swarm::SwarmState::kDown;  // of the server that leads
   ShardRelay relay_;
   net::EventLoop::Timer timer_;
   std::optional<Instant> armed_for_;  // when timer_ fires

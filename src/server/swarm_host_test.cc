@@ -131,9 +131,10 @@ TEST_F(SwarmHostTest, MayEndWhileItsPlanIsBeingMade) {
 // Of a server whose model another one leads.
 TEST_F(SwarmHostTest, WithoutTheLeadRequestsAreToldWhoHasIt) {
   host_ = std::make_unique<SwarmHost>(loop_, planning_);
-  host_->SetStandby("Ask https://b.");
+  host_->SetStandby("Ask https://b.", /*leader_is_up=*/true);
   EXPECT_FALSE(host_->leads() || host_->is_up());
   EXPECT_EQ(host_->snapshot().message, "Ask https://b.");
+  EXPECT_EQ(host_->snapshot().state, swarm::SwarmState::kUp) << "pages let people ask";
   Ask("key 1");
   EXPECT_EQ(error_, "Ask https://b.");
   host_->Cancel(7);

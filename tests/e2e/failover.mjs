@@ -202,6 +202,10 @@ test("the first server leads, and others stand by", { skip, timeout: 180_000 }, 
     assert.deepEqual(answers[1].usage.completion_tokens, kQuestion.max_tokens);
     assert.equal(await metric(second, "weft_requests_forwarded_total"), 1);
     assert.equal((await fetch(`${second.origin}/readyz`)).status, 200);
+    // So its page lets people ask.
+    const { state, message } = await swarmOf(second.origin);
+    assert.equal(state, "up", message);
+    assert.match(message, /leads this model, and this server stands by/);
 
     const alike = spawnSync(weft,
       ["serve", packageOf("weft-tiny"), "--port", String(b), "--url", second.url, "--cluster",
