@@ -117,8 +117,9 @@ class Model {
     ASSIGN_OR_RETURN(const auto programs, loader_->Programs(0, layers));
     std::vector<program::Program> hubs, shards;
     for (const program::Program& layer : programs) {
-      hubs.push_back(program::HubProgram(layer));
-      if (!program::HasGroups(layer)) continue;
+      const bool is_hub = program::HasGroups(layer);  // the head stays whole
+      hubs.push_back(is_hub ? program::HubProgram(layer) : layer);
+      if (!is_hub) continue;
       std::vector<uint32_t> all(program::FindExperts(layer)->experts);
       std::iota(all.begin(), all.end(), 0u);
       ASSIGN_OR_RETURN(shards.emplace_back(), program::ExpertProgram(layer, all));

@@ -106,7 +106,7 @@ package::GroupNorms GroupCalibration::Norms() const {
 
 Status GroupCalibration::Run(const std::vector<int32_t>& ids) {
   const engine::Run run = {
-      ++session_, 0, 0, static_cast<uint32_t>(ids.size()), {engine::OutputKind::kArgmax}};
+      ++session_, 0, 0, static_cast<uint32_t>(ids.size()), {engine::OutputKind::kNone}};
   const auto layers = static_cast<uint32_t>(grouped_.size());
   ASSIGN_OR_RETURN(engine::StepProgress progress, hub_->Begin({{0, layers}, {&run, 1}, ids, {}}));
   while (auto* pending = std::get_if<std::unique_ptr<engine::PendingStep>>(&progress)) {
@@ -147,7 +147,7 @@ Result<std::vector<float>> GroupCalibration::Slots(const engine::SlotRequest& re
     norms.push_back(static_cast<float>(std::sqrt(squares)));
   }
   if (observer_) observer_(request, norms);
-  if (!request.sums) return std::move(output.hidden);
+  if (request.kind != SlotKind::kSums) return std::move(output.hidden);
   std::vector<float> row_sums(request.row_count * request.columns);
   for (size_t i = 0; i < output.hidden.size(); ++i)
     row_sums[i / (request.top_k * request.columns) * request.columns + i % request.columns] +=

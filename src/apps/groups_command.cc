@@ -9,6 +9,7 @@
 #include "apps/model_info.h"
 #include "apps/progress_line.h"
 #include "convert/package/group_package.h"
+#include "program/head_ranges.h"
 #include "program/shards.h"
 #include "registry/library.h"
 #include "registry/registry_settings.h"
@@ -23,6 +24,7 @@ struct GroupsOptions {
   uint32_t columns = 256;
   uint32_t documents = 64;
   uint32_t threads = std::max(1u, std::thread::hardware_concurrency());
+  bool whole_head = false;
   bool force = false;
 };
 
@@ -35,6 +37,8 @@ Status MakeGroups(const GroupsOptions& options) {
   ASSIGN_OR_RETURN(const std::vector<program::Program> programs,
                    loader.Programs(0, static_cast<uint32_t>(manifest.layers.size())));
   ASSIGN_OR_RETURN(std::vector<program::Program> plain, InGroups(programs, options.columns));
+  if (!manifest.embedding && !options.whole_head)
+    plain.back() = program::HeadInRanges(plain.back());
   ASSIGN_OR_RETURN(const api::ModelText text, LoadModelText(package));
   ASSIGN_OR_RETURN(const Documents documents, ReadTokens(options.text, text, options.documents));
   ASSIGN_OR_RETURN(auto made, convert::GroupPackage::Make(package, std::move(plain), options.folder,
@@ -51,8 +55,11 @@ Status MakeGroups(const GroupsOptions& options) {
   uint32_t layers = 0, groups = 0;
   for (const program::Program& layer : made.programs())
     if (program::HasGroups(layer)) ++layers, groups = program::FindExperts(layer)->experts;
-  std::printf("%s: %u layers of %u neuron groups. Serve it with  weft serve %s --plan tensor\n",
-              manifest.name.c_str(), layers, groups, options.folder.c_str());
+  const auto ranges = program::FindHeadRanges(made.programs().back());
+  const std::string head =
+      ranges ? ", the output head in " + std::to_string(ranges->count) + " ranges" : "";
+  std::printf("%s: %u layers of %u neuron groups%s. Serve it with  weft serve %s --plan tensor\n",
+              manifest.name.c_str(), layers, groups, head.c_str(), options.folder.c_str());
   return OkStatus();
 }
 
@@ -81,6 +88,9 @@ void AddGroupsCommand(CLI::App& app, int* exit_code) {
   command->add_option("--threads", options->threads, "Threads to compute with")
       ->capture_default_str()
       ->check(CLI::Range(1, 1024));
+  command->add_flag(
+      "--whole-head", options->whole_head,
+      "Leave the output head on the hub: for lines that lose packets (serve --lossy)");
   command->add_flag("--force", options->force, "Replace an existing package");
   command->callback([options, exit_code] {
     OutliveReaders();

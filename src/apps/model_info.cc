@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "package/group_norms.h"
 #include "program/codec.h"
+#include "program/head_ranges.h"
 #include "program/ir.h"
 #include "program/shards.h"
 
@@ -51,6 +52,14 @@ Status ReadProgram(const package::Package& package, const package::LayerInfo& la
                    package.blobs->Get(layer.program, package.manifest.blobs.at(layer.program)));
   ASSIGN_OR_RETURN(const program::Program program, program::Decode(bytes.bytes()));
   FindDTypes(program, model);
+  if (const auto ranges = program::FindHeadRanges(program)) {
+    const auto& product = std::get<program::MatMul>(program.ops[ranges->product]);
+    const program::Weight& weight = program.weights[product.weight.weight];
+    costs.expert_count = costs.experts_per_token = ranges->count;
+    costs.expert_bytes = BytesOf(weight) / weight.shape[0] * ranges->columns;
+    costs.head_range_columns = ranges->columns;
+    return OkStatus();
+  }
   const program::MoeExperts* experts = program::FindExperts(program);
   if (experts == nullptr) return OkStatus();
   costs.expert_count = experts->experts;

@@ -11,7 +11,6 @@ namespace weft::dispatch {
 namespace {
 
 constexpr double kUnknownRowUs = 10'000;
-constexpr uint32_t kMostBackoff = 8;
 // Slots of a layer that is looked at expert by expert: two rows of eight experts, four of four.
 constexpr size_t kForecastSlots = 32;
 // A copy costs its holder and the line time that others may want: this share of a round trip.
@@ -43,7 +42,7 @@ Dispatcher::Dispatcher(Options options) : first_options_(options), options_(opti
 
 Actions Dispatcher::Begin(Instant now, uint32_t batch_index, const LayerWork& work) {
   CHECK(batch_index < batches_.size() && !batches_[batch_index].is_active);
-  CHECK(work.top_k >= 1 && work.hidden >= 1 && !work.experts.empty());
+  CHECK(work.top_k >= 1 && work.hidden >= 1 && work.slot_hidden() >= 1 && !work.experts.empty());
   CHECK(work.experts.size() % work.top_k == 0);
   CHECK(work.rows.size() == work.experts.size() / work.top_k * work.hidden);
   Batch& batch = batches_[batch_index];
@@ -53,7 +52,8 @@ Actions Dispatcher::Begin(Instant now, uint32_t batch_index, const LayerWork& wo
   batch.sequence = counters_[batch_index] | (batch_index == 0 ? 0 : wire::kBatchBit);
   batch.layer = work.layer;
   batch.hidden = work.hidden;
-  batch.sums = work.sums;
+  batch.slot_hidden = work.slot_hidden();
+  batch.kind = work.kind;
   batch.largest_slot = work.largest_slot;
   batch.norms.assign(work.norms.begin(), work.norms.end());
   batch.tasks = MakeTasks(work);
@@ -63,9 +63,11 @@ Actions Dispatcher::Begin(Instant now, uint32_t batch_index, const LayerWork& wo
                           static_cast<uint32_t>(work.rows.size() / work.hidden), work.hidden,
                           static_cast<uint32_t>(batch.tasks.size()), batch.largest_slot);
   else
-    batch.slot_rows.resize(work.sums ? work.rows.size() : work.experts.size() * work.hidden);
-  batch.is_forecast = options_.adaptive && !work.sums && work.experts.size() <= kForecastSlots;
-  if (batch.sums) {
+    batch.slot_rows.resize(work.kind == SlotKind::kSums ? work.rows.size()
+                                                        : work.experts.size() * work.slot_hidden());
+  batch.is_forecast =
+      options_.adaptive && !IsShared(work.kind) && work.experts.size() <= kForecastSlots;
+  if (IsShared(batch.kind)) {
     DispatchShares(now, batch_index);
   } else if (batch.is_forecast) {
     DispatchForecast(now, batch_index);
@@ -78,18 +80,18 @@ Actions Dispatcher::Begin(Instant now, uint32_t batch_index, const LayerWork& wo
 // One for each expert that the rows chose. Experts that the same rows chose share what is sent:
 // for a single token all of them do. Slots of sums are rows.
 std::vector<Dispatcher::Task> Dispatcher::MakeTasks(const LayerWork& work) const {
+  const bool sums = work.kind == SlotKind::kSums;
   std::map<uint16_t, std::vector<uint32_t>> slots_of;
   for (uint32_t slot = 0; slot < work.experts.size(); ++slot) {
     CHECK(work.experts[slot] < wire::kAnyExpert);
-    slots_of[static_cast<uint16_t>(work.experts[slot])].push_back(work.sums ? slot / work.top_k
-                                                                            : slot);
+    slots_of[static_cast<uint16_t>(work.experts[slot])].push_back(sums ? slot / work.top_k : slot);
   }
   std::map<std::vector<uint32_t>, Slice> packed;  // by row numbers
   std::vector<Task> tasks;
   for (auto& [expert, slots] : slots_of) {
     std::vector<uint32_t> row_numbers;
-    CHECK(!work.sums || slots.size() == work.experts.size() / work.top_k);
-    for (const uint32_t slot : slots) row_numbers.push_back(work.sums ? slot : slot / work.top_k);
+    CHECK(!IsShared(work.kind) || slots.size() == work.experts.size() / work.top_k);
+    for (const uint32_t slot : slots) row_numbers.push_back(sums ? slot : slot / work.top_k);
     Slice& rows = packed[row_numbers];
     if (rows.empty()) {
       const size_t row_bytes = size_t{work.hidden} * sizeof(float);
@@ -300,7 +302,8 @@ void Dispatcher::Ask(Instant now, uint32_t batch_index, Task& task, uint32_t id)
   const bool may_copy = options_.adaptive || options_.copy_time == CopyTime::kWhenLate;
   if (!holder.silent_since) holder.silent_since = now;
   const Batch& batch = batches_[batch_index];
-  if (may_copy && !batch.is_forecast && !batch.sums && task.copies.size() < options_.copies)
+  if (may_copy && !batch.is_forecast && !IsShared(batch.kind) &&
+      task.copies.size() < options_.copies)
     task.next_copy = now + LateAfter(holder, row_count);
   copy->is_hedge = !is_first;
   ++holder.stats.calls;
@@ -409,10 +412,10 @@ Result<Dispatcher::Copy*> Dispatcher::AskedFor(uint32_t id, const wire::ExpertFr
 
 Status Dispatcher::CheckRows(const Batch& batch, const Task& task,
                              const wire::ExpertFrame& frame) const {
-  if (frame.tokens != task.slots.size() || frame.hidden != batch.hidden)
+  if (frame.tokens != task.slots.size() || frame.hidden != batch.slot_hidden)
     return Refused(Sentence("It answers expert ", frame.expert, " with ", frame.tokens, " rows of ",
                             frame.hidden, " columns, expected ", task.slots.size(), " of ",
-                            batch.hidden, "."));
+                            batch.slot_hidden, "."));
   const size_t count = size_t{frame.tokens} * frame.hidden;
   if (frame.rows.byte_count() != count * sizeof(float))
     return Refused(Sentence("Its rows have ", frame.rows.byte_count(), " bytes, expected ", count,
@@ -435,7 +438,10 @@ Status Dispatcher::CheckRows(const Batch& batch, const Task& task,
 void Dispatcher::Take(Instant now, uint32_t index, Task& task, Copy& copy,
                       const wire::ExpertFrame& frame) {
   HolderState& holder = holders_.at(copy.holder);
-  NoteAnswer(now, holder, copy, task.slots.size(), 1);
+  if (batches_[index].kind == SlotKind::kRanges)
+    NoteRanges(now, holder, batches_[index], copy, task.slots.size());
+  else
+    NoteAnswer(now, holder, copy, task.slots.size(), 1);
   Close(copy);
   if (task.is_done) return;
   CountWin(holder, copy);
@@ -448,7 +454,7 @@ void Dispatcher::Take(Instant now, uint32_t index, Task& task, Copy& copy,
 void Dispatcher::NoteAnswer(Instant now, HolderState& holder, const Copy& copy, size_t row_count,
                             size_t shares) {
   Sample(holder, now - copy.sent, row_count);
-  NoteShares(holder, now - copy.sent, row_count, shares);
+  NoteShares(holder.sum_rates, now - copy.sent, row_count, shares);
   if (copy.is_timed_out) return;
   holder.timeouts_in_a_row = 0;
   holder.demoted_until = {};
@@ -458,10 +464,10 @@ void Dispatcher::TakeRows(Batch& batch, const Task& task, const wire::ExpertFram
   if (batch.account) return TakeSum(batch, frame);
   const uint8_t* bytes = frame.rows.bytes().data();
   for (size_t i = 0; i < task.slots.size(); ++i) {
-    float* out = &batch.slot_rows[size_t{task.slots[i]} * batch.hidden];
-    for (size_t c = 0; c < batch.hidden; ++c) {
-      const float value = ElementAt(bytes, i * batch.hidden + c);
-      out[c] = batch.sums ? out[c] + value : value;
+    float* out = &batch.slot_rows[size_t{task.slots[i]} * batch.slot_hidden];
+    for (size_t c = 0; c < batch.slot_hidden; ++c) {
+      const float value = ElementAt(bytes, i * batch.slot_hidden + c);
+      out[c] = batch.kind == SlotKind::kSums ? out[c] + value : value;
     }
   }
 }

@@ -19,9 +19,12 @@
 // one that is there already, nothing is taken of the sum, and its others are asked again. Nothing
 // is copied ahead of a timeout, as shares, unlike experts, are as many as there are holders.
 //
-// Such a layer may lose groups (LayerWork::may_lose). Holders with a line for datagrams are then
-// asked for their sums in fragments (wire/group_sums.h), and nobody waits for a lost fragment
-// (dispatcher_lossy.cc).
+// The output head may be in ranges of the vocabulary. Everybody has a share of these, too, and
+// answers with the logits of each range in it.
+//
+// A layer in groups may lose some of them (LayerWork::may_lose). Holders with a line for datagrams
+// are then asked for their sums in fragments (wire/group_sums.h), and nobody waits for a lost
+// fragment (dispatcher_lossy.cc).
 //
 // Slot rows are unweighted, and the hub sums them in the route's order. So the bits of a layer
 // depend neither on who computed what, nor on how many copies were sent.
@@ -37,6 +40,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/slot_kind.h"
 #include "dispatch/latency_window.h"
 #include "dispatch/layer_forecast.h"
 #include "dispatch/loss_guard.h"
@@ -76,12 +80,12 @@ struct Holder {
 struct LayerWork {
   uint16_t layer = 0;
   uint32_t top_k = 0;
-  uint16_t hidden = 0;                // columns of a row and of a slot's row
+  uint16_t hidden = 0;                // columns of a row, and of a slot's row but in ranges
   std::span<const float> rows;        // [tokens, hidden], copied
   std::span<const uint32_t> experts;  // [tokens, top_k], each below kAnyExpert
-  // Wanted is one row for each token, the sum of its slots, whose order does not matter. Then every
-  // token has the same experts, each once.
-  bool sums = false;
+  // As sums one row for each token is wanted, the sum of its slots, whose order does not matter. Of
+  // shared kinds every token has the same experts, each once.
+  SlotKind kind = SlotKind::kExperts;
   // Of sums, what is lost on the way may be left out.
   bool may_lose = false;
   // How large the groups' outputs for these rows will be, by group; empty: as SetLosses said.
@@ -89,6 +93,8 @@ struct LayerWork {
   // Of sums: no value of an expert's row is further from 0; 0: that is not known. Who sends more
   // has not computed it.
   float largest_slot = 0;
+  uint16_t range_columns = 0;  // of ranges: columns of a slot's row
+  uint16_t slot_hidden() const { return kind == SlotKind::kRanges ? range_columns : hidden; }
 };
 
 // Frames for a holder, dispatches or cancels, that fit one shard message.
@@ -99,7 +105,8 @@ struct Send {
 struct Done {
   uint32_t batch = 0;
   uint16_t layer = 0;
-  std::vector<float> slot_rows;  // [tokens * top_k, hidden], or the sums [tokens, hidden]
+  // [tokens * top_k, slot_hidden()], or the sums [tokens, hidden].
+  std::vector<float> slot_rows;
   // Of each token, how many experts are missing in some columns of its sum; empty: none are.
   std::vector<uint32_t> lost;
 };
@@ -194,6 +201,8 @@ class Dispatcher {
   // Messages of more rows than this take time for their rows, which says nothing about a round
   // trip.
   static constexpr size_t kShortRows = 16;
+  static constexpr uint32_t kMostBackoff =
+      8;  // timeouts of what was asked again are so much longer
 
   // An expert asked of a holder.
   struct Copy {
@@ -223,10 +232,10 @@ class Dispatcher {
   struct Batch {
     bool is_active = false;
     uint32_t sequence = 0;
-    uint16_t layer = 0, hidden = 0;
+    uint16_t layer = 0, hidden = 0, slot_hidden = 0;
     std::vector<Task> tasks;  // by expert
     size_t left = 0;
-    bool sums = false;
+    SlotKind kind = SlotKind::kExperts;
     float largest_slot = 0;            // LayerWork's
     bool is_forecast = false;          // adaptive hedging of few rows
     std::optional<Instant> next_look;  // whether a copy pays by now
@@ -240,9 +249,9 @@ class Dispatcher {
     std::set<std::pair<uint16_t, uint16_t>> experts;  // layer, expert
     LatencyWindow round_trips;                        // of short messages
     std::optional<double> row_us;                     // of long ones
-    // Experts of a sum that it computes in a millisecond, the way there and back included: of short
-    // messages, and of long ones times their rows.
-    std::array<std::optional<double>, 2> share_rates;
+    // Experts of a share that it computes in a millisecond, the way there and back included: of
+    // short messages, and of long ones times their rows.
+    std::array<std::optional<double>, 2> sum_rates, range_rates;
     uint32_t open = 0;  // copies that are not closed
     Duration queue;     // at its last heartbeat
     uint32_t timeouts_in_a_row = 0, bad_answers = 0;
@@ -271,13 +280,23 @@ class Dispatcher {
   static Duration SilenceOf(Instant now, const HolderState& holder);
   Duration BehindOf(const HolderState& holder) const;
   Duration TimeoutOf(const HolderState& holder, size_t row_count, uint32_t sends) const;
+  Duration RangeTimeoutOf(const HolderState& holder, size_t row_count, uint32_t sends) const;
   // Few rows: who is asked first for each expert, then copies as long as one pays.
   void DispatchForecast(Instant now, uint32_t batch);
   void SendCopiesThatPay(Instant now, uint32_t batch);
   void DispatchFirst(Instant now, uint32_t batch, Task& task);
   // Sums (dispatcher_sums.cc).
   void DispatchShares(Instant now, uint32_t batch);
-  double ShareRate(const HolderState& holder, bool is_long) const;
+  using Rates = std::array<std::optional<double>, 2>;
+  static Rates& RatesOf(HolderState& holder, SlotKind kind) {
+    return kind == SlotKind::kRanges ? holder.range_rates : holder.sum_rates;
+  }
+  static const Rates& RatesOf(const HolderState& holder, SlotKind kind) {
+    return kind == SlotKind::kRanges ? holder.range_rates : holder.sum_rates;
+  }
+  double ShareRate(const HolderState& holder, SlotKind kind, bool is_long) const;
+  static void NoteRanges(Instant now, HolderState& holder, const Batch& batch, const Copy& copy,
+                         size_t row_count);
   // Sums that may lose some (dispatcher_lossy.cc).
   struct Choice {
     Task* task = nullptr;
@@ -300,7 +319,7 @@ class Dispatcher {
   void MergeDue(Instant now);
   static void TakeSum(Batch& batch, const wire::ExpertFrame& frame);
   void NoteLosses(Instant now, const Batch& batch, Done& done);
-  static void NoteShares(HolderState& holder, Duration round_trip, size_t row_count, size_t shares);
+  static void NoteShares(Rates& rates, Duration round_trip, size_t row_count, size_t shares);
   // A result with the rows of several experts in it. REQUIRES: of the batch's sequence.
   Status AcceptSum(Instant now, uint32_t holder, const wire::ExpertFrame& frame);
   void Ask(Instant now, uint32_t batch, Task& task, uint32_t holder);

@@ -43,7 +43,7 @@ void Dispatcher::SetLosses(double limit, std::map<uint16_t, std::vector<float>> 
 // they lost would be in the keys and values of the whole answer.
 bool Dispatcher::MayLose(Instant now, const LayerWork& work, const Batch& batch) const {
   const size_t groups = batch.tasks.size();
-  return work.sums && work.may_lose && !lines_.empty() && guard_.MayLose(now) &&
+  return work.kind == SlotKind::kSums && work.may_lose && !lines_.empty() && guard_.MayLose(now) &&
          groups <= 8 * wire::kMaxGroupSetBytes && batch.tasks.back().expert + 1u == groups &&
          work.rows.size() / work.hidden <= SumSender::kMostRows;
 }

@@ -120,8 +120,8 @@ class World {
     began_ = time_.now();
     groups_asked_.clear();
     lossy_groups_.clear();
-    Do(dispatcher_.Begin(time_.now(), 0,
-                         {3, kGroups, kColumns, input, experts, true, true, predicted_}));
+    Do(dispatcher_.Begin(
+        time_.now(), 0, {3, kGroups, kColumns, input, experts, SlotKind::kSums, true, predicted_}));
   }
 
   void Do(const Actions& actions) {

@@ -131,7 +131,7 @@ class World {
     }
     Do(dispatcher_.Begin(time_.now(), batch,
                          {static_cast<uint16_t>(done_[batch]), top_k_[batch], kHidden, rows_[batch],
-                          experts_[batch], sums_}));
+                          experts_[batch], sums_ ? SlotKind::kSums : SlotKind::kExperts}));
   }
 
   void Do(const Actions& actions) {

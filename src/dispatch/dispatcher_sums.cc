@@ -1,4 +1,4 @@
-// The dispatcher's layers that want sums: who computes how much of one, and when a sum counts.
+// The dispatcher's layers that are shared out: who computes how much of one, and when a sum counts.
 //
 // Everybody's share takes equally long where experts are given out by the rate at which each holder
 // has answered so far, the way there and back included. Example: 12 experts, A answers 4 of them in
@@ -20,25 +20,53 @@ constexpr double kForgetting = 1.002;
 
 }  // namespace
 
-double Dispatcher::ShareRate(const HolderState& holder, bool is_long) const {
-  if (holder.share_rates[is_long]) return *holder.share_rates[is_long];
+double Dispatcher::ShareRate(const HolderState& holder, SlotKind kind, bool is_long) const {
+  if (const auto& known = RatesOf(holder, kind)[is_long]) return *known;
   double sum = 0;
   size_t known = 0;
   for (const auto& [id, each] : holders_) {
-    if (!each.share_rates[is_long]) continue;
-    sum += *each.share_rates[is_long];
+    const std::optional<double>& rate = RatesOf(each, kind)[is_long];
+    if (!rate) continue;
+    sum += *rate;
     ++known;
   }
   return known > 0 ? sum / static_cast<double>(known) : 1;
 }
 
-void Dispatcher::NoteShares(HolderState& holder, Duration round_trip, size_t row_count,
-                            size_t shares) {
+void Dispatcher::NoteShares(Rates& rates, Duration round_trip, size_t row_count, size_t shares) {
   const bool is_long = row_count > kShortRows;
   const double work = static_cast<double>(shares) * static_cast<double>(is_long ? row_count : 1);
   const double rate = 1000 * work / std::max(1.0, static_cast<double>(round_trip.us));
-  std::optional<double>& known = holder.share_rates[is_long];
+  std::optional<double>& known = rates[is_long];
   known = known ? (1 - kNewShare) * *known + kNewShare * rate : rate;
+}
+
+// The ranges of a share are answered one by one: its rate is known with the last of them.
+void Dispatcher::NoteRanges(Instant now, HolderState& holder, const Batch& batch, const Copy& copy,
+                            size_t row_count) {
+  size_t asked = 0;
+  for (const Task& task : batch.tasks)
+    for (const Copy& other : task.copies) {
+      if (other.holder != copy.holder || other.sent != copy.sent) continue;
+      ++asked;
+      if (&other != &copy && !other.is_closed) return;
+    }
+  NoteShares(holder.range_rates, now - copy.sent, row_count, asked);
+  if (copy.is_timed_out) return;
+  holder.timeouts_in_a_row = 0;
+  holder.demoted_until = {};
+}
+
+// The head is by far the longest of the layers, and says nothing of their round trips.
+Duration Dispatcher::RangeTimeoutOf(const HolderState& holder, size_t row_count,
+                                    uint32_t sends) const {
+  constexpr double kMostRanges = 64;
+  const bool is_long = row_count > kShortRows;
+  const std::optional<double>& rate = holder.range_rates[is_long];
+  const double rows = is_long ? static_cast<double>(row_count) : 1;
+  const double usual_us = rate ? 1000 * kMostRanges * rows / *rate : 0;
+  return options_.timeout * std::min(sends, kMostBackoff) +
+         Microseconds(static_cast<int64_t>(4 * usual_us));
 }
 
 // Experts that few can be asked for are given out first, each to who is done with it soonest.
@@ -54,7 +82,8 @@ void Dispatcher::DispatchShares(Instant now, uint32_t batch_index) {
     std::tuple<bool, double, uint32_t> best{true, HUGE_VAL, 0};
     for (const uint32_t id : ids) {
       const HolderState& holder = holders_.at(id);
-      const double ms = (given[id] + 1) / ShareRate(holder, task->slots.size() > kShortRows);
+      const double ms =
+          (given[id] + 1) / ShareRate(holder, batch.kind, task->slots.size() > kShortRows);
       best = std::min(best, {now < holder.demoted_until, ms, id});
     }
     chosen = std::get<2>(best);
@@ -71,7 +100,7 @@ void Dispatcher::DispatchShares(Instant now, uint32_t batch_index) {
     ids.empty() ? Redispatch(now, batch_index, *task) : Ask(now, batch_index, *task, chosen);
   for (const auto& [id, count] : given) {
     if (count > 0) continue;
-    for (std::optional<double>& rate : holders_.at(id).share_rates)
+    for (std::optional<double>& rate : RatesOf(holders_.at(id), batch.kind))
       if (rate) *rate *= kForgetting;
   }
 }
@@ -80,7 +109,7 @@ Status Dispatcher::AcceptSum(Instant now, uint32_t id, const wire::ExpertFrame& 
   const uint32_t index = (frame.sequence & wire::kBatchBit) ? 1 : 0;
   Batch& batch = batches_[index];
   HolderState& holder = holders_.at(id);
-  if (!batch.sums)
+  if (batch.kind != SlotKind::kSums)
     return Error(ErrorCode::kInvalidData,
                  Sentence("It adds up experts of layer ", frame.layer,
                           ", expected rows of each that it was asked for."));

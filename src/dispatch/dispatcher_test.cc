@@ -103,7 +103,8 @@ TEST(Dispatcher, AllExpertsOfAHolderGoInOneMessageAndARowGoesOnce) {
 Actions BeginSum(Dispatcher& dispatcher, Instant now, const std::vector<uint32_t>& experts,
                  float largest_slot = 0) {
   const std::vector<float> row = {1.5f, -2.0f};
-  LayerWork work{kLayer, static_cast<uint32_t>(experts.size()), kHidden, row, experts, true};
+  LayerWork work{kLayer,         static_cast<uint32_t>(experts.size()), kHidden, row, experts,
+                 SlotKind::kSums};
   work.largest_slot = largest_slot;
   return dispatcher.Begin(now, 0, work);
 }
@@ -112,6 +113,65 @@ wire::ExpertFrame SumOf(const std::vector<wire::ExpertFrame>& dispatches, std::v
   wire::ExpertFrame sum = Answer(dispatches.at(0), std::move(rows));
   for (size_t i = 1; i < dispatches.size(); ++i) sum.added.push_back(dispatches[i].expert);
   return sum;
+}
+
+// One token, and four ranges of three logits each.
+Actions BeginRanges(Dispatcher& dispatcher, Instant now) {
+  const std::vector<float> row = {1.5f, -2.0f};
+  const std::vector<uint32_t> ranges = {0, 1, 2, 3};
+  LayerWork work{kLayer, 4, kHidden, row, ranges, SlotKind::kRanges};
+  work.range_columns = 3;
+  return dispatcher.Begin(now, 0, work);
+}
+wire::ExpertFrame RangeOf(const wire::ExpertFrame& dispatch) {
+  const auto first = static_cast<float>(10 * dispatch.expert);
+  wire::ExpertFrame frame = Answer(dispatch, {first, first + 1, first + 2});
+  frame.hidden = 3;
+  return frame;
+}
+
+TEST(Dispatcher, RangesAreSharedByRateAndStandSideBySide) {
+  Dispatcher dispatcher({});
+  (void)dispatcher.SetHolders(kStart, 1, HoldersOf({{7, {0, 1, 2, 3}}, {8, {0, 1, 2, 3}}}));
+  const Actions begun = BeginRanges(dispatcher, kStart);
+  const auto to_seven = To(begun, 7), to_eight = To(begun, 8);
+  ASSERT_EQ(to_seven.size(), 2u);
+  ASSERT_EQ(to_eight.size(), 2u);
+  EXPECT_FALSE(to_seven[0].may_sum);
+  EXPECT_EQ(to_seven[0].hidden, kHidden);
+  for (const auto& asked : to_seven) (void)dispatcher.OnResult(At(1), 7, RangeOf(asked));
+  (void)dispatcher.OnResult(At(3), 8, RangeOf(to_eight[0]));
+  const Actions last = dispatcher.OnResult(At(3), 8, RangeOf(to_eight[1]));
+  ASSERT_EQ(last.done.size(), 1u);
+  EXPECT_EQ(last.done[0].slot_rows,
+            (std::vector<float>{0, 1, 2, 10, 11, 12, 20, 21, 22, 30, 31, 32}));
+  EXPECT_EQ(dispatcher.HeldBytes(), 0u);
+  // One of them was three times as fast: it is asked for three quarters.
+  const Actions next = BeginRanges(dispatcher, At(4));
+  EXPECT_EQ(To(next, 7).size(), 3u);
+  EXPECT_EQ(To(next, 8).size(), 1u);
+}
+
+TEST(Dispatcher, RangesOfWhoIsLostOrWrongAreAskedOfOthers) {
+  Dispatcher dispatcher({});
+  (void)dispatcher.SetHolders(kStart, 1, HoldersOf({{7, {0, 1, 2, 3}}, {8, {0, 1, 2, 3}}}));
+  const Actions begun = BeginRanges(dispatcher, kStart);
+  // Rows as wide as what went in are not logits of a range.
+  wire::ExpertFrame narrow = Answer(To(begun, 7).at(0), {1, 2});
+  const Actions again = dispatcher.OnResult(At(1), 7, narrow);
+  EXPECT_THAT(To(again, 8), SizeIs(1));
+  const Actions lost = dispatcher.SetHolders(At(2), 2, HoldersOf({{7, {0, 1, 2, 3}}}));
+  size_t answered = 0;
+  Actions last;
+  for (const Actions* actions : {&begun, &lost})
+    for (const auto& asked : To(*actions, 7)) {
+      if (actions == &begun && asked.expert == narrow.expert) continue;
+      last = dispatcher.OnResult(At(3), 7, RangeOf(asked));
+      ++answered;
+    }
+  EXPECT_EQ(answered, 4u);
+  ASSERT_EQ(last.done.size(), 1u);
+  EXPECT_EQ(last.done[0].slot_rows.size(), 12u);
 }
 
 TEST(Dispatcher, SharesOfASumAreAnsweredWithARowEach) {

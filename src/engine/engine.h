@@ -33,6 +33,7 @@
 #include "base/layer_range.h"
 #include "base/marks.h"
 #include "base/result.h"
+#include "base/slot_kind.h"
 #include "engine/weight_source.h"
 #include "program/ir.h"
 #include "sampling/penalize.h"
@@ -92,19 +93,19 @@ struct Run {
   uint8_t marks = 0;
 };
 
-// A step that stopped at a SlotExchange wants one row of `columns` values for every slot,
-// [row_count * top_k, columns], row by row in the order of their routes. A long step stops several
-// times at a layer, for some of its rows each time.
+// A step that stopped at a SlotExchange or a RangeExchange wants one row of `slot_columns` values
+// for every slot, [row_count * top_k, slot_columns], row by row in the order of their routes. As
+// sums it wants [row_count, slot_columns]. A long step stops several times at a layer, for some of
+// its rows each time.
 struct SlotRequest {
   uint32_t layer = 0;
   size_t row_count = 0;
-  uint32_t experts = 0;  // of the layer
+  uint32_t experts = 0;  // of the layer: experts, groups or ranges
   uint32_t top_k = 0;
-  uint32_t columns = 0;
+  uint32_t columns = 0, slot_columns = 0;
   std::span<const float> in;     // [row_count, columns]: what goes into the experts
-  std::span<const float> route;  // [row_count, 2 * top_k]: as MoeRoute writes it
-  // Wanted instead is the sum of each row's slots: [row_count, columns].
-  bool sums = false;
+  std::span<const float> route;  // [row_count, 2 * top_k]: as MoeRoute writes it; empty: all
+  SlotKind kind = SlotKind::kExperts;
   // Of sums: no value of a slot is further from 0. 0: nothing is known of them.
   float largest_slot = 0;
 };
@@ -152,7 +153,7 @@ struct StepOutput {
   std::vector<float> logits;          // rows of all kLogits runs in order, [rows, vocabulary]
 };
 
-// A step goes to its end, or to a SlotExchange.
+// A step goes to its end, or to an exchange.
 using StepProgress = std::variant<StepOutput, std::unique_ptr<PendingStep>>;
 
 struct MemoryUse {
@@ -194,7 +195,7 @@ class StageEngine {
   // step with its positions, generation and KV. So the step can be given again from there.
   virtual Result<StepOutput> Step(const StepInput& input) = 0;
 
-  // The same for layers with SlotExchange: nothing waits here for what others compute. What the
+  // The same for layers with an exchange: nothing waits here for what others compute. What the
   // spans of `input` show stays as it is until the step has ended or was abandoned. While one step
   // waits another may begin, on sessions of its own: at most kStepsInFlight at once.
   // REQUIRES, while steps wait: nothing releases, truncates or imports their sessions, or unloads

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <string>
 
+#include "program/head_ranges.h"
+
 namespace weft::engine {
 
 using kernels::Rows;
@@ -49,6 +51,8 @@ ScratchNeeds NeedsOf(const LoadedLayer& layer, size_t rows, uint32_t end_positio
     } else if (const auto* exchange = std::get_if<program::SlotExchange>(&op)) {
       // One at a time: the rows of the last are done with when the next one gives its own.
       needs.given = std::max(needs.given, rows * (exchange->in.columns + exchange->route.columns));
+    } else if (const auto* ranges = std::get_if<program::RangeExchange>(&op)) {
+      needs.given = std::max(needs.given, rows * size_t{ranges->in.columns});
     }
   }
   return needs;
@@ -146,26 +150,32 @@ class LayerRunner::OpRunner {
             in.rows,
             op.experts,
             op.top_k,
+            op.in.columns,
             op.out.columns,
             {given, in.rows * in.columns},
             {routes, in.rows * route.columns},
-            op.sums,
+            op.sums ? SlotKind::kSums : SlotKind::kExperts,
             op.sums ? op.grid.step * op.grid.limit : 0};
+  }
+  SlotRequest Request(const program::RangeExchange& op, float* given) const {
+    const Rows in = At(op.in);
+    for (size_t row = 0; row < in.rows; ++row)
+      std::ranges::copy(in.Row(row), given + row * in.columns);
+    SlotRequest request;
+    request.layer = layer_.program().layer_index;
+    request.row_count = in.rows;
+    request.experts = request.top_k = op.ranges;
+    request.columns = op.in.columns;
+    request.slot_columns = op.range_columns;
+    request.in = {given, in.rows * in.columns};
+    request.kind = SlotKind::kRanges;
+    return request;
   }
 
   Status TakeSlots(const program::SlotExchange& op, std::span<const float> slots) {
-    const std::string layer = "Layer " + std::to_string(layer_.program().layer_index);
     const Rows out = At(op.out);
     const size_t slot_count = rows_.count * (op.sums ? 1 : op.top_k);
-    if (slots.size() != slot_count * out.columns)
-      return Error(ErrorCode::kInvalidArgument,
-                   layer + " wants " + std::to_string(slot_count) + " rows of its experts, of " +
-                       std::to_string(out.columns) + " values each; it was given " +
-                       std::to_string(slots.size()) + " values.");
-    const auto bad = std::ranges::count_if(slots, [](float x) { return !std::isfinite(x); });
-    if (bad > 0)
-      return Error(ErrorCode::kInvalidData, layer + " was given " + std::to_string(bad) +
-                                                " values of its experts that are not finite.");
+    TRY(CheckSlots("experts", slot_count, out.columns, slots));
     if (op.sums) {
       for (size_t row = 0; row < out.rows; ++row)
         std::ranges::copy(slots.subspan(row * out.columns, out.columns), out.Row(row).begin());
@@ -175,6 +185,34 @@ class LayerRunner::OpRunner {
         {At(op.route), op.top_k, {slots.data(), slot_count, out.columns, out.columns}, out},
         runner_.workspace_);
     return OkStatus();
+  }
+
+  // Ranges that overlap have the same bits where they do.
+  Status TakeSlots(const program::RangeExchange& op, std::span<const float> slots) {
+    const Rows out = At(op.out);
+    TRY(CheckSlots("ranges", rows_.count * op.ranges, op.range_columns, slots));
+    const program::HeadRanges ranges{0, op.ranges, op.range_columns, op.out.columns};
+    for (size_t row = 0; row < out.rows; ++row)
+      for (uint32_t range = 0; range < op.ranges; ++range) {
+        std::ranges::copy(slots.first(op.range_columns),
+                          out.Row(row).begin() + ranges.First(range));
+        slots = slots.subspan(op.range_columns);
+      }
+    return OkStatus();
+  }
+
+  Status CheckSlots(const std::string& whose, size_t slot_count, size_t columns,
+                    std::span<const float> slots) const {
+    const std::string layer = "Layer " + std::to_string(layer_.program().layer_index);
+    if (slots.size() != slot_count * columns)
+      return Error(ErrorCode::kInvalidArgument,
+                   layer + " wants " + std::to_string(slot_count) + " rows of its " + whose +
+                       ", of " + std::to_string(columns) + " values each; it was given " +
+                       std::to_string(slots.size()) + " values.");
+    const auto bad = std::ranges::count_if(slots, [](float x) { return !std::isfinite(x); });
+    if (bad == 0) return OkStatus();
+    return Error(ErrorCode::kInvalidData, layer + " was given " + std::to_string(bad) +
+                                              " values of its " + whose + " that are not finite.");
   }
 
   void operator()(const program::MatMul& op) {
@@ -293,9 +331,10 @@ class LayerRunner::OpRunner {
     args.out = At(op.out);
     kernels_.moe_experts(args, runner_.workspace_);
   }
-  // Layers with Exchange are not loaded, and a SlotExchange is not run but stopped at.
+  // Layers with Exchange are not loaded, and other exchanges are not run but stopped at.
   void RunOp(const program::Exchange&) { CHECK(false); }
   void RunOp(const program::SlotExchange&) { CHECK(false); }
+  void RunOp(const program::RangeExchange&) { CHECK(false); }
   void RunOp(const program::Gate& op) {
     kernels_.gate({At(op.in), At(op.gate), static_cast<kernels::GateKind>(op.kind), At(op.out)},
                   runner_.workspace_);
@@ -401,14 +440,20 @@ Result<LayerEnd> LayerRunner::Run(const LoadedLayer& layer, const RowBatch& rows
   if (resume != nullptr) {
     first = resume->stopped_at + 1;
     for (size_t index = 0; index < first; ++index) runner.SkipState(program.ops[index]);
-    TRY(runner.TakeSlots(std::get<program::SlotExchange>(program.ops[resume->stopped_at]),
-                         resume->slots));
+    const program::Op& stopped = program.ops[resume->stopped_at];
+    const auto* ranges = std::get_if<program::RangeExchange>(&stopped);
+    TRY(ranges ? runner.TakeSlots(*ranges, resume->slots)
+               : runner.TakeSlots(std::get<program::SlotExchange>(stopped), resume->slots));
   }
   for (size_t index = first; index < program.ops.size(); ++index) {
     const program::Op& op = program.ops[index];
     if (const auto* exchange = std::get_if<program::SlotExchange>(&op)) {
       runner.FlushMatMuls();
       return LayerEnd{nullptr, index, runner.Request(*exchange, scratch.given.Reserve(0))};
+    }
+    if (const auto* ranges = std::get_if<program::RangeExchange>(&op)) {
+      runner.FlushMatMuls();
+      return LayerEnd{nullptr, index, runner.Request(*ranges, scratch.given.Reserve(0))};
     }
     std::visit(runner, op);
     TRY(runner.status());

@@ -30,7 +30,7 @@ struct ScratchNeeds {
   size_t matmul = 0;
   size_t experts = 0;
   size_t attention = 0;
-  size_t given = 0;  // rows and routes that are given away at a SlotExchange, without gaps
+  size_t given = 0;  // rows and routes that are given away at an exchange, without gaps
   size_t per_thread = 0;
 
   void Include(const ScratchNeeds& other);
@@ -56,11 +56,11 @@ struct StepScratch {
 // Where a program ended or stopped.
 struct LayerEnd {
   float* result = nullptr;   // of a program that ended
-  size_t stopped_at = 0;     // else the SlotExchange, an index of ops,
+  size_t stopped_at = 0;     // else the exchange, an index of ops,
   SlotRequest request = {};  // and what it wants
 };
 
-// How a program goes on: the SlotExchange at which it stopped, and the rows of its slots.
+// How a program goes on: the exchange at which it stopped, and the rows of its slots.
 struct LayerResume {
   size_t stopped_at = 0;
   std::span<const float> slots;

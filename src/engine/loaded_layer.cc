@@ -139,6 +139,13 @@ Result<LoadedLayer> LoadedLayer::Load(const program::Program& program, DType kv_
   layer.program_ = program;
   layer.kv_dtype_ = kv_dtype;
   layer.is_head_ = EndsInLogits(program);
+  const bool in_ranges = std::ranges::any_of(program.ops, [](const program::Op& op) {
+    return std::holds_alternative<program::RangeExchange>(op);
+  });
+  if (in_ranges && !layer.is_head_)
+    return Error(ErrorCode::kUnsupported, "The program of layer " +
+                                              std::to_string(program.layer_index) +
+                                              " has a RangeExchange, but does not end in logits.");
   if (layer.is_head_ && exchanges) {
     return Error(ErrorCode::kUnsupported,
                  "The program of layer " + std::to_string(program.layer_index) +

@@ -136,14 +136,14 @@ std::vector<float> SplitLogits(Model& model, std::span<const program::Program> p
   while (auto* pending = std::get_if<std::unique_ptr<PendingStep>>(&*progress)) {
     const SlotRequest& request = (*pending)->request();
     EXPECT_EQ(request.top_k, 8u);
-    EXPECT_EQ(request.sums, is_on_grid);
+    EXPECT_EQ(request.kind == SlotKind::kSums, is_on_grid);
     std::vector<float> slots = split.Slots(request);
     EXPECT_EQ(request.largest_slot > 0, is_on_grid);
     if (is_on_grid) {
       for (const float value : slots) EXPECT_LE(std::abs(value), request.largest_slot);
     }
     const std::vector<float> sums = SumsOf(slots, request, random);
-    if (request.sums) {
+    if (request.kind == SlotKind::kSums) {
       slots = sums;
     } else {  // the first slot of a row has the sum, the others nothing
       std::fill(slots.begin(), slots.end(), 0.0f);

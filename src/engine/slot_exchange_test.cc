@@ -8,6 +8,7 @@
 #include "engine/engine.h"
 #include "engine/test_model.h"
 #include "engine/test_shards.h"
+#include "program/head_ranges.h"
 
 namespace weft::engine {
 namespace {
@@ -101,6 +102,105 @@ TEST(SlotExchange, ExpertsWithoutAGateGiveTheBitsOfTheWholeLayers) {
     ASSERT_TRUE(got.ok()) << got.error().ToString();
     EXPECT_EQ(got->logits, expected->logits);
   }
+}
+
+// A hub, and a holder of all ranges of its output head: three, of which the last two overlap.
+class RangedModel {
+ public:
+  explicit RangedModel(DType dtype) : model(false, SpecOf(dtype)) {
+    program::Program& head = model.programs.back();
+    for (program::Op& op : head.ops)
+      if (auto* product = std::get_if<program::MatMul>(&op)) product->ranges = 3;
+    EXPECT_TRUE(whole->Load(model.programs, model.source).ok());
+    std::vector<program::Program> hubs;
+    for (const program::Program& layer : model.programs) hubs.push_back(program::HubProgram(layer));
+    EXPECT_TRUE(hub->Load(hubs, model.source).ok());
+    const std::vector<uint32_t> all = {0, 1, 2};
+    std::vector<program::Program> parts = program::PartPrograms(head, all).value();
+    for (uint32_t range = 0; range < 3; ++range) parts[range].layer_index = range;
+    EXPECT_TRUE(holder_->Load(parts, model.source).ok());
+  }
+
+  // Of the hub and the holder.
+  Result<StepOutput> Step(const StepRun& run, std::span<const int32_t> ids) {
+    ASSIGN_OR_RETURN(StepProgress progress, hub->Begin({model.layers, {&run, 1}, ids, {}}));
+    while (auto* pending = std::get_if<Pending>(&progress)) {
+      const std::vector<float> slots = Slots((*pending)->request());
+      ASSIGN_OR_RETURN(progress, hub->Resume(std::move(*pending), slots));
+    }
+    return std::move(std::get<StepOutput>(progress));
+  }
+  StepOutput Expected(const StepRun& run, std::span<const int32_t> ids) {
+    return whole->Step({model.layers, {&run, 1}, ids, {}}).value();
+  }
+
+  Model model;
+  const std::unique_ptr<StageEngine> whole = MakeNativeEngine(Options()),
+                                     hub = MakeNativeEngine(Options());
+  size_t stops = 0;
+
+ private:
+  static ModelSpec SpecOf(DType dtype) {
+    ModelSpec spec;
+    spec.matrix_dtype = dtype;
+    spec.final_softcap = 30;
+    return spec;
+  }
+  std::vector<float> Slots(const SlotRequest& request) {
+    EXPECT_EQ(request.kind, SlotKind::kRanges);
+    EXPECT_EQ(request.slot_columns, 48u);
+    ++stops;
+    std::vector<float> slots;
+    for (size_t row = 0; row < request.row_count; ++row)
+      for (uint32_t range = 0; range < 3; ++range) {
+        const StepRun one = {1, ++generation_, 0, 1, {OutputKind::kLogits}};
+        const auto in = request.in.subspan(row * request.columns, request.columns);
+        const auto given = holder_->Step({{range, range + 1}, {&one, 1}, {}, in});
+        slots.insert(slots.end(), given->logits.begin(), given->logits.end());
+      }
+    return slots;
+  }
+
+  const std::unique_ptr<StageEngine> holder_ = MakeNativeEngine({});
+  uint32_t generation_ = 0;
+};
+
+TEST(SlotExchange, AHeadInRangesGivesTheBitsOfTheWholeHead) {
+  for (const DType dtype : {DType::kF32, DType::kQ8, DType::kQ4}) {
+    RangedModel model(dtype);
+    // Every row's logits: the head takes eight rows at a time.
+    const StepRun prompt = {1, 0, 0, kRows, {OutputKind::kLogits}};
+    const auto got = model.Step(prompt, Ids());
+    ASSERT_TRUE(got.ok()) << got.error().ToString();
+    EXPECT_EQ(got->logits, model.Expected(prompt, Ids()).logits);
+    EXPECT_EQ(model.stops, 128u / 8 + (kRows - 128u + 7) / 8);
+    // Tokens chosen in every way.
+    const Sampling how = {{.temperature = 0.8f, .repetition_penalty = 1.2f}, {{7, 2}}};
+    uint32_t position = kRows;
+    for (const Output& output :
+         {Output{OutputKind::kArgmax}, Output{OutputKind::kCandidates, 20, &how},
+          Output{OutputKind::kDraw, 5, &how, 0.6}}) {
+      const StepRun next = {1, 0, position++, 1, output};
+      const Selection a = model.Expected(next, Ids(1)).selections.at(0);
+      const Selection b = model.Step(next, Ids(1))->selections.at(0);
+      EXPECT_EQ(a.candidates, b.candidates);
+      EXPECT_EQ(a.logsumexp, b.logsumexp);
+      EXPECT_EQ(a.scaled_sum, b.scaled_sum);
+      EXPECT_EQ(a.drawn, b.drawn);
+    }
+  }
+}
+
+TEST(SlotExchange, RangesOfAnotherWidthEndTheStepWhichHasChangedNothing) {
+  RangedModel model(DType::kF32);
+  const StepRun run = {1, 0, 0, 1, {OutputKind::kArgmax}};
+  auto pending = model.hub->Begin({model.model.layers, {&run, 1}, Ids(1), {}});
+  const std::vector<float> few(3 * 47);
+  const auto refused = model.hub->Resume(std::move(std::get<Pending>(*pending)), few);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().message(),
+            "Layer 3 wants 3 rows of its ranges, of 48 values each; it was given 141 values.");
+  EXPECT_TRUE(model.Step(run, Ids(1)).ok());
 }
 
 TEST(SlotExchange, ARequestIsTheRowsAndRoutesOfOnePass) {

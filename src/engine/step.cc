@@ -271,36 +271,52 @@ void StepRunner::Select(StepFlight& step, const StepRow& row, std::span<float> l
   }
 }
 
-Status StepRunner::RunHead(const LoadedLayer& layer, StepFlight& step) {
+Result<bool> StepRunner::RunHead(const LoadedLayer& layer, StepFlight& step,
+                                 std::span<const float> slots) {
   StepState& state = *step.state;
   const bool all_rows = layer.attended_layer().has_value();
   const size_t columns = layer.input_columns();
   const size_t vocabulary = layer.output_columns();
   const float* stream = state.scratch.residual[step.in].Reserve(0);
-  state.head_rows.clear();
-  for (const size_t row : state.pass_rows) {
-    const bool needed =
-        RowNeedsHead(step.input.runs[state.rows[row].run], state.rows[row].last_of_run);
-    if (all_rows || needed) state.head_rows.push_back(row);
+  if (!step.stopped_at) {
+    state.head_rows.clear();
+    step.head_done = 0;
+    for (const size_t row : state.pass_rows) {
+      const bool needed =
+          RowNeedsHead(step.input.runs[state.rows[row].run], state.rows[row].last_of_run);
+      if (all_rows || needed) state.head_rows.push_back(row);
+    }
   }
   const std::span<const size_t> wanted(state.head_rows);
-  for (size_t done = 0; done < wanted.size(); done += kHeadRowsPerPass) {
-    const auto indices = wanted.subspan(done, std::min(kHeadRowsPerPass, wanted.size() - done));
+  for (; step.head_done < wanted.size(); step.head_done += kHeadRowsPerPass) {
+    const auto indices =
+        wanted.subspan(step.head_done, std::min(kHeadRowsPerPass, wanted.size() - step.head_done));
     float* gathered = state.scratch.residual[1 - step.in].Reserve(0);
-    for (size_t i = 0; i < indices.size(); ++i) {
-      std::copy_n(stream + (indices[i] - step.first_row) * columns, columns,
-                  gathered + i * columns);
+    LayerResume resume;
+    if (step.stopped_at) {
+      resume = {*step.stopped_at, slots};
+    } else {
+      for (size_t i = 0; i < indices.size(); ++i)
+        std::copy_n(stream + (indices[i] - step.first_row) * columns, columns,
+                    gathered + i * columns);
+      Place(layer, step, indices);
     }
-    Place(layer, step, indices);
     ASSIGN_OR_RETURN(const LayerEnd end,
                      runner_.Run(layer, {indices.size(), {}, state.positions, state.kv_rows, {}},
-                                 state.scratch, gathered, state.scratch.logits.Reserve(0)));
+                                 state.scratch, gathered, state.scratch.logits.Reserve(0),
+                                 step.stopped_at ? &resume : nullptr));
+    step.stopped_at.reset();
+    if (end.result == nullptr) {
+      step.stopped_at = end.stopped_at;
+      step.request = end.request;
+      return false;
+    }
     TRY(CheckFinite(layer.program().layer_index, DType::kF32, step, indices,
                     {end.result, indices.size() * vocabulary}));
     for (size_t i = 0; i < indices.size(); ++i)
       Select(step, state.rows[indices[i]], {end.result + i * vocabulary, vocabulary});
   }
-  return OkStatus();
+  return true;
 }
 
 // The next rows of the step, at its first layer.
@@ -326,8 +342,7 @@ Result<bool> StepRunner::RunPass(const LayerMap& layers, StepFlight& step,
     const LoadedLayer& layer = layers.at(step.layer);
     runner_.TakeThreads(work);
     if (layer.is_head()) {
-      TRY(RunHead(layer, step));
-      return true;
+      return RunHead(layer, step, slots);
     }
     LayerResume resume;
     if (step.stopped_at) resume = {*step.stopped_at, slots};

@@ -1,6 +1,6 @@
 // One step of an engine checks its request, and cuts the rows into passes that fit the scratch
 // memory. It runs every layer over each pass and collects the results that the runs ask for. The
-// cut does not change a row's bits. A step stops at each SlotExchange that a pass reaches. All its
+// cut does not change a row's bits. A step stops at each exchange that a pass reaches. All its
 // state is its own, so another step can run meanwhile.
 #pragma once
 
@@ -59,6 +59,7 @@ struct StepFlight {
   uint32_t layer = 0;
   size_t in = 0;
   bool in_pass = false;
+  size_t head_done = 0;              // of the pass's rows that need the head
   std::optional<size_t> stopped_at;  // the operation of that layer
   SlotRequest request;               // what it wants there
 };
@@ -74,7 +75,7 @@ class StepRunner {
   // REQUIRES: CheckStep succeeded.
   static ResultSize ResultOfStep(const LayerMap& layers, const StepInput& input);
 
-  // Goes on to the end, whose output is filled then, or to the next SlotExchange; says whether that
+  // Goes on to the end, whose output is filled then, or to the next exchange; says whether that
   // was the end. `slots` are what the step wanted where it stopped, nothing at its beginning.
   // kInvalidData when values stop being finite, naming the layer. Throws std::bad_alloc; not for
   // the output when it has room for ResultOfStep.
@@ -88,8 +89,9 @@ class StepRunner {
   // Whether it came to the end of the pass.
   Result<bool> RunPass(const LayerMap& layers, StepFlight& step, std::span<const float> slots,
                        kernels::SharedThreads::Work& work);
-  // Runs the head over the rows of the pass that need it, a few at a time.
-  Status RunHead(const LoadedLayer& layer, StepFlight& step);
+  // Runs the head over the rows of the pass that need it, a few at a time. Whether it came to their
+  // end.
+  Result<bool> RunHead(const LoadedLayer& layer, StepFlight& step, std::span<const float> slots);
   void Select(StepFlight& step, const StepRow& row, std::span<float> logits) const;
   // Fills the positions, kv_rows and state_runs of the step for its rows[indices].
   static void Place(const LoadedLayer& layer, StepFlight& step, std::span<const size_t> indices);

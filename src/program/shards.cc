@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "program/head_ranges.h"
 #include "program/op_views.h"
 #include "program/weight_parts.h"
 
@@ -55,6 +56,7 @@ bool HasGroups(const Program& program) {
 }
 
 Program HubProgram(const Program& program) {
+  if (FindHeadRanges(program)) return HeadHubProgram(program);
   Program hub = program;
   const bool sums = HasGroups(program);
   for (Op& op : hub.ops) {
@@ -103,6 +105,18 @@ Result<Program> ExpertProgram(const Program& program, std::span<const uint32_t> 
   });
   shard.ops.push_back(holder);
   return shard;
+}
+
+Result<std::vector<Program>> PartPrograms(const Program& program, std::span<const uint32_t> parts) {
+  std::vector<Program> programs;
+  if (!FindHeadRanges(program)) {
+    ASSIGN_OR_RETURN(programs.emplace_back(), ExpertProgram(program, parts));
+    return programs;
+  }
+  for (const uint32_t range : parts) {
+    ASSIGN_OR_RETURN(programs.emplace_back(), RangeProgram(program, range));
+  }
+  return programs;
 }
 
 }  // namespace weft::program

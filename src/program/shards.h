@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "base/result.h"
 #include "program/ir.h"
@@ -21,8 +22,9 @@ const MoeExperts* FindExperts(const Program& program);
 // weight 1 and lie on a grid, so that their outputs may be added up by whoever has some of them.
 bool HasGroups(const Program& program);
 
-// The program with SlotExchange in the place of MoeExperts, without the weights that nothing uses
-// any more. A program without experts stays as it is.
+// The program with SlotExchange in the place of MoeExperts, or RangeExchange in that of an output
+// head in ranges (head_ranges.h), without the weights that nothing uses any more. A program without
+// either stays as it is.
 Program HubProgram(const Program& program);
 
 // A program of the same layer over these experts alone, in this order. Its input [columns + 2] is
@@ -30,5 +32,9 @@ Program HubProgram(const Program& program);
 // its output [columns] is the unweighted row of that expert. An engine runs it as a layer without
 // keys and values. kInvalidArgument: the layer has no experts, or not these.
 Result<Program> ExpertProgram(const Program& program, std::span<const uint32_t> experts);
+
+// The programs of whoever holds these parts of a layer. It is one ExpertProgram, or in an output
+// head one RangeProgram for each of the ranges. kInvalidArgument: as of these.
+Result<std::vector<Program>> PartPrograms(const Program& program, std::span<const uint32_t> parts);
 
 }  // namespace weft::program

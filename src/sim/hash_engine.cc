@@ -192,8 +192,9 @@ class HashEngine::Pending : public engine::PendingStep {
       route_.resize(route_.size() + model.mixtures[layer].chosen, 1);
     }
     const HashModel::Mixture& mixture = model.mixtures[layer];
-    request_ = {layer,       rows.size(), mixture.experts, mixture.chosen,
-                kRowColumns, in_,         route_,          mixture.groups};
+    const SlotKind kind = mixture.groups ? SlotKind::kSums : SlotKind::kExperts;
+    request_ = {layer,  rows.size(), mixture.experts, mixture.chosen, kRowColumns, kRowColumns, in_,
+                route_, kind};
   }
 
   const LayerRange layers;

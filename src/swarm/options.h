@@ -31,6 +31,10 @@ struct ModelLayer {
   uint64_t expert_bytes = 0;
   // They are the neuron groups of an MLP: every token asks for all, in any number of sums.
   bool groups = false;
+  // They are ranges of so many columns of the output head, of which a token asks for all; 0: they
+  // are not. The last ones overlap, so they have more bytes than the weight.
+  uint32_t head_range_columns = 0;
+  bool is_shared() const { return groups || head_range_columns > 0; }
   std::vector<float> group_norms;  // of their outputs, by group; empty: not known
   // `tied_bytes` of weight_bytes are the same blobs as in the earlier layer `tied_to` (-1: none).
   int tied_to = -1;
@@ -57,6 +61,10 @@ struct ModelInfo {
   }
   bool is_in_groups() const {
     return std::ranges::any_of(layers, [](const ModelLayer& l) { return l.groups; });
+  }
+  bool divides_head() const {
+    return std::ranges::any_of(layers,
+                               [](const ModelLayer& l) { return l.head_range_columns > 0; });
   }
   // Of weights, beside f32, f16, bf16, q8 and q4: a worker says which of them it runs.
   std::vector<DType> dtypes;

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "program/head_ranges.h"
 #include "program/shards.h"
 
 namespace weft::worker {
@@ -54,6 +55,27 @@ std::vector<wire::ExpertFrame> AddedUp(std::span<const wire::ExpertFrame> dispat
   return added_up;
 }
 
+// Where the expert stands among those that are held. REQUIRES: it does.
+size_t PlaceOf(const std::vector<uint32_t>& held, uint32_t expert) {
+  return static_cast<size_t>(std::lower_bound(held.begin(), held.end(), expert) - held.begin());
+}
+
+wire::ExpertFrame ResultOf(const wire::ExpertFrame& asked, uint32_t columns,
+                           std::span<const float> values) {
+  std::vector<uint8_t> bytes(values.size_bytes());
+  for (size_t k = 0; k < values.size(); ++k) StoreLe<float>(&bytes[k * sizeof(float)], values[k]);
+  wire::ExpertFrame result;
+  result.type = wire::ExpertFrameType::kResult;
+  result.sequence = asked.sequence;
+  result.layer = asked.layer;
+  result.expert = asked.expert;
+  result.tokens = asked.tokens;
+  result.hidden = static_cast<uint16_t>(columns);
+  result.may_lose = asked.may_lose;
+  result.rows = Slice(std::move(bytes));
+  return result;
+}
+
 }  // namespace
 
 // What Read gives to Install: the new shards, and which ones are held from then on.
@@ -78,13 +100,22 @@ Result<std::unique_ptr<engine::LoadedLayers>> ExpertHost::Read(
         continue;
       }
     }
-    ASSIGN_OR_RETURN(program::Program shard, program::ExpertProgram(layers[i], set.experts));
-    // A changed shard is another layer of the engine: the old one computes until it is replaced,
+    ASSIGN_OR_RETURN(auto parts, program::PartPrograms(layers[i], set.experts));
+    // A changed shard is other layers of the engine: the old ones compute until they are replaced,
     // and what both hold is read once.
-    shard.layer_index = next_index_++;
-    loaded->shards[set.layer] = {shard.layer_index, shard.buffers[shard.output].columns,
-                                 set.experts};
-    programs.push_back(std::move(shard));
+    Shard& shard = loaded->shards[set.layer];
+    shard.layers.first = next_index_;
+    for (program::Program& part : parts) {
+      part.layer_index = next_index_++;
+      shard.slot_columns = part.buffers[part.output].columns;
+      programs.push_back(std::move(part));
+    }
+    shard.layers.end = next_index_;
+    shard.experts = set.experts;
+    const std::optional<program::HeadRanges> ranges = program::FindHeadRanges(layers[i]);
+    shard.in_ranges = ranges.has_value();
+    shard.columns = ranges ? std::get<program::MatMul>(layers[i].ops[ranges->product]).in.columns
+                           : shard.slot_columns;
   }
   ASSIGN_OR_RETURN(loaded->layers, engine_->Read(programs, source));
   return std::unique_ptr<engine::LoadedLayers>(std::move(loaded));
@@ -96,8 +127,8 @@ uint64_t ExpertHost::Install(std::unique_ptr<engine::LoadedLayers> read) {
   const std::lock_guard lock(mutex_);
   for (const auto& [layer, shard] : shards_) {
     const auto kept = loaded.shards.find(layer);
-    if (kept == loaded.shards.end() || kept->second.index != shard.index)
-      engine_->Unload({shard.index, shard.index + 1});
+    if (kept == loaded.shards.end() || kept->second.layers.first != shard.layers.first)
+      engine_->Unload(shard.layers);
   }
   shards_ = std::move(loaded.shards);
   const engine::MemoryUse use = engine_->memory();
@@ -107,7 +138,7 @@ uint64_t ExpertHost::Install(std::unique_ptr<engine::LoadedLayers> read) {
 void ExpertHost::Clear() {
   engine_->ReleaseAll();
   const std::lock_guard lock(mutex_);
-  for (const auto& [layer, shard] : shards_) engine_->Unload({shard.index, shard.index + 1});
+  for (const auto& [layer, shard] : shards_) engine_->Unload(shard.layers);
   shards_.clear();
 }
 
@@ -145,6 +176,14 @@ std::vector<wire::ExpertFrame> ExpertHost::Run(std::span<const wire::ExpertFrame
 Status ExpertHost::RunLayer(const Shard& shard, std::span<const wire::ExpertFrame> dispatches,
                             std::span<const size_t> which,
                             std::vector<wire::ExpertFrame>& results) {
+  if (!shard.in_ranges) return RunExperts(shard, dispatches, which, results);
+  for (const size_t i : which) TRY(RunRange(shard, dispatches[i], results[i]));
+  return OkStatus();
+}
+
+Status ExpertHost::RunExperts(const Shard& shard, std::span<const wire::ExpertFrame> dispatches,
+                              std::span<const size_t> which,
+                              std::vector<wire::ExpertFrame>& results) {
   const size_t columns = shard.columns;
   size_t row_count = 0;
   for (const size_t i : which) row_count += dispatches[i].tokens;
@@ -152,8 +191,7 @@ Status ExpertHost::RunLayer(const Shard& shard, std::span<const wire::ExpertFram
   float* row = rows.data();
   for (const size_t i : which) {
     const wire::ExpertFrame& asked = dispatches[i];
-    const auto place = std::lower_bound(shard.experts.begin(), shard.experts.end(), asked.expert);
-    const auto expert = static_cast<float>(place - shard.experts.begin());
+    const auto expert = static_cast<float>(PlaceOf(shard.experts, asked.expert));
     const uint8_t* from = asked.rows.bytes().data();
     for (size_t token = 0; token < asked.tokens; ++token, row += columns + 2) {
       for (size_t k = 0; k < columns; ++k, from += sizeof(float)) row[k] = LoadLe<float>(from);
@@ -161,29 +199,35 @@ Status ExpertHost::RunLayer(const Shard& shard, std::span<const wire::ExpertFram
       row[columns + 1] = 1;
     }
   }
-  // Nothing of it is a session's: shards have no keys and values.
-  const engine::Run run = {
-      0, ++steps_, 0, static_cast<uint32_t>(row_count), {engine::OutputKind::kHidden}};
   ASSIGN_OR_RETURN(const engine::StepOutput output,
-                   engine_->Step({{shard.index, shard.index + 1}, {&run, 1}, {}, rows}));
+                   Step(shard.layers.first, engine::OutputKind::kHidden, rows, row_count));
   std::span<const float> rest(output.hidden);
   for (const size_t i : which) {
-    const wire::ExpertFrame& asked = dispatches[i];
-    const auto values = rest.first(asked.tokens * columns);
+    const auto values = rest.first(dispatches[i].tokens * columns);
     rest = rest.subspan(values.size());
-    std::vector<uint8_t> bytes(values.size_bytes());
-    for (size_t k = 0; k < values.size(); ++k) StoreLe<float>(&bytes[k * sizeof(float)], values[k]);
-    wire::ExpertFrame& result = results[i];
-    result.type = wire::ExpertFrameType::kResult;
-    result.sequence = asked.sequence;
-    result.layer = asked.layer;
-    result.expert = asked.expert;
-    result.tokens = asked.tokens;
-    result.hidden = asked.hidden;
-    result.may_lose = asked.may_lose;
-    result.rows = Slice(std::move(bytes));
+    results[i] = ResultOf(dispatches[i], shard.slot_columns, values);
   }
   return OkStatus();
+}
+
+Status ExpertHost::RunRange(const Shard& shard, const wire::ExpertFrame& asked,
+                            wire::ExpertFrame& result) {
+  std::vector<float> rows(size_t{asked.tokens} * asked.hidden);
+  const uint8_t* from = asked.rows.bytes().data();
+  for (float& value : rows) value = LoadLe<float>(from), from += sizeof(float);
+  const auto layer =
+      static_cast<uint32_t>(shard.layers.first + PlaceOf(shard.experts, asked.expert));
+  ASSIGN_OR_RETURN(const engine::StepOutput output,
+                   Step(layer, engine::OutputKind::kLogits, rows, asked.tokens));
+  result = ResultOf(asked, shard.slot_columns, output.logits);
+  return OkStatus();
+}
+
+// Nothing of it is a session's: shards have no keys and values.
+Result<engine::StepOutput> ExpertHost::Step(uint32_t layer, engine::OutputKind kind,
+                                            std::span<const float> rows, size_t row_count) {
+  const engine::Run run = {0, ++steps_, 0, static_cast<uint32_t>(row_count), {kind}};
+  return engine_->Step({{layer, layer + 1}, {&run, 1}, {}, rows});
 }
 
 }  // namespace weft::worker

@@ -1,6 +1,7 @@
 // ExpertHost: the experts that this worker holds for hubs, an engine of their own. Each layer's are
-// one shard (program/shards.h), so that a message's rows for several of them run as one step.
-// Decides nothing: membership says what is held and what is run.
+// one shard (program/shards.h), so that a message's rows for several of them run as one step. Of an
+// output head it holds ranges, a layer of the engine each. Decides nothing: membership says what is
+// held and what is run.
 #pragma once
 
 #include <cstdint>
@@ -35,10 +36,12 @@ class ExpertHost {
   std::vector<wire::ExpertFrame> Run(std::span<const wire::ExpertFrame> dispatches);
 
  private:
-  // One layer's experts, as a layer of the engine.
+  // One layer's experts as a layer of the engine, or its ranges as one each, by rising number.
   struct Shard {
-    uint32_t index = 0;
-    uint32_t columns = 0;
+    LayerRange layers;              // of the engine
+    uint32_t columns = 0;           // of a row that goes in
+    uint32_t slot_columns = 0;      // of one that comes out
+    bool in_ranges = false;         // of an output head
     std::vector<uint32_t> experts;  // rising
   };
   using Shards = std::map<uint32_t, Shard>;  // by layer
@@ -47,6 +50,11 @@ class ExpertHost {
   // The rows of some dispatches of one layer, and those results. An error is that of all.
   Status RunLayer(const Shard& shard, std::span<const wire::ExpertFrame> dispatches,
                   std::span<const size_t> which, std::vector<wire::ExpertFrame>& results);
+  Status RunExperts(const Shard& shard, std::span<const wire::ExpertFrame> dispatches,
+                    std::span<const size_t> which, std::vector<wire::ExpertFrame>& results);
+  Status RunRange(const Shard& shard, const wire::ExpertFrame& asked, wire::ExpertFrame& result);
+  Result<engine::StepOutput> Step(uint32_t layer, engine::OutputKind kind,
+                                  std::span<const float> rows, size_t row_count);
 
   const std::unique_ptr<engine::StageEngine> engine_;
   std::mutex mutex_;

@@ -14,6 +14,7 @@
 #include "base/random.h"
 #include "dispatch/dispatcher.h"
 #include "engine/test_model.h"
+#include "program/head_ranges.h"
 #include "program/neuron_groups.h"
 #include "worker/membership_testing.h"
 #include "worker/stage_host.h"
@@ -42,7 +43,8 @@ std::vector<int32_t> Prompt(size_t session) {
 }
 
 struct Model {
-  // A mixture of experts; `grouped`: a dense model of the same shape in eight neuron groups.
+  // A mixture of experts; `grouped`: a dense model of the same shape in eight neuron groups, and
+  // its output head in eight ranges.
   explicit Model(bool grouped = false) {
     engine::ModelSpec spec = SwarmSpec();
     if (grouped) spec.experts = 0, spec.width = 256;
@@ -51,6 +53,9 @@ struct Model {
     experts = 8;
     for (program::Program& layer : programs)
       layer = program::GroupedProgram(layer, 32, {0x1p-18f, 0x1p21f}).value();
+    std::get<program::MatMul>(programs.back().ops.back()).ranges = experts;
+    CHECK(program::FindHeadRanges(programs.back()).has_value());
+    last_divided = Whole().end - 1;
   }
   // Every layer's groups matter by their number, whatever the row.
   std::optional<package::GroupPredictor> Predictor(uint32_t layer) {
@@ -67,6 +72,7 @@ struct Model {
   engine::MemorySource weights;
   std::vector<program::Program> programs;
   uint32_t experts = SwarmSpec().experts;
+  uint32_t last_divided = SwarmSpec().layers;    // of the layers that are with holders
   std::set<uint32_t> asked_for;                  // layers whose predictors were wanted
   std::map<uint32_t, std::vector<float>> norms;  // that were predicted last, by layer
 };
@@ -202,7 +208,7 @@ class ExpertSwarm {
       const uint32_t id = hub_holds && i == holder_count - 1 ? kHub : i;
       if (id != kHub)
         holders_[id].device = std::make_unique<Device>(model, offer, options, HooksOf(id));
-      for (uint32_t layer = 1; layer <= SwarmSpec().layers; ++layer) {
+      for (uint32_t layer = 1; layer <= model.last_divided; ++layer) {
         wire::LayerExperts& set = holders_[id].sets.emplace_back();
         set.layer = layer;
         for (uint32_t e = 0; e < model.experts; ++e)
@@ -252,7 +258,7 @@ class ExpertSwarm {
   }
   const std::vector<int32_t>& tokens(size_t session) const { return sessions_[session].tokens; }
   Duration elapsed() const { return elapsed_; }
-  // Results that holders have sent, and experts that these had in them.
+  // Results that holders have sent, but for ranges of the head, and experts that these had in them.
   uint64_t results() const { return results_; }
   uint64_t computed() const { return computed_; }
   // Datagrams that holders have sent, and groups that rows did without.
@@ -375,6 +381,7 @@ class ExpertSwarm {
     EXPECT_NE(from, to) << "what is for itself takes no detour";
     for (const wire::ExpertFrame& frame : shards.frames) {
       if (frame.type != wire::ExpertFrameType::kResult) continue;
+      if (frame.layer > SwarmSpec().layers) continue;  // a range of the head
       ++results_;
       computed_ += 1 + frame.added.size();
     }

@@ -46,7 +46,7 @@ uint32_t Hub::Begin(uint64_t number, std::span<const wire::Run> runs) {
 void Hub::Wait(Instant now, uint32_t place, const StepWaits& waits) {
   CHECK(steps_[place].phase == Phase::kComputes);
   steps_[place].phase = Phase::kWaits;
-  if (!waits.sums) stats_.NoteRoutes(waits.layer, waits.experts);
+  if (!IsShared(waits.kind)) stats_.NoteRoutes(waits.layer, waits.experts);
   std::map<uint32_t, double> lines;
   for (const uint32_t holder : senders_)
     if (channels_.StateOf(holder) == dispatch::ChannelState::kReady)
@@ -54,9 +54,10 @@ void Hub::Wait(Instant now, uint32_t place, const StepWaits& waits) {
   dispatcher_.SetLines(std::move(lines));
   const bool may_lose =
       lossy_ && waits.rows.size() == steps_[place].row_sessions.size() * waits.columns;
-  Apply(now, dispatcher_.Begin(now, place,
-                               {waits.layer, waits.top_k, waits.columns, waits.rows, waits.experts,
-                                waits.sums, may_lose, waits.norms, waits.largest_slot}));
+  Apply(now, dispatcher_.Begin(
+                 now, place,
+                 {waits.layer, waits.top_k, waits.columns, waits.rows, waits.experts, waits.kind,
+                  may_lose, waits.norms, waits.largest_slot, waits.range_columns}));
 }
 
 std::optional<ResumeStep> Hub::Next() {

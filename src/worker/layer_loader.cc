@@ -53,22 +53,23 @@ Status LayerLoader::Download(uint32_t layer, const std::function<void(uint64_t)>
 
 Result<std::vector<package::Digest>> LayerLoader::Blobs(const LayerPart& part) {
   ASSIGN_OR_RETURN(const auto layer, Programs(part.layer, part.layer + 1));
-  program::Program shard;
+  std::vector<program::Program> shards;
   if (part.experts.empty()) {
-    shard = program::HubProgram(layer.front());
+    shards.push_back(program::HubProgram(layer.front()));
   } else {
-    ASSIGN_OR_RETURN(shard, program::ExpertProgram(layer.front(), part.experts));
+    ASSIGN_OR_RETURN(shards, program::PartPrograms(layer.front(), part.experts));
   }
   std::vector<package::Digest> blobs;
-  for (const program::Weight& weight : shard.weights)
-    for (const auto* parts : {&weight.data, &weight.scale, &weight.zero})
-      for (const program::Part& piece : *parts) {
-        const package::Digest digest(piece.digest);
-        if (!manifest_.blobs.contains(digest))
-          return Error(ErrorCode::kInvalidData, "A program refers to blob " + digest.ToHex() +
-                                                    ", which is not in the manifest.");
-        if (std::find(blobs.begin(), blobs.end(), digest) == blobs.end()) blobs.push_back(digest);
-      }
+  for (const program::Program& shard : shards)
+    for (const program::Weight& weight : shard.weights)
+      for (const auto* parts : {&weight.data, &weight.scale, &weight.zero})
+        for (const program::Part& piece : *parts) {
+          const package::Digest digest(piece.digest);
+          if (!manifest_.blobs.contains(digest))
+            return Error(ErrorCode::kInvalidData, "A program refers to blob " + digest.ToHex() +
+                                                      ", which is not in the manifest.");
+          if (std::find(blobs.begin(), blobs.end(), digest) == blobs.end()) blobs.push_back(digest);
+        }
   const package::Digest& predictor = manifest_.layers[part.layer].predictor;
   if (part.experts.empty() && predictor != package::Digest() &&
       std::find(blobs.begin(), blobs.end(), predictor) == blobs.end())

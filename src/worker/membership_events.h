@@ -137,16 +137,17 @@ struct StepReply {
   std::vector<Slice> message;  // the result frame, in pieces
 };
 // The step stopped where a layer's experts are elsewhere. It wants one row for every slot: slot
-// (row, j) is number row * top_k + j. With `sums` it wants the sum of the slots of every row.
+// (row, j) is number row * top_k + j. As sums it wants the sum of the slots of every row.
 struct StepWaits {
   uint16_t layer = 0, columns = 0;
   uint32_t top_k = 0;
   std::vector<float> rows;        // [tokens, columns]
   std::vector<uint32_t> experts;  // [tokens, top_k]
-  bool sums = false;
+  SlotKind kind = SlotKind::kExperts;
   float largest_slot = 0;  // engine::SlotRequest's
   // How large the outputs of neuron groups will be, by group, over all rows; empty: not known.
   std::vector<float> norms;
+  uint16_t range_columns = 0;  // of ranges: columns of a slot's row
 };
 // Of one Generate of a batch.
 struct MadeOfOne {

@@ -30,6 +30,7 @@ Offer OfferOf(const NativeWorkerOptions& options) {
   offer.keeps_state = true;
   offer.can_be_hub = true;
   offer.runs_groups = true;
+  offer.divides_heads = true;
   offer.dtypes = {DType::kQ4S, DType::kQ4K, DType::kQ5K, DType::kQ6K};
   if (options.datagrams) {
     offer.datagrams = true;

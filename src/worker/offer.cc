@@ -67,6 +67,7 @@ wire::pb::Connect MakeConnect(const Offer& offer, const JoinedPackage& package,
   connect.set_states_ahead(offer.states_ahead);
   connect.set_can_be_hub(offer.can_be_hub);
   connect.set_runs_groups(offer.runs_groups);
+  connect.set_divides_heads(offer.divides_heads);
   connect.set_datagrams(offer.datagrams);
   for (const DType dtype : offer.dtypes) connect.add_dtypes(static_cast<uint32_t>(dtype));
   const size_t named = std::min(offer.datagram_addresses.size(), wire::kMostChannelAddresses);

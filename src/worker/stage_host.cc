@@ -35,7 +35,8 @@ uint64_t WeightBytes(const program::Program& program) {
 Result<StepWaits> WaitsOf(const engine::SlotRequest& request) {
   const std::string layer = "Layer " + std::to_string(request.layer);
   constexpr uint32_t kMost = std::numeric_limits<uint16_t>::max();
-  if (request.layer > kMost || request.columns > kMost || request.experts > kMost)
+  if (request.layer > kMost || request.columns > kMost || request.slot_columns > kMost ||
+      request.experts > kMost)
     return Error(ErrorCode::kUnsupported,
                  layer + " has " + std::to_string(request.experts) + " experts of " +
                      std::to_string(request.columns) +
@@ -43,8 +44,10 @@ Result<StepWaits> WaitsOf(const engine::SlotRequest& request) {
   StepWaits waits;
   waits.layer = static_cast<uint16_t>(request.layer);
   waits.columns = static_cast<uint16_t>(request.columns);
+  if (request.kind == SlotKind::kRanges)
+    waits.range_columns = static_cast<uint16_t>(request.slot_columns);
   waits.top_k = request.top_k;
-  waits.sums = request.sums;
+  waits.kind = request.kind;
   waits.largest_slot = request.largest_slot;
   waits.rows.assign(request.in.begin(), request.in.end());
   const auto is_finite = [](float value) { return std::isfinite(value); };
@@ -56,7 +59,10 @@ Result<StepWaits> WaitsOf(const engine::SlotRequest& request) {
                      " values that are not finite to its experts.");
   for (size_t row = 0; row < request.row_count; ++row)
     for (size_t j = 0; j < request.top_k; ++j)
-      waits.experts.push_back(static_cast<uint32_t>(request.route[row * 2 * request.top_k + j]));
+      waits.experts.push_back(
+          request.route.empty()
+              ? static_cast<uint32_t>(j)
+              : static_cast<uint32_t>(request.route[row * 2 * request.top_k + j]));
   return waits;
 }
 
@@ -225,7 +231,7 @@ Result<Outcome> StageHost::GoOn(uint32_t place, Instant begin,
   if (auto* pending = std::get_if<std::unique_ptr<engine::PendingStep>>(&*progress)) {
     step->pending = std::move(*pending);
     ASSIGN_OR_RETURN(StepWaits waits, WaitsOf(step->pending->request()));
-    if (step->predicts && waits.sums) waits.norms = Predict(*step, waits);
+    if (step->predicts && waits.kind == SlotKind::kSums) waits.norms = Predict(*step, waits);
     hub_steps_[place] = std::move(step);
     return Outcome(std::move(waits));
   }

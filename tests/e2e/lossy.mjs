@@ -73,7 +73,7 @@ before(async () => {
   run("ip", "link", "set", "lo", "up");
   run("nft", "add", "table", "inet", "weft");
   run("nft", "add", "chain", "inet", "weft", "in", "{ type filter hook input priority 0; }");
-  model = groupedPackageOf("weft-tiny");
+  model = groupedPackageOf("weft-tiny", "--whole-head");
   const alone = await serve(model.folder, [...kLimits, "--plan", "layers"]);
   try {
     expected = await eventually(async () => {

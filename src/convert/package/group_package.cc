@@ -1,11 +1,15 @@
 #include "convert/package/group_package.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
+#include <string>
+#include <tuple>
 #include <utility>
 
 #include "convert/package/package_files.h"
 #include "program/codec.h"
+#include "program/head_ranges.h"
 #include "program/shards.h"
 #include "program/weight_parts.h"
 
@@ -14,6 +18,8 @@ namespace {
 
 // Arrays of a group begin at multiples of this: they are read where they are mapped.
 constexpr size_t kAlignment = 64;
+constexpr std::vector<program::Part> program::Weight::*kArrays[] = {
+    &program::Weight::data, &program::Weight::scale, &program::Weight::zero};
 
 Result<package::Digest> Store(const std::vector<uint8_t>& bytes, package::Package& made) {
   const package::Digest digest = package::Digest::Of(bytes);
@@ -28,7 +34,31 @@ class GroupWriter {
   GroupWriter(const package::Package& package, package::Package& made)
       : package_(package), made_(made) {}
 
+  // Every range of the output head as a blob, to which its weight and whoever shares it refer from
+  // then on. REQUIRES: nothing has been added.
+  Status CutHead(const program::Program& head) {
+    const std::optional<program::HeadRanges> ranges = program::FindHeadRanges(head);
+    if (!ranges) return OkStatus();
+    const auto& product = std::get<program::MatMul>(head.ops[ranges->product]);
+    const program::Weight& whole = head.weights[product.weight.weight];
+    if (whole.shape[0] != ranges->vocabulary) return OkStatus();
+    program::Weight cut = Empty(whole);
+    for (uint64_t first = 0; first < whole.shape[0]; first += ranges->columns) {
+      const uint64_t count = std::min<uint64_t>(ranges->columns, whole.shape[0] - first);
+      TRY(AppendRows(whole, first, count, cut));
+      TRY(StorePending());
+    }
+    head_ = {whole, std::move(cut)};
+    return OkStatus();
+  }
+
   Status Add(program::Program& program) {
+    for (program::Weight& weight : program.weights)
+      if (head_ && IsSame(weight, head_->first)) {
+        std::string name = std::move(weight.name);
+        weight = head_->second;
+        weight.name = std::move(name);
+      }
     if (program::FindExperts(program) != nullptr) TRY(StoreGroups(program));
     std::set<package::Digest> read;
     for (const program::Weight& weight : program.weights)
@@ -46,12 +76,9 @@ class GroupWriter {
     program::Weight gate_up = Empty(program.weights[experts.gate_up]);
     program::Weight down = Empty(program.weights[experts.down]);
     for (uint32_t group = 0; group < experts.experts; ++group) {
-      bytes_.clear();
-      pending_.clear();
-      TRY(Append(program.weights[experts.gate_up], group, gate_up));
-      TRY(Append(program.weights[experts.down], group, down));
-      ASSIGN_OR_RETURN(const package::Digest blob, Store(std::exchange(bytes_, {}), made_));
-      for (const auto& [parts, at] : pending_) (*parts)[at].digest = blob.bytes();
+      TRY(AppendRows(program.weights[experts.gate_up], group, 1, gate_up));
+      TRY(AppendRows(program.weights[experts.down], group, 1, down));
+      TRY(StorePending());
     }
     program.weights[experts.gate_up] = std::move(gate_up);
     program.weights[experts.down] = std::move(down);
@@ -62,15 +89,36 @@ class GroupWriter {
     return {weight.name, weight.dtype, weight.shape, {}, {}, {}};
   }
 
-  Status Append(const program::Weight& weight, uint32_t group, program::Weight& out) {
-    for (const auto array :
-         {&program::Weight::data, &program::Weight::scale, &program::Weight::zero}) {
+  static bool IsSame(const program::Weight& a, const program::Weight& b) {
+    return a.dtype == b.dtype && a.shape == b.shape &&
+           std::ranges::all_of(kArrays, [&](const auto array) {
+             return std::ranges::equal(a.*array, b.*array,
+                                       [](const program::Part& x, const program::Part& y) {
+                                         return std::tie(x.digest, x.offset, x.byte_count) ==
+                                                std::tie(y.digest, y.offset, y.byte_count);
+                                       });
+           });
+  }
+
+  // What waits becomes a blob.
+  Status StorePending() {
+    ASSIGN_OR_RETURN(const package::Digest blob, Store(std::exchange(bytes_, {}), made_));
+    for (const auto& [parts, at] : pending_) (*parts)[at].digest = blob.bytes();
+    pending_.clear();
+    return OkStatus();
+  }
+
+  // [first, first + count) of the weight's first dimension: groups, or rows.
+  Status AppendRows(const program::Weight& weight, uint64_t first, uint64_t count,
+                    program::Weight& out) {
+    for (const auto array : kArrays) {
       const uint64_t each = program::ByteCount(weight.*array) / weight.shape[0];
       if (each == 0) continue;
       bytes_.resize((bytes_.size() + kAlignment - 1) / kAlignment * kAlignment);
       pending_.emplace_back(&(out.*array), (out.*array).size());
-      (out.*array).push_back({{}, bytes_.size(), each});
-      for (const program::Part& part : program::CutParts(weight.*array, group * each, each)) {
+      (out.*array).push_back({{}, bytes_.size(), count * each});
+      for (const program::Part& part :
+           program::CutParts(weight.*array, first * each, count * each)) {
         const package::Digest digest(part.digest);
         ASSIGN_OR_RETURN(const Slice blob,
                          package_.blobs->Get(digest, package_.manifest.blobs.at(digest)));
@@ -93,7 +141,8 @@ class GroupWriter {
 
   const package::Package& package_;
   package::Package& made_;
-  std::vector<uint8_t> bytes_;  // of the group that is being put together
+  std::optional<std::pair<program::Weight, program::Weight>> head_;  // whole, and cut
+  std::vector<uint8_t> bytes_;  // of the group or range that is being put together
   // Its parts, which wait for its digest.
   std::vector<std::pair<std::vector<program::Part>*, size_t>> pending_;
 };
@@ -112,6 +161,7 @@ Result<GroupPackage> GroupPackage::Make(const package::Package& package,
   made.manifest.has_onnx = false;
   ASSIGN_OR_RETURN(made.blobs, package::BlobStore::Open(made.folder / "blobs"));
   GroupWriter writer(package, made);
+  TRY(writer.CutHead(programs.back()));
   for (program::Program& layer : programs) TRY(writer.Add(layer));
   return GroupPackage(std::move(made_folder), std::move(made), std::move(programs));
 }

@@ -8,11 +8,13 @@
 namespace weft::swarm {
 namespace {
 
-// Layers of one model hardly differ: that with the largest experts stands for all.
+// Layers of one model hardly differ: that with the largest experts stands for all, but for an
+// output head in ranges.
 const ModelLayer* SparseLayer(const ModelInfo& model) {
   const ModelLayer* largest = nullptr;
   for (const ModelLayer& layer : model.layers)
-    if (layer.expert_count > 0 && (!largest || layer.expert_bytes > largest->expert_bytes))
+    if (layer.expert_count > 0 && layer.head_range_columns == 0 &&
+        (!largest || layer.expert_bytes > largest->expert_bytes))
       largest = &layer;
   return largest;
 }
@@ -42,33 +44,54 @@ std::string PlanProblem(const ModelInfo& model, PlanKind kind) {
   return "";
 }
 
-double ExchangeUs(const ModelInfo& model, const DeviceNumbers& hub,
-                  const std::vector<ExpertLender>& lenders, int own) {
-  const ModelLayer* layer = SparseLayer(model);
-  if (layer == nullptr) return 0;
-  const double row_bytes = static_cast<double>(wire::kShardHeadBytes + wire::kExpertHeaderBytes) +
-                           static_cast<double>(model.hidden_columns) * sizeof(float);
+namespace {
+
+// What a hub waits for at this layer, if every layer with experts had as many bytes of them.
+double DispatchUs(const ModelInfo& model, const ModelLayer& layer, size_t layer_count,
+                  const DeviceNumbers& hub, const std::vector<ExpertLender>& lenders, int own) {
+  const double head_bytes = static_cast<double>(wire::kShardHeadBytes + wire::kExpertHeaderBytes);
+  const double row_bytes = head_bytes + static_cast<double>(model.hidden_columns) * sizeof(float);
+  const uint32_t columns_back =
+      layer.head_range_columns > 0 ? layer.head_range_columns : model.hidden_columns;
+  const double back_bytes = head_bytes + static_cast<double>(columns_back) * sizeof(float);
   const planner::WorkerMetrics of_hub = MetricsOf(hub);
-  const auto sparse_layers = static_cast<uint64_t>(std::ranges::count_if(
-      model.layers, [](const ModelLayer& each) { return each.expert_count > 0; }));
   std::vector<planner::ExpertHolderCost> holders;
   for (size_t i = 0; i < lenders.size(); ++i) {
     const planner::WorkerMetrics metrics = MetricsOf(lenders[i].device);
     planner::ExpertHolderCost& holder = holders.emplace_back();
     holder.share = BytesOn(lenders[i]);
     holder.most = static_cast<uint32_t>(
-        std::min(holder.share / static_cast<double>(sparse_layers * layer->expert_bytes), 65535.0));
-    holder.expert_us = static_cast<double>(layer->expert_bytes) / metrics.compute_speed;
+        std::min(holder.share / static_cast<double>(layer_count * layer.expert_bytes), 65535.0));
+    holder.expert_us = static_cast<double>(layer.expert_bytes) / metrics.compute_speed;
     if (static_cast<int>(i) == own) continue;
-    // A row there, and one back for each expert, or for all groups.
+    // A row there, and one back for each expert or range, or for all groups.
     holder.round_trip_us = of_hub.latency_us + metrics.latency_us + 2 * kServerStepUs +
                            metrics.session_overhead_us + row_bytes / of_hub.bandwidth_up +
                            row_bytes / metrics.bandwidth_down;
-    const double back_us = row_bytes / metrics.bandwidth_up + row_bytes / of_hub.bandwidth_down;
-    (layer->groups ? holder.round_trip_us : holder.expert_us) += back_us;
+    const double back_us = back_bytes / metrics.bandwidth_up + back_bytes / of_hub.bandwidth_down;
+    (layer.groups ? holder.round_trip_us : holder.expert_us) += back_us;
   }
-  if (layer->groups) return planner::SharedDispatchUs(holders, layer->expert_count);
-  return planner::ExpectedDispatchUs(std::move(holders), layer->experts_per_token);
+  if (layer.is_shared()) return planner::SharedDispatchUs(holders, layer.expert_count);
+  return planner::ExpectedDispatchUs(std::move(holders), layer.experts_per_token);
+}
+
+}  // namespace
+
+double ExchangeUs(const ModelInfo& model, const DeviceNumbers& hub,
+                  const std::vector<ExpertLender>& lenders, int own) {
+  const ModelLayer* usual = SparseLayer(model);
+  if (usual == nullptr) return 0;
+  size_t layer_count = 0;
+  std::vector<const ModelLayer*> heads;
+  for (const ModelLayer& layer : model.layers) {
+    if (layer.expert_count == 0) continue;
+    ++layer_count;
+    if (layer.head_range_columns > 0) heads.push_back(&layer);
+  }
+  double us = static_cast<double>(layer_count - heads.size()) *
+              DispatchUs(model, *usual, layer_count, hub, lenders, own);
+  for (const ModelLayer* head : heads) us += DispatchUs(model, *head, 1, hub, lenders, own);
+  return us / static_cast<double>(layer_count);
 }
 
 bool ExpertsFit(const ModelInfo& model, const std::vector<ExpertLender>& lenders) {

@@ -252,7 +252,8 @@ uint64_t Experts::LongestMessage() const {
   uint64_t longest = 0;
   for (const ModelLayer& layer : options_.model.layers) {
     const uint64_t frames = std::min<uint64_t>(layer.expert_count, wire::kMaxShardFrames);
-    const uint64_t row_bytes = uint64_t{options_.model.hidden_columns} * sizeof(float) + 2;
+    const uint64_t columns = std::max(options_.model.hidden_columns, layer.head_range_columns);
+    const uint64_t row_bytes = columns * sizeof(float) + 2;
     longest = std::max(longest, frames * (wire::kExpertHeaderBytes + wire::kMaxFailureBytes) +
                                     std::min(uint64_t{options_.prefill_chunk_rows} *
                                                  layer.experts_per_token * row_bytes,

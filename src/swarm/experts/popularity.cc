@@ -11,7 +11,8 @@ namespace weft::swarm {
 Popularity::Popularity(const ModelInfo& model, const std::vector<PlacedPopularity>& known)
     : model_(model) {
   for (const ModelLayer& layer : model.layers)
-    counts_.emplace_back(layer.groups || layer.experts_per_token == 0 ? 0 : layer.expert_count);
+    counts_.emplace_back(layer.is_shared() || layer.experts_per_token == 0 ? 0
+                                                                           : layer.expert_count);
   for (const std::vector<double>& counts : counts_) {
     shares_.emplace_back(counts.size(), 1);
     hot_.emplace_back(counts.size(), false);

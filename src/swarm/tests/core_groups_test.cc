@@ -92,6 +92,31 @@ TEST(CoreGroups, EveryGroupIsWithTwoDevicesTheHubAmongThem) {
       << "others took its groups over";
 }
 
+// The output head is in ranges, too.
+TEST(CoreGroups, RangesOfTheHeadAreWithThoseWhoKnowThem) {
+  CoreOptions options = GroupOptions();
+  ModelLayer& head = options.model.layers.back();
+  head.expert_count = head.experts_per_token = 8;
+  head.expert_bytes = head.weight_bytes / 8;
+  head.head_range_columns = 16;
+  TestSwarm swarm(options);
+  TestWorker old = GroupWorker();
+  const WorkerId without = swarm.Join(old);
+  swarm.Advance(Milliseconds(200));
+  EXPECT_NE(swarm.picture().state, SwarmState::kUp) << "an old one is no hub of such a head";
+  TestWorker knows = GroupWorker();
+  knows.divides_heads = true;
+  const WorkerId hub = swarm.Join(knows), second = swarm.Join(knows);
+  swarm.Advance(Seconds(1));
+  ASSERT_EQ(swarm.picture().state, SwarmState::kUp);
+  const bool is_first = !GroupHolders(swarm, hub).empty();
+  const auto holders = GroupHolders(swarm, is_first ? hub : second);
+  EXPECT_THAT(holders, UnorderedElementsAre(Key(hub), Key(second)));
+  EXPECT_FALSE(holders.contains(without));
+  EXPECT_EQ(GroupCount(holders), 2 * (kGroupedLayers * kGroups + 8));
+  EXPECT_THAT(swarm.Tokens(swarm.Submit({3, 4, 5}, 3)), testing::ElementsAre(6, 7, 8));
+}
+
 // What is lost (serve --lossy).
 class CoreLossesTest : public testing::Test {
  protected:

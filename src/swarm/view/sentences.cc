@@ -18,7 +18,9 @@ std::string InBrackets(const std::optional<uint32_t>& percent) {
 }  // namespace
 
 const char* SwarmView::ExpertsInWords() const {
-  return parts_.options.model.is_in_groups() ? "neuron groups" : "experts";
+  const ModelInfo& model = parts_.options.model;
+  if (model.divides_head()) return "neuron groups and ranges of the output head";
+  return model.is_in_groups() ? "neuron groups" : "experts";
 }
 
 // ", 3 hold its experts"; the hubs among them count, too.

@@ -126,7 +126,12 @@ bool CanCompute(const Offer& offer, const ModelInfo& model) {
 
 bool CanHoldExperts(const Offer& offer, const ModelInfo& model) {
   return offer.takes_experts && RunsDTypes(offer, model) &&
-         (offer.runs_groups || !model.is_in_groups());
+         (offer.runs_groups || !model.is_in_groups()) &&
+         (offer.divides_heads || !model.divides_head());
+}
+
+bool CanBeHub(const Offer& offer, const ModelInfo& model) {
+  return offer.can_be_hub && (offer.divides_heads || !model.divides_head());
 }
 
 wire::pb::Init::Successor MakeSuccessor(const Successor& successor) {
@@ -183,6 +188,7 @@ Result<Offer> CheckConnect(const wire::pb::Connect& connect, const CoreOptions& 
   offer.states_ahead = connect.states_ahead();
   offer.can_be_hub = connect.can_be_hub();
   offer.runs_groups = connect.runs_groups();
+  offer.divides_heads = connect.divides_heads();
   offer.datagrams = connect.datagrams();
   if (connect.dtypes_size() > kMaxDTypes)
     return Broken("Connect lists " + std::to_string(connect.dtypes_size()) +

@@ -31,6 +31,7 @@ struct Offer {
   bool states_ahead = false;   // makes_tokens holds for models with such layers, too
   bool can_be_hub = false;     // can be sent PrepareStage for layers in hub form
   bool runs_groups = false;    // runs layers in neuron groups
+  bool divides_heads = false;  // knows output heads in ranges, as a hub and as a holder
   bool datagrams = false;      // can answer hubs in datagrams
   std::vector<DType> dtypes;   // of weights beside f32, f16, bf16, q8 and q4 that it runs
   std::vector<DatagramAddress> datagram_addresses;  // that it has named as its own
@@ -42,6 +43,8 @@ bool RunsDTypes(const Offer& offer, const ModelInfo& model);
 // Whether it can be given layers of this model, and whether it can hold experts of it.
 bool CanCompute(const Offer& offer, const ModelInfo& model);
 bool CanHoldExperts(const Offer& offer, const ModelInfo& model);
+// Whether it can be given layers of this model in their hub form.
+bool CanBeHub(const Offer& offer, const ModelInfo& model);
 
 wire::pb::Init::Successor MakeSuccessor(const Successor& successor);
 // `incarnation` and `successors`: those of now.

@@ -73,17 +73,19 @@ function withChatTemplate(source, folder) {
   return copy;
 }
 
-// The same with dense MLPs in neuron groups of 64 columns, and how many groups it has.
-export function groupedPackageOf(model) {
+// The same with dense MLPs in neuron groups of 64 columns, and how many groups and ranges it has.
+// `more`: arguments of `weft groups`.
+export function groupedPackageOf(model, ...more) {
   const from = packageOf(model);
-  const folder = `${from}-groups`;
+  const folder = [`${from}-groups`, ...more].join("");
   const text = `${folder}.jsonl`;
   const documents = ["Tell me a story about a fox.", "Once upon a time there was a bear."];
   writeFileSync(text, documents.map((each) => JSON.stringify(each)).join("\n"));
-  const args = ["groups", from, folder, "--text", text, "--columns", "64", "--force"];
+  const args = ["groups", from, folder, "--text", text, "--columns", "64", "--force", ...more];
   const said = execFileSync(weft, args, { stdio: "pipe" }).toString();
   const [, layers, each] = said.match(/(\d+) layers of (\d+) neuron groups/);
-  return { folder, groups: Number(layers) * Number(each) };
+  const ranges = said.match(/the output head in (\d+) ranges/)?.[1] ?? 0;
+  return { folder, groups: Number(layers) * Number(each) + Number(ranges) };
 }
 
 // The model as a GGUF file of Q4_K, Q5_K and Q6_K, whose superblocks the package keeps, with the

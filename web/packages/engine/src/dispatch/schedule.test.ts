@@ -71,7 +71,7 @@ function randomProgram(seed: number): Program {
   const norm = { name: "n", dtype: DType.f32, shape: [kColumns], data: [], scale: [], zero: [] };
   const product = (): MatMul => {
     const weight = { weight: choose(2), firstRow: 0, rows: kColumns };
-    return { kind: "matmul", in: view(), out: view(), weight, bias: null };
+    return { kind: "matmul", in: view(), out: view(), weight, bias: null, ranges: 0 };
   };
   const turn = (): Op => ({
     kind: "qkNormRope", in: view(), out: view(), heads: 2, headColumns: 2, normWeight: null,

@@ -1,0 +1,19 @@
+// What a step that stopped wants of each row's slots (engine/engine.h, dispatch/dispatcher.h).
+#pragma once
+
+#include <cstdint>
+
+namespace weft {
+
+enum class SlotKind : uint8_t {
+  kExperts,  // a row for every slot, one for each expert that the row chose
+  kSums,     // the sum of the row's slots, one for every neuron group of the layer
+  kRanges,   // a row for every slot, one for every range of the output head
+};
+
+// Whether every row has the same slots, so that whoever holds some may have any share of them.
+constexpr bool IsShared(SlotKind kind) {
+  return kind != SlotKind::kExperts;
+}
+
+}  // namespace weft
