@@ -24,9 +24,10 @@ inline constexpr uint64_t kMostIncarnation = uint64_t{1} << 63;
 // Gives that of a start. `recorded`: of the start before, 0 where none is known.
 uint64_t NextIncarnation(uint64_t recorded, int64_t unix_ms);
 
-class Incarnation {
+// The incarnation with which this core leads, and what numbers that workers have seen mean for it.
+class OwnIncarnation {
  public:
-  explicit Incarnation(uint64_t number) : number_(number) {}
+  explicit OwnIncarnation(uint64_t number) : number_(number) {}
 
   uint64_t number() const { return number_; }
   // Rises when the number changes.
