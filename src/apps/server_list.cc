@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "wire/elsewhere.h"
 
 namespace weft::apps {
 namespace {
@@ -93,9 +94,10 @@ bool ServerList::Next() {
   return Try((current_ + 1) % all_.size());
 }
 
-bool ServerList::NextIs(std::string_view url) {
+bool ServerList::NextIs(std::string_view reason) {
   const std::lock_guard lock(mutex_);
-  const auto address = url.empty() ? std::nullopt : Accept(url, "");
+  const wire::Elsewhere to = wire::DecodeElsewhere(reason);
+  const auto address = to.url.empty() ? std::nullopt : Accept(to.url, to.fingerprint);
   if (!address) return Try((current_ + 1) % all_.size());
   // Of one that is known the certificate is known, too.
   if (all_.size() <= given_.size() + kMostSuccessors) Add(all_, *address);

@@ -49,8 +49,9 @@ class ServerList {
   // The current one has failed: the next one is the current one. True: it was not tried since
   // Settle.
   bool Next();
-  // The same, with the one that the server named, where that can be used.
-  bool NextIs(std::string_view url);
+  // The same, with the one that the server named (wire/elsewhere.h), where that can be used. An
+  // address that is known keeps the certificate that is known.
+  bool NextIs(std::string_view reason);
   // A connection was good: all others count as not tried.
   void Settle();
 

@@ -39,6 +39,32 @@ std::vector<std::string> Tries(ServerList& list, int count) {
   return tries;
 }
 
+// A worker that was told one address alone, of a server that does not lead.
+TEST(ServerListTest, TheServerNamesTheCertificateOfTheNextOne) {
+  const std::string known(64, 'a'), named(64, 'b'), other(64, 'c');
+  ServerList list({At("wss://a:1", known)});
+  EXPECT_TRUE(list.NextIs("wss://b:1#" + named));
+  EXPECT_EQ(Now(list), "b:1");
+  EXPECT_EQ(list.current().tls.pinned_fingerprint, named);
+  list.NextIs("wss://a:1#" + other);
+  EXPECT_EQ(list.current().tls.pinned_fingerprint, known) << "the user's word counts";
+  list.NextIs("wss://b:1#" + other);
+  EXPECT_EQ(list.current().tls.pinned_fingerprint, named);
+  // Without one the certificate has to be one that the system trusts.
+  list.NextIs("wss://c:1");
+  EXPECT_EQ(Now(list), "c:1");
+  EXPECT_EQ(list.current().tls.pinned_fingerprint, "");
+  EXPECT_FALSE(list.current().tls.insecure);
+}
+
+TEST(ServerListTest, NobodyIsFollowedWithHalfAFingerprint) {
+  ServerList list({At("wss://a:1", std::string(64, 'a'))});
+  list.NextIs("wss://b:1#" + std::string(50, 'b'));
+  EXPECT_THAT(Order(list), ElementsAre("a:1"));
+  list.NextIs("ws://b:1#" + std::string(64, 'b'));
+  EXPECT_THAT(Order(list), ElementsAre("a:1")) << "never without TLS";
+}
+
 TEST(ServerListTest, OneServerIsTriedAgainAndAgain) {
   ServerList list({At("ws://a:1")});
   EXPECT_THAT(Tries(list, 3), ElementsAre("a:1", "a:1", "a:1"));

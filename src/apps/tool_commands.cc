@@ -34,8 +34,10 @@ void AddSimCommand(CLI::App& app, int* exit_code) {
   command->add_flag("--verbose", options->verbose, "Print every event");
   CLI::Option* cluster = command->add_flag(
       "--cluster", options->cluster, "Run the leases of several servers against their database");
-  command->add_option("--faults", options->faults, "With --cluster: all, reject, db, kill or loss")
-      ->check(CLI::IsMember({"all", "reject", "db", "kill", "loss"}))
+  command
+      ->add_option("--faults", options->faults,
+                   "With --cluster: all, reject, db, kill, loss or relay")
+      ->check(CLI::IsMember({"all", "reject", "db", "kill", "loss", "relay"}))
       ->needs(cluster)
       ->capture_default_str();
   command->callback([options, exit_code] {

@@ -229,11 +229,11 @@ void LeaseHost::Carry(const cluster::StepDown& action) {
   led_incarnation_.reset();
   placement_.reset();
   ++term_;
-  if (std::exchange(has_core_, false)) led_->StepDown(UrlOf(action.to));
+  if (std::exchange(has_core_, false)) led_->StepDown(AddressOf(action.to));
 }
 
 void LeaseHost::Carry(const cluster::PlaceWorkers& action) {
-  led_->PlaceWorkers(UrlOf(action.to));
+  led_->PlaceWorkers(AddressOf(action.to));
 }
 
 void LeaseHost::NotePlacement(std::vector<uint8_t> body) {

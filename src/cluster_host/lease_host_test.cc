@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include "cluster_host/lease_store_testing.h"
 #include "cluster_host/peer_links_testing.h"
 
 namespace weft::cluster_host {
@@ -17,100 +18,6 @@ using testing::IsEmpty;
 constexpr CellId kCell = 7;
 using Bytes = std::vector<uint8_t>;
 
-// What the servers of a test share. It answers at once, or while it is away with an error.
-struct Tables {
-  shared_store::SharedTables shared;
-  Bytes placement;
-  bool is_away = false;
-  Incarnation last{100u};
-};
-
-class FakeStore : public shared_store::LeaseStore {
- public:
-  FakeStore(net::EventLoop& loop, Tables& tables, Holder self)
-      : loop_(loop), tables_(tables), self_(self) {}
-
-  void Register(const shared_store::SharedServer& server, Done done) override {
-    Answer<bool>(
-        [this, server]() -> Result<bool> {
-          auto& servers = tables_.shared.servers;
-          const auto found =
-              std::ranges::find_if(servers, [&](const auto& each) { return each.id == server.id; });
-          if (found == servers.end())
-            servers.push_back(server);
-          else
-            found->start = server.start;
-          return true;
-        },
-        [done](const Result<bool>& told) { done(told.ok() ? OkStatus() : Status(told.error())); });
-  }
-  void Read(Then<shared_store::SharedTables> done) override {
-    Answer<shared_store::SharedTables>([this] { return tables_.shared; }, done);
-  }
-  void Take(const cluster::Take& take, Then<std::optional<Incarnation>> done) override {
-    Answer<std::optional<Incarnation>>(
-        [this, take]() -> std::optional<Incarnation> {
-          auto& row = Row();
-          if (row.incarnation != take.seen || !(row.has_expired || take.has_evidence)) return {};
-          ++tables_.last;
-          row = {kCell, tables_.last, self_, false};
-          return tables_.last;
-        },
-        done);
-  }
-  void Renew(const std::vector<cluster::Renew::Cell>& cells,
-             Then<std::vector<CellId>> done) override {
-    Answer<std::vector<CellId>>(
-        [this, cells] {
-          std::vector<CellId> renewed;
-          for (const auto& cell : cells)
-            if (Row().holder == self_ && Row().incarnation == cell.incarnation)
-              renewed.push_back(cell.cell);
-          return renewed;
-        },
-        done);
-  }
-  void Give(CellId, Incarnation incarnation, Holder to, Then<bool> done) override {
-    Answer<bool>(
-        [this, incarnation, to] {
-          if (Row().holder != self_ || Row().incarnation != incarnation) return false;
-          Row().holder = to;
-          Row().has_expired = true;
-          return true;
-        },
-        done);
-  }
-  void WritePlacement(CellId, Incarnation incarnation, Bytes body, Then<bool> done) override {
-    ++writes;
-    Answer<bool>(
-        [this, incarnation, body] {
-          if (Row().holder != self_ || Row().incarnation != incarnation) return false;
-          tables_.placement = body;
-          return true;
-        },
-        done);
-  }
-  void ReadPlacement(CellId, Then<Bytes> done) override {
-    Answer<Bytes>([this] { return tables_.placement; }, done);
-  }
-
-  int writes = 0;
-
- private:
-  cluster::CellRow& Row() { return tables_.shared.cells.at(0).row; }
-  template <typename Told>
-  void Answer(std::function<Result<Told>()> ask, Then<Told> done) {
-    loop_.Post([this, ask, done] {
-      if (tables_.is_away) return done(Error(ErrorCode::kUnavailable, "The database is away."));
-      done(ask());
-    });
-  }
-
-  net::EventLoop& loop_;
-  Tables& tables_;
-  const Holder self_;
-};
-
 // Says what it was told.
 class FakeCell : public LedCell {
  public:
@@ -120,8 +27,8 @@ class FakeCell : public LedCell {
   void Change(Incarnation, const std::vector<PeerAddress>& successors) override {
     said.push_back("successors " + std::to_string(successors.size()));
   }
-  void StepDown(const std::string& url) override { said.push_back("step down " + url); }
-  void PlaceWorkers(const std::string& url) override { said.push_back("place " + url); }
+  void StepDown(const PeerAddress& to) override { said.push_back("step down " + to.url); }
+  void PlaceWorkers(const PeerAddress& to) override { said.push_back("place " + to.url); }
   std::vector<std::string> said;
 };
 

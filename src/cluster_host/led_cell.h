@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "cluster/ids.h"
@@ -25,11 +24,11 @@ class LedCell {
   // The core that runs goes on with this incarnation, or with these successors.
   virtual void Change(cluster::Incarnation incarnation,
                       const std::vector<PeerAddress>& successors) = 0;
-  // Ends the core. Its workers go to the server at `url`, or to their successors where that is "".
-  virtual void StepDown(const std::string& url) = 0;
-  // Says where a worker goes that comes while this server does not lead: to the server at `url`, or
-  // where that is "" it waits here for a moment.
-  virtual void PlaceWorkers(const std::string& url) = 0;
+  // Ends the core. Its workers go to that server, or to their successors where its URL is "".
+  virtual void StepDown(const PeerAddress& to) = 0;
+  // Says where a worker goes that comes while this server does not lead: to that server, or where
+  // its URL is "" it waits here for a moment.
+  virtual void PlaceWorkers(const PeerAddress& to) = 0;
 };
 
 }  // namespace weft::cluster_host

@@ -66,6 +66,22 @@ PeerLinks::~PeerLinks() {
   for (const auto& [peer, link] : open_) Reject(*link, "the server stops");
 }
 
+Error LinkProblem(const PeerAddress& address, const Error& error) {
+  if (error.message().find("certificate verify failed") == std::string::npos) return error;
+  const std::string shows = "The server at " + address.url + " shows a certificate that ";
+  if (address.fingerprint.empty())
+    return Error(error.code(),
+                 shows +
+                     "this machine does not trust. Start it with one of an "
+                     "authority that all servers trust (--tls FILE), or without --tls: "
+                     "the others know its own certificate by the database.");
+  return Error(error.code(),
+               shows + "is not the one in its row of the database (fingerprint " +
+                   address.fingerprint.substr(0, 12) +
+                   "...). If its certificate is a new one, start that server again; else look what "
+                   "answers in its place: a proxy, or another machine with its address.");
+}
+
 void PeerLinks::Connect(ServerId peer, const PeerAddress& address) {
   const std::weak_ptr<bool> alive = alive_;
   auto url = net::ParseUrl(address.url);
@@ -91,8 +107,8 @@ void PeerLinks::Connect(ServerId peer, const PeerAddress& address) {
         socket->Close("the server stops");
         return net::WebSocketCallbacks{[](const Slice&) {}, {}, [](const std::string&) {}};
       },
-      [this, alive, peer](const Error& error) {
-        if (!alive.expired()) TellFailure(peer, error);
+      [this, alive, peer, address](const Error& error) {
+        if (!alive.expired()) TellFailure(peer, LinkProblem(address, error));
       });
 }
 

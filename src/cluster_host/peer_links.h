@@ -37,6 +37,10 @@ struct PeerAddress {
   bool operator==(const PeerAddress&) const = default;
 };
 
+// What an attempt to reach the server failed of. Of a certificate that is another one than expected
+// it says what to do.
+Error LinkProblem(const PeerAddress& address, const Error& error);
+
 class PeerLinks {
  public:
   // `loop` outlives this.

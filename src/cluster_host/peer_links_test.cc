@@ -3,7 +3,10 @@
 
 #include <gmock/gmock.h>
 
+#include <filesystem>
+
 #include "cluster_host/peer_links_testing.h"
+#include "net/tls.h"
 
 namespace weft::cluster_host {
 namespace {
@@ -11,7 +14,9 @@ namespace {
 using cluster::Holder;
 using cluster::ServerId;
 using cluster::StartId;
+using testing::AllOf;
 using testing::ElementsAre;
+using testing::HasSubstr;
 using testing::IsEmpty;
 using wire::pb::LinkMessage;
 
@@ -163,6 +168,63 @@ TEST(ClusterKeyTest, ProofsOfBothEndsDiffer) {
   EXPECT_NE(key.Prove(a, b, true), key.Prove(a, b, false));
   EXPECT_NE(key.Prove(a, b, true), key.Prove({1, "z"}, b, true));
   EXPECT_NE(key.Prove(a, b, true), ClusterKey::Random().Prove(a, b, true));
+}
+
+// A port with TLS that nobody would take for a peer's.
+class PeerCertificateTest : public PeerLinksTest {
+ protected:
+  PeerCertificateTest() : folder_(std::filesystem::path(testing::TempDir()) / "peer-certificate") {
+    std::filesystem::remove_all(folder_);
+    const auto tls = net::SelfSignedTls(folder_, {"localhost", "127.0.0.1"});
+    EXPECT_TRUE(tls.ok());
+    fingerprint_ = net::CertificateFingerprint(**tls);
+    net::ServerOptions options;
+    options.tls = *tls;
+    auto listening = net::Server::Listen(loop_, options, &b_);
+    EXPECT_TRUE(listening.ok());
+    server_ = std::move(*listening);
+  }
+  ~PeerCertificateTest() override { std::filesystem::remove_all(folder_); }
+  PeerAddress At(const std::string& fingerprint) const {
+    return {"https://127.0.0.1:" + std::to_string(server_->port()), fingerprint};
+  }
+  // What a server that expects this certificate says of the port.
+  std::string ProblemWith(const PeerAddress& address) {
+    auto url = net::ParseUrl(address.url);
+    url->path = kLinkPath;
+    net::ClientTls tls;
+    tls.pinned_fingerprint = address.fingerprint;
+    std::string problem;
+    net::ConnectWebSocket(
+        loop_, *url, tls, {}, {},
+        [](std::shared_ptr<net::WebSocket>) { return net::WebSocketCallbacks(); },
+        [&](const Error& error) { problem = LinkProblem(address, error).message(); });
+    Until([&] { return !problem.empty(); });
+    return problem;
+  }
+
+  const std::filesystem::path folder_;
+  LinkedServer b_{loop_, key_, kB};
+  std::string fingerprint_;
+  std::unique_ptr<net::Server> server_;
+};
+
+TEST_F(PeerCertificateTest, ThatOfTheRowIsTaken) {
+  LinkedServer a(loop_, key_, kA);
+  a.links.Connect(kB.server, At(fingerprint_));
+  Until([&] { return a.links.IsUp(kB.server); });
+}
+
+TEST_F(PeerCertificateTest, AnotherOneIsASentenceThatSaysWhatToDo) {
+  EXPECT_THAT(ProblemWith(At(std::string(64, '0'))),
+              AllOf(HasSubstr("not the one in its row"), HasSubstr("start that server again"),
+                    HasSubstr("000000000000...")));
+  EXPECT_THAT(ProblemWith(At("")), AllOf(HasSubstr("does not trust"), HasSubstr("--tls")));
+  LinkedServer a(loop_, key_, kA);
+  a.links.Connect(kB.server, At(std::string(64, '0')));
+  Until([&] { return !a.told.empty(); });
+  EXPECT_THAT(a.told, ElementsAre("failed 2")) << "it does not count as refused";
+  EXPECT_FALSE(a.links.IsUp(kB.server));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "server/worker_socket.h"
+#include "wire/elsewhere.h"
 
 namespace weft::server {
 namespace {
@@ -14,6 +15,10 @@ constexpr Duration kCountInterval = Milliseconds(100);
 // "wss://a.weft.school.lan:443" for "https://a.weft.school.lan": what workers connect to.
 std::string SocketUrl(const std::string& url) {
   return url.starts_with("http") ? "ws" + url.substr(4) : url;
+}
+
+std::string ElsewhereOf(const cluster_host::PeerAddress& to) {
+  return wire::EncodeElsewhere({SocketUrl(to.url), to.fingerprint});
 }
 
 std::vector<swarm::Successor> SuccessorsOf(const std::vector<cluster_host::PeerAddress>& peers) {
@@ -64,14 +69,14 @@ void ClusterCell::Change(cluster::Incarnation incarnation,
   requests_.BeginLeading(incarnation);
 }
 
-void ClusterCell::StepDown(const std::string& url) {
+void ClusterCell::StepDown(const cluster_host::PeerAddress& to) {
   requests_.StopLeading();
-  cell_.host().EndLeading(SocketUrl(url));
+  cell_.host().EndLeading(ElsewhereOf(to));
   requests_.OnLeaderChanged();
 }
 
-void ClusterCell::PlaceWorkers(const std::string& url) {
-  parked_->SendElsewhere(SocketUrl(url));
+void ClusterCell::PlaceWorkers(const cluster_host::PeerAddress& to) {
+  parked_->SendElsewhere(ElsewhereOf(to));
 }
 
 net::WebSocketCallbacks ClusterCell::Attach(const ParkedSockets::Parked& parked) {

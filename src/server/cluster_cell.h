@@ -28,8 +28,8 @@ class ClusterCell : public cluster_host::LedCell {
             const std::vector<cluster_host::PeerAddress>& successors) override;
   void Change(cluster::Incarnation incarnation,
               const std::vector<cluster_host::PeerAddress>& successors) override;
-  void StepDown(const std::string& url) override;
-  void PlaceWorkers(const std::string& url) override;
+  void StepDown(const cluster_host::PeerAddress& to) override;
+  void PlaceWorkers(const cluster_host::PeerAddress& to) override;
 
   // Fills in what becomes of workers and probes.
   void AddParts(RouteParts& parts);

@@ -51,14 +51,14 @@ struct ClusterRequests::Peer {
 
 ClusterRequests::ClusterRequests(net::EventLoop& loop, cluster_host::LeaseHost& leases,
                                  cluster_host::PeerLinks& links, cluster::CellId cell,
-                                 ClusteredGenerator& generator, SwarmHost& host,
+                                 ClusteredGenerator& generator, Generator& core,
                                  ConstraintCache::Compile compile)
     : loop_(loop),
       leases_(leases),
       links_(links),
       cell_(cell),
       generator_(generator),
-      host_(host),
+      core_(core),
       compile_(std::move(compile)),
       full_timer_(loop) {
   links_.OnPeer([this](ServerId id, bool is_up) { OnPeer(id, is_up); });
@@ -74,11 +74,11 @@ void ClusterRequests::BeginLeading(cluster::Incarnation incarnation) {
   LeaveLeader();
   if (!own_link_.is_set()) {
     own_link_ = last_link_ = last_link_.Next();
-    served_ = std::make_unique<LinkedRequests>(loop_, host_, compile_);
+    served_ = std::make_unique<LinkedRequests>(loop_, core_, compile_);
     for (auto& [id, peer] : peers_) peer->served = served_->Attach(peer->channel);
     TakeEarly();
   }
-  generator_.FindLeader(own_link_, incarnation, host_, ClusteredGenerator::Place::kHere);
+  generator_.FindLeader(own_link_, incarnation, core_, ClusteredGenerator::Place::kHere);
 }
 
 void ClusterRequests::TakeEarly() {

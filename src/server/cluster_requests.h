@@ -17,19 +17,20 @@
 #include "net/loop.h"
 #include "server/clustered_generator.h"
 #include "server/constraint_cache.h"
+#include "server/generator.h"
 #include "server/linked_generator.h"
 #include "server/linked_requests.h"
 #include "server/request_channel.h"
-#include "server/swarm_host.h"
 
 namespace weft::server {
 
 class ClusterRequests {
  public:
-  // What is given by reference outlives this. `generator` is whom the cell's routes ask.
+  // What is given by reference outlives this. `generator` is whom the cell's routes ask; `core` is
+  // the one here.
   ClusterRequests(net::EventLoop& loop, cluster_host::LeaseHost& leases,
                   cluster_host::PeerLinks& links, cluster::CellId cell,
-                  ClusteredGenerator& generator, SwarmHost& host, ConstraintCache::Compile compile);
+                  ClusteredGenerator& generator, Generator& core, ConstraintCache::Compile compile);
   ~ClusterRequests();
   ClusterRequests(const ClusterRequests&) = delete;
   ClusterRequests& operator=(const ClusterRequests&) = delete;
@@ -60,7 +61,7 @@ class ClusterRequests {
   cluster_host::PeerLinks& links_;
   const cluster::CellId cell_;
   ClusteredGenerator& generator_;
-  SwarmHost& host_;
+  Generator& core_;
   const ConstraintCache::Compile compile_;
   net::EventLoop::Timer full_timer_;
   bool is_looking_ = false;  // full_timer_ is set

@@ -33,8 +33,8 @@ void ParkedSockets::Dismiss(const Waiting& waiting) const {
   waiting.parked.socket->Close(elsewhere_, net::kTryElsewhere);
 }
 
-void ParkedSockets::SendElsewhere(std::string url) {
-  elsewhere_ = std::move(url);
+void ParkedSockets::SendElsewhere(std::string elsewhere) {
+  elsewhere_ = std::move(elsewhere);
   if (elsewhere_.empty()) return;
   for (const auto& each : waiting_) Dismiss(*each);
   waiting_.clear();

@@ -41,8 +41,9 @@ class ParkedSockets : public std::enable_shared_from_this<ParkedSockets> {
   // Keeps it until AttachAll takes it, or its time is over.
   net::WebSocketCallbacks Park(Parked parked);
   void AttachAll(const Attach& attach);
-  // Sends those that wait, and those that come, to the server at `url`; "": they wait again.
-  void SendElsewhere(std::string url);
+  // Sends those that wait, and those that come, where this says (wire/elsewhere.h); "": they wait
+  // again.
+  void SendElsewhere(std::string elsewhere);
 
  private:
   struct Waiting {

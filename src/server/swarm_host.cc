@@ -51,7 +51,7 @@ void SwarmHost::BeginLeading(swarm::CoreOptions options) {
   core_ = std::make_unique<swarm::Core>(std::move(options));
 }
 
-void SwarmHost::EndLeading(const std::string& url) {
+void SwarmHost::EndLeading(const std::string& elsewhere) {
   CHECK(core_ && !handling_);
   core_.reset();
   ++term_;
@@ -64,7 +64,7 @@ void SwarmHost::EndLeading(const std::string& url) {
   for (const auto& [worker, sink] : workers) {
     relay_.Forget(worker);
     if (sink.send_elsewhere)
-      sink.send_elsewhere(url);
+      sink.send_elsewhere(elsewhere);
     else
       sink.close("another server leads");
   }

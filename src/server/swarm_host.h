@@ -33,9 +33,9 @@ struct WorkerSink {
   // False: nothing more is to be taken from the worker, who has to wait, until true. May be empty:
   // then it is never held back.
   std::function<void(bool reads)> set_reading = {};
-  // Closes it so that the worker goes to the server at `url` with what it holds, or to any that may
-  // lead where that is "". May be empty: then it is closed.
-  std::function<void(std::string url)> send_elsewhere = {};
+  // Closes it so that the worker goes where this says (wire/elsewhere.h), with what it holds. May
+  // be empty: then it is closed.
+  std::function<void(std::string elsewhere)> send_elsewhere = {};
 };
 
 // Counters for /metrics and the overhead figures of docs/performance.md.
@@ -67,9 +67,9 @@ class SwarmHost : public Generator {
 
   // Makes a core, which takes up what the options say. REQUIRES: it does not lead.
   void BeginLeading(swarm::CoreOptions options);
-  // Ends the core. Its requests end with a sentence, and its workers go to the server at `url`, or
-  // to any that may lead where that is "".
-  void EndLeading(const std::string& url);
+  // Ends the core. Its requests end with a sentence, and its workers go where `elsewhere`
+  // (wire/elsewhere.h) says.
+  void EndLeading(const std::string& elsewhere);
   bool leads() const { return core_ != nullptr; }
   // While it does not lead: the sentence that requests and pages are told, and whether the server
   // that leads is up, so that pages let people ask.

@@ -141,6 +141,7 @@ void ModelWorker::FeedAfter(Duration delay, std::function<worker::Event()> event
 // ---- layers ----
 
 void ModelWorker::Carry(worker::Join&) {
+  hooks_.begins_anew();
   FeedAfter(kOverhead, [this] {
     worker::JoinedPackage package;
     package.layer_count = model_.layer_count;

@@ -60,6 +60,12 @@ class ModelWorker : public std::enable_shared_from_this<ModelWorker> {
     std::function<void(std::vector<OutgoingDatagram>)> datagrams;
     // What it answers a step with is not so.
     std::function<void()> lied = [] {};
+    // It holds nothing, and looks for what its disk has: at first, or after it has dropped all.
+    std::function<void()> begins_anew = [] {};
+    // It closes its connection by itself, and may come again with what it holds.
+    std::function<void()> hangs_up = [] {};
+    std::function<void(const std::vector<wire::pb::Init::Successor>&)> knows_successors =
+        [](const auto&) {};
   };
 
   ModelWorker(const swarm::CoreOptions& options, const swarm::Costs& costs, const HashModel& model,
@@ -101,8 +107,11 @@ class ModelWorker : public std::enable_shared_from_this<ModelWorker> {
   void Carry(worker::InterruptRead&) {}
   void Carry(worker::Compute& action);
   void Carry(worker::Finish& action);
-  void Carry(worker::HangUp&) { has_hung_up_ = true; }
-  void Carry(worker::KnowSuccessors&) {}
+  void Carry(worker::HangUp&) {
+    has_hung_up_ = true;
+    hooks_.hangs_up();
+  }
+  void Carry(worker::KnowSuccessors& action) { hooks_.knows_successors(action.successors); }
   void Carry(worker::KeepFor& action);
   void Carry(worker::LimitSilence&) {}
 

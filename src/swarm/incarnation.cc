@@ -8,7 +8,7 @@ uint64_t NextIncarnation(uint64_t recorded, int64_t unix_ms) {
   return std::max(recorded + 1, static_cast<uint64_t>(std::max<int64_t>(unix_ms, 0)));
 }
 
-Result<Incarnation::Heard> Incarnation::Hear(uint64_t seen) const {
+Result<OwnIncarnation::Heard> OwnIncarnation::Hear(uint64_t seen) const {
   if (seen <= number_) return Heard::kServe;
   if (seen - number_ <= kMostAhead) return Heard::kIsOutdated;
   return Error(ErrorCode::kInvalidData, "Connect says that incarnation " + std::to_string(seen) +
@@ -16,12 +16,12 @@ Result<Incarnation::Heard> Incarnation::Hear(uint64_t seen) const {
                                             std::to_string(number_ + kMostAhead) + ".");
 }
 
-void Incarnation::Raise(uint64_t seen) {
+void OwnIncarnation::Raise(uint64_t seen) {
   if (seen < number_) return;
   RaiseTo(seen + 1);
 }
 
-void Incarnation::RaiseTo(uint64_t number) {
+void OwnIncarnation::RaiseTo(uint64_t number) {
   if (number <= number_) return;
   number_ = number;
   ++version_;

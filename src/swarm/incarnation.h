@@ -24,9 +24,18 @@ inline constexpr uint64_t kMostIncarnation = uint64_t{1} << 63;
 // Gives that of a start. `recorded`: of the start before, 0 where none is known.
 uint64_t NextIncarnation(uint64_t recorded, int64_t unix_ms);
 
-class Incarnation {
+// Generations of sessions begin above this number at a leader with this incarnation. Two leaders
+// may begin with one placement, and give one number to two sessions: their generations are others.
+//
+//   (incarnation - 1) * 2^64 / golden ratio, its first 30 bits: 0 for incarnation 1
+inline uint32_t GenerationsAbove(uint64_t incarnation) {
+  return static_cast<uint32_t>(((incarnation - 1) * 0x9e3779b97f4a7c15ull) >> 34);
+}
+
+// The incarnation with which this core leads, and what numbers that workers have seen mean for it.
+class OwnIncarnation {
  public:
-  explicit Incarnation(uint64_t number) : number_(number) {}
+  explicit OwnIncarnation(uint64_t number) : number_(number) {}
 
   uint64_t number() const { return number_; }
   // Rises when the number changes.

@@ -23,7 +23,10 @@ class Loads {
       : out_(out), stages_(stages), experts_(experts), queue_(queue) {}
 
   // What is loaded from now on is of a model with so many layers.
-  void Begin(uint32_t layer_count) { layer_count_ = layer_count; }
+  void Begin(uint32_t layer_count) {
+    layer_count_ = layer_count;
+    stages_.BeginConnection();
+  }
   uint32_t layer_count() const { return layer_count_; }
   // Neither fetched nor read is anything.
   bool IsIdle() const { return !reading_ && !fetches_.under_way(); }

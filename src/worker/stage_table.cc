@@ -5,7 +5,8 @@
 namespace weft::worker {
 
 bool StageTable::Prepare(uint32_t id, uint32_t stage, LayerRange layers, LayerForm form) {
-  if (id <= newest_ || bindings_.size() >= kMaxBindings) return false;
+  const uint32_t newest_held = bindings_.empty() ? 0 : bindings_.back().id;
+  if (id <= std::max(newest_, newest_held) || bindings_.size() >= kMaxBindings) return false;
   newest_ = id;
   bindings_.push_back({id, stage, layers, form});
   return true;

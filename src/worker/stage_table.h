@@ -23,7 +23,10 @@ class StageTable {
   // with. More than this nobody needs.
   static constexpr size_t kMaxBindings = 64;
 
-  // False, and nothing changed, unless it is newer than every one before and there is room.
+  // Another leader may count from a lower number: numbers rise within a connection.
+  void BeginConnection() { newest_ = 0; }
+  // False, and nothing changed, unless it is newer than every one that is held or that came on this
+  // connection, and there is room.
   bool Prepare(uint32_t id, uint32_t stage, LayerRange layers, LayerForm form);
   void SetLoaded(uint32_t id);
 
@@ -45,7 +48,7 @@ class StageTable {
   const Binding* Find(uint32_t id) const;
 
   std::vector<Binding> bindings_;
-  uint32_t newest_ = 0;
+  uint32_t newest_ = 0;  // of this connection
 };
 
 }  // namespace weft::worker

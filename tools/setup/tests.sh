@@ -102,7 +102,7 @@ sim_seeds() {
   local faults status=0
   "$weft" sim --seed 1001 --seeds "$1" || status=1
   local TIMEFORMAT='cluster: %U s of processor time'
-  time for faults in all reject db kill loss; do
+  time for faults in all reject db kill loss relay; do
     "$weft" sim --cluster --faults "$faults" --seed 1001 --seeds "$2" || status=1
   done
   return "$status"
@@ -116,8 +116,8 @@ step_more_data() {
   step_conformance
 }
 
-step_sim() { sim_seeds "${WEFT_SIM_SEEDS:-400}" 200; }
-step_sim_long() { sim_seeds "${WEFT_SIM_SEEDS:-5000}" 2000; }
+step_sim() { sim_seeds "${WEFT_SIM_SEEDS:-400}" 34; }
+step_sim_long() { sim_seeds "${WEFT_SIM_SEEDS:-5000}" 1667; }
 
 step_fuzz_build() {
   local targets

@@ -32,6 +32,8 @@ void ClusterRun::Fault() {
       return FaultOfKill();
     case ClusterFaults::kLoss:
       return FaultOfLoss();
+    case ClusterFaults::kRelay:
+      return FaultOfRelay();
   }
 }
 
@@ -169,6 +171,22 @@ void ClusterRun::FaultOfLoss() {
   world_.database.GoBack(commits, shift);
 }
 
+// A line between two servers, one way or both; or all lines of a server to its peers.
+void ClusterRun::FaultOfRelay() {
+  const Node server = world_.NodeOf(AnyServer().id());
+  const Node other = world_.NodeOf(AnyServer().id());
+  const Instant until = world_.scheduler.now() + Between(0.5, 25);
+  const bool is_alone = random_.Below(4) == 0;
+  Log("fault: cut between " + std::to_string(server + 1) + " and " +
+      (is_alone ? "all other servers" : std::to_string(other + 1)));
+  for (Node peer = 0; peer < servers_.size(); ++peer) {
+    if (peer == server || (!is_alone && peer != other)) continue;
+    const uint64_t ways = random_.Below(4);
+    if (ways != 3) world_.network.Cut(server, peer, until);
+    if (ways != 2) world_.network.Cut(peer, server, until);
+  }
+}
+
 ServerHost& ClusterRun::AnyServer() {
   return *servers_[random_.Below(servers_.size())];
 }
@@ -205,11 +223,12 @@ void ClusterRun::WaitForDrain(ServerHost& server, cluster::Holder drained, Insta
 void ClusterRun::Heal() {
   Log("all is well");
   is_chaos_ = false;
+  clients_.Stop();
   world_.network.Heal();
   world_.health = {false, kQuick};
   // In some runs one server never comes back.
   const bool may_stay_away = scenario_.faults != ClusterFaults::kKill &&
-                             scenario_.faults != ClusterFaults::kDatabase && scenario_.servers > 2;
+                             !NobodyTakes(scenario_.faults) && scenario_.servers > 2;
   if (may_stay_away && random_.Below(3) == 0) {
     stays_away_ = &AnyServer();
     stays_away_->Kill(false);

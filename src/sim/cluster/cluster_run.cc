@@ -8,12 +8,16 @@ namespace weft::sim {
 namespace {
 
 constexpr size_t kLogLines = 300;
-constexpr Duration kSettles = Seconds(6);  // before the first fault
+constexpr Duration kSettles = Seconds(6);       // before the first fault
+constexpr Duration kAnswersEnd = Seconds(120);  // after everything must be in order
 
 }  // namespace
 
 ClusterRun::ClusterRun(uint64_t seed, const ClusterScenario& scenario)
-    : scenario_(scenario), world_(seed, scenario), random_(seed ^ 0xfa017ull) {
+    : scenario_(scenario),
+      world_(seed, scenario),
+      clients_(world_, servers_, seed ^ 0xc11e47ull),
+      random_(seed ^ 0xfa017ull) {
   world_.log = [this](const std::string& text) { Log(text); };
   world_.violate = [this](const std::string& text) { Violate(text); };
   world_.worker_has_joined = [this] {
@@ -21,9 +25,10 @@ ClusterRun::ClusterRun(uint64_t seed, const ClusterScenario& scenario)
     CheckWatches();
   };
   world_.worker_has_left = [this] {
-    if (scenario_.faults == ClusterFaults::kDatabase)
-      Violate("a worker has lost its leader, though only the database had faults");
+    if (NobodyTakes(scenario_.faults))
+      Violate("a worker has lost its leader, though all leaders were well");
   };
+  world_.server_has_died = [this](cluster::ServerId server) { clients_.NoteDeath(server); };
   std::vector<cluster::ServerId> ids;
   for (uint32_t i = 0; i < scenario.servers; ++i) ids.push_back(cluster::ServerId(uint64_t{i} + 1));
   for (const cluster::ServerId id : ids) {
@@ -34,10 +39,13 @@ ClusterRun::ClusterRun(uint64_t seed, const ClusterScenario& scenario)
   Node node = kFirstWorker;
   for (uint32_t cell = 1; cell <= scenario.cells; ++cell) {
     world_.database.AddCell(cluster::CellId(cell));
-    for (uint32_t i = 0; i < scenario.workers_of_cell; ++i, ++node) {
+    const CellModel& model = world_.ModelOf(cluster::CellId(cell));
+    const std::string prefix = "worker " + std::to_string(cell) + ".";
+    for (Device& device : MakeDevices(seed + cell, model, scenario.workers_of_cell, prefix)) {
       std::rotate(ids.begin(), ids.begin() + static_cast<ptrdiff_t>(random_.Below(ids.size())),
                   ids.end());
-      workers_.push_back(std::make_unique<ClusterWorker>(world_, node, cluster::CellId(cell), ids));
+      workers_.push_back(std::make_unique<ClusterWorker>(world_, node++, cluster::CellId(cell),
+                                                         model, std::move(device), ids));
       world_.workers.push_back(workers_.back().get());
     }
   }
@@ -49,6 +57,7 @@ ClusterOutcome ClusterRun::Run() {
     scheduler.After(Between(0, 1), [server = server.get()] { server->Start(); });
   for (const auto& worker : workers_)
     scheduler.After(Between(0, 2), [worker = worker.get()] { worker->Start(); });
+  clients_.Start();
   world_.network.Watch();
   chaos_end_ = scheduler.now() + scenario_.chaos;
   scheduler.After(kSettles, [this] { ScheduleFault(); });
@@ -57,7 +66,13 @@ ClusterOutcome ClusterRun::Run() {
   while (outcome_.violations.empty() && scheduler.Step(end))
     if (world_.database.problem()) Violate(*world_.database.problem());
   CheckEnd();
+  // Answers that were begun late have to wait for each other.
+  while (outcome_.violations.empty() && clients_.AnyOpen() && scheduler.Step(end + kAnswersEnd)) {
+  }
+  CheckAnswers();
   outcome_.takes = world_.database.takes();
+  outcome_.clients = clients_.counts();
+  outcome_.gateways = world_.counts;
   return std::move(outcome_);
 }
 
@@ -122,19 +137,34 @@ void ClusterRun::CheckEnd() {
       continue;
     }
     const ServerHost& leader = *LeaderOf(cell);
+    const CoreCell* core = leader.CoreOf(cell);
+    if (core == nullptr || !core->is_up())
+      Violate(name + " is not up" + (core == nullptr ? "" : ": " + core->message()));
     if (!AllFollow(cell, leader)) Violate(name + " has workers that do not follow its leader");
     const cluster::CellRow row = world_.database.row(cell, world_.scheduler.now());
     if (row.holder != leader.holder() || row.incarnation != *leader.Leads(cell))
       Violate(name + " is led by " + leader.Name() + ", but the row names server " +
               ToString(row.holder.server));
   }
-  const bool may_drop =
-      scenario_.faults != ClusterFaults::kKill && scenario_.faults != ClusterFaults::kDatabase;
+  const bool may_drop = scenario_.faults != ClusterFaults::kKill && !NobodyTakes(scenario_.faults);
   for (const auto& worker : workers_)
     if (!may_drop && worker->dropped() > 0) Violate("a worker has dropped its keys and values");
   if (world_.database.takes() > scenario_.most_takes)
     Violate("cells were taken " + std::to_string(world_.database.takes()) + " times, at most " +
             std::to_string(scenario_.most_takes) + " were expected");
+}
+
+void ClusterRun::CheckAnswers() {
+  if (!outcome_.violations.empty()) return;
+  clients_.CheckEnd();
+  if (world_.counts.differences > 0) Violate("a token came otherwise than before");
+  for (uint32_t i = 1; i <= scenario_.cells; ++i)
+    for (const auto& server : servers_) {
+      const CoreCell* core = server->CoreOf(cluster::CellId(i));
+      if (core != nullptr && core->CountRequests() > 0)
+        Violate(server->Name() + " has " + std::to_string(core->CountRequests()) +
+                " requests of nobody");
+    }
 }
 
 void ClusterRun::Violate(const std::string& text) {

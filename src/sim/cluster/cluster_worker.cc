@@ -9,22 +9,23 @@ namespace {
 constexpr Duration kPatience = Seconds(1);     // with one attempt to connect
 constexpr Duration kMostSilence = Seconds(3);  // of a server
 constexpr Duration kLooksEvery = Milliseconds(250);
-constexpr Duration kKeepsRows = Seconds(60);  // without a leader
 
 }  // namespace
 
-ClusterWorker::ClusterWorker(World& world, Node node, cluster::CellId cell,
-                             std::vector<cluster::ServerId> servers)
+ClusterWorker::ClusterWorker(World& world, Node node, cluster::CellId cell, const CellModel& model,
+                             Device device, std::vector<cluster::ServerId> servers)
     : world_(world),
       node_(node),
       cell_(cell),
+      model_(model),
+      device_(std::move(device)),
       process_(std::make_shared<Process>(world.scheduler)),
-      servers_(std::move(servers)),
-      left_at_(world.scheduler.now()) {}
+      servers_(std::move(servers)) {}
+
+// ---- the way to a server ----
 
 // It pauses only when it has tried all of them.
 void ClusterWorker::TryNext() {
-  if (world_.scheduler.now() - left_at_ > kKeepsRows) DropRows();
   if (sent_to_.is_set()) return Try(std::exchange(sent_to_, {}));
   if (next_ < servers_.size()) return Try(servers_[next_++]);
   next_ = 0;
@@ -61,12 +62,16 @@ void ClusterWorker::OnOutcome(uint64_t attempt, Network::Outcome outcome,
     return TryNext();
   }
   channel_ = std::move(channel);
-  channel_->SetClosed(node_, [this, attempt] { OnClosed(attempt); });
+  channel_->SetClosed(node_, [this, attempt] { LeaveIf(attempt); });
   heard_at_ = world_.scheduler.now();
-  const WorkerHello hello{node_, cell_, seen_, rows_};
   ServerEnd& server = world_.ServerAt(world_.NodeOf(server_));
-  channel_->Send(
-      node_, [&server, channel = channel_.get(), hello] { server.OnWorkerHello(channel, hello); });
+  channel_->Send(node_, [&server, channel = channel_.get(), hello = WorkerHello{node_, cell_}] {
+    server.OnWorkerHello(channel, hello);
+  });
+  if (worker_ && !worker_->refused())
+    worker_->ConnectAgain();
+  else
+    Begin();
   WatchSilence(attempt);
 }
 
@@ -78,55 +83,21 @@ void ClusterWorker::WatchSilence(uint64_t attempt) {
   });
 }
 
-void ClusterWorker::OnClosed(uint64_t attempt) {
-  if (attempt == attempt_) Leave();
-}
-
 void ClusterWorker::Leave() {
   ++attempt_;
-  if (channel_) std::exchange(channel_, nullptr)->Close(node_);
+  if (channel_) {
+    std::exchange(channel_, nullptr)->Close(node_);
+    worker_->LoseConnection();
+  }
   if (std::exchange(has_joined_, false)) {
-    left_at_ = world_.scheduler.now();
+    // The one behind it comes next, and itself last.
+    const auto at = std::ranges::find(servers_, server_);
+    if (at != servers_.end()) std::rotate(servers_.begin(), at + 1, servers_.end());
     next_ = 0;
-    world_.log("worker " + std::to_string(node_) + " has lost server " + ToString(server_));
+    world_.log(device_.id + " has lost server " + ToString(server_));
     world_.worker_has_left();
   }
   TryNext();
-}
-
-void ClusterWorker::OnInit(const InitMessage& init) {
-  heard_at_ = world_.scheduler.now();
-  if (world_.scenario.workers_refuse_lower && init.incarnation < seen_) return Leave();
-  seen_ = std::max(seen_, init.incarnation);
-  rows_ = init.position;
-  has_joined_ = true;
-  // The successors come first, then those that it knew before, and last the leader itself: so no
-  // server is forgotten.
-  std::vector<cluster::ServerId> order = init.successors;
-  for (const cluster::ServerId server : servers_)
-    if (server != server_ && std::ranges::find(order, server) == order.end())
-      order.push_back(server);
-  order.push_back(server_);
-  servers_ = std::move(order);
-  next_ = 0;
-  world_.log("worker " + std::to_string(node_) + " follows server " + ToString(server_) + " (" +
-             ToString(init.incarnation) + ")");
-  world_.worker_has_joined();
-}
-
-void ClusterWorker::OnStep(const StepMessage& step) {
-  heard_at_ = world_.scheduler.now();
-  if (!has_joined_) return;
-  if (step.incarnation < ran_)
-    world_.violate("worker " + std::to_string(node_) + " ran a step of incarnation " +
-                   ToString(step.incarnation) + " after one of " + ToString(ran_));
-  ran_ = std::max(ran_, step.incarnation);
-  seen_ = std::max(seen_, step.incarnation);
-  rows_ = std::max(rows_, step.position);
-  ServerEnd& server = world_.ServerAt(world_.NodeOf(server_));
-  channel_->Send(node_, [&server, channel = channel_.get(), position = step.position] {
-    server.OnWorkerAnswer(channel, position);
-  });
 }
 
 void ClusterWorker::OnRedirect(cluster::ServerId to) {
@@ -135,13 +106,75 @@ void ClusterWorker::OnRedirect(cluster::ServerId to) {
   Leave();
 }
 
-void ClusterWorker::OnRefused() {
-  DropRows();
-  Leave();
+// The successors come first, then those that it knew before, and last the leader itself: so no
+// server is forgotten.
+void ClusterWorker::KnowSuccessors(const std::vector<wire::pb::Init::Successor>& successors) {
+  std::vector<cluster::ServerId> order;
+  for (const auto& successor : successors) order.push_back(ServerOf(successor.url()));
+  for (const cluster::ServerId server : servers_)
+    if (server != server_ && std::ranges::find(order, server) == order.end())
+      order.push_back(server);
+  order.push_back(server_);
+  servers_ = std::move(order);
+  next_ = 0;
 }
 
-void ClusterWorker::DropRows() {
-  if (std::exchange(rows_, 0) > 0) ++dropped_;
+// ---- the worker ----
+
+void ClusterWorker::Begin() {
+  ModelWorker::Hooks hooks;
+  hooks.send = [this](FromWorker message) { Say(std::move(message)); };
+  hooks.violation = [this](const std::string& text) { world_.violate(text); };
+  hooks.crash = [this] { world_.violate(device_.id + " crashed, which nobody wanted"); };
+  hooks.numbers_failed = [](uint32_t) {};
+  hooks.datagrams = [](const auto&) {};
+  hooks.begins_anew = [this] { ++begins_; };
+  hooks.hangs_up = [this] {
+    world_.scheduler.After({}, [this, attempt = attempt_] { LeaveIf(attempt); });
+  };
+  hooks.knows_successors = [this](const auto& successors) { KnowSuccessors(successors); };
+  worker_ = std::make_shared<ModelWorker>(model_.options, model_.costs, model_.hash, device_,
+                                          world_.scheduler, world_.random.Next(), std::move(hooks));
+}
+
+void ClusterWorker::OnControl(const wire::pb::ServerMessage& message) {
+  heard_at_ = world_.scheduler.now();
+  wire::pb::ServerMessage heard = message;
+  if (heard.has_init()) {
+    incarnation_ = heard.init().incarnation();
+    // As that of a server from before there were incarnations, whom every worker follows.
+    if (!world_.scenario.workers_refuse_lower) heard.mutable_init()->set_incarnation(0);
+  }
+  worker_->OnControl(std::move(heard));
+}
+
+void ClusterWorker::OnFrame(const Slice& frame) {
+  heard_at_ = world_.scheduler.now();
+  if (incarnation_ < ran_)
+    world_.violate(device_.id + " got a frame of incarnation " + std::to_string(incarnation_) +
+                   " after one of " + std::to_string(ran_));
+  ran_ = incarnation_;
+  worker_->OnFrame(frame);
+}
+
+void ClusterWorker::Say(FromWorker message) {
+  if (!channel_) return;
+  auto* control = std::get_if<wire::pb::WorkerMessage>(&message);
+  if (control != nullptr && control->has_connect()) {
+    if (!world_.scenario.workers_refuse_lower) control->mutable_connect()->set_seen_incarnation(0);
+    if (control->connect().seen_incarnation() <= incarnation_) NoteJoined();
+  }
+  ServerEnd& server = world_.ServerAt(world_.NodeOf(server_));
+  channel_->Send(node_, [&server, channel = channel_.get(), message = std::move(message)] {
+    server.OnWorkerMessage(channel, message);
+  });
+}
+
+void ClusterWorker::NoteJoined() {
+  has_joined_ = true;
+  world_.log(device_.id + " follows server " + ToString(server_) + " (" +
+             std::to_string(incarnation_) + ")");
+  world_.worker_has_joined();
 }
 
 }  // namespace weft::sim

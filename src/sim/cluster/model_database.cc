@@ -56,14 +56,15 @@ std::vector<cluster::CellId> ModelDatabase::RenewCells(
   return renewed;
 }
 
-bool ModelDatabase::Write(cluster::CellId id, cluster::Holder holder, const Placement& placement) {
+bool ModelDatabase::Write(cluster::CellId id, cluster::Incarnation incarnation,
+                          cluster::Holder holder, Placement placement) {
   Cell& cell = state_.at(id);
-  const bool is_mine = cell.row.holder == holder && cell.row.incarnation == placement.incarnation;
+  const bool is_mine = cell.row.holder == holder && cell.row.incarnation == incarnation;
   if (!is_mine && rules_.fences_writes) return false;
   if (!is_mine && !problem_)
-    problem_ = "incarnation " + ToString(placement.incarnation) + " wrote a row after " +
+    problem_ = "incarnation " + ToString(incarnation) + " wrote a row after " +
                ToString(cell.row.incarnation) + " was taken";
-  cell.placement = placement;
+  cell.placement = std::move(placement);
   return true;
 }
 

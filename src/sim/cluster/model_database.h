@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -15,6 +16,7 @@
 
 #include "base/clock.h"
 #include "cluster/events.h"
+#include "swarm/placement.h"
 
 namespace weft::sim {
 
@@ -24,11 +26,8 @@ class ModelDatabase {
     bool fences_writes = true;    // a write needs the row's incarnation and holder
     bool counts_by_clock = true;  // an incarnation is at least the clock in milliseconds
   };
-  // What a leader keeps of its cell, for the next one.
-  struct Placement {
-    cluster::Incarnation incarnation;
-    uint64_t position = 0;  // that all workers had computed
-  };
+  // What a leader keeps of its cell, for the next one; null: none has.
+  using Placement = std::shared_ptr<const swarm::Placement>;
 
   ModelDatabase(Rules rules, Duration time_to_live) : rules_(rules), time_to_live_(time_to_live) {}
 
@@ -42,7 +41,8 @@ class ModelDatabase {
   std::vector<cluster::CellId> RenewCells(const std::vector<cluster::Renew::Cell>& cells,
                                           cluster::Holder holder, Instant now);
   // False: the fence has stopped it.
-  bool Write(cluster::CellId cell, cluster::Holder holder, const Placement& placement);
+  bool Write(cluster::CellId cell, cluster::Incarnation incarnation, cluster::Holder holder,
+             Placement placement);
   bool Give(cluster::CellId cell, cluster::Incarnation incarnation, cluster::Holder holder,
             cluster::Holder to, Instant now);
   Placement placement(cluster::CellId cell) const { return state_.at(cell).placement; }

@@ -54,16 +54,17 @@ TEST(ModelDatabase, ARenewalIsForTheHolderAlone) {
 TEST(ModelDatabase, TheFenceStopsWhoWasDeposedOrHasGivenItAway) {
   Database database;
   const Incarnation first = *database.TakeBy(kFirst, kStart);
-  EXPECT_TRUE(database.model.Write(kCell, kFirst, {first, 5}));
+  const auto placement = std::make_shared<const swarm::Placement>();
+  EXPECT_TRUE(database.model.Write(kCell, first, kFirst, placement));
   ASSERT_TRUE(database.model.Give(kCell, first, kFirst, kSecond, kStart));
-  EXPECT_FALSE(database.model.Write(kCell, kFirst, {first, 6}));
-  EXPECT_EQ(database.model.placement(kCell).position, 5u);
+  EXPECT_FALSE(database.model.Write(kCell, first, kFirst, nullptr));
+  EXPECT_EQ(database.model.placement(kCell), placement);
   EXPECT_FALSE(database.model.problem());
 
   Database open({.fences_writes = false});
   const Incarnation deposed = *open.TakeBy(kFirst, kStart);
   ASSERT_TRUE(open.TakeBy(kSecond, kStart));
-  EXPECT_TRUE(open.model.Write(kCell, kFirst, {deposed, 6}));
+  EXPECT_TRUE(open.model.Write(kCell, deposed, kFirst, placement));
   EXPECT_TRUE(open.model.problem());
 }
 

@@ -8,16 +8,17 @@
 namespace weft::sim {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, ClusterFaults>, 5> kNames = {
+constexpr std::array<std::pair<std::string_view, ClusterFaults>, 6> kNames = {
     {{"all", ClusterFaults::kAll},
      {"reject", ClusterFaults::kReject},
      {"db", ClusterFaults::kDatabase},
      {"kill", ClusterFaults::kKill},
-     {"loss", ClusterFaults::kLoss}}};
+     {"loss", ClusterFaults::kLoss},
+     {"relay", ClusterFaults::kRelay}}};
 
 // By kind of faults: half more than the most that 3,000 seeds of each have shown. With faults of
-// the database alone each cell is taken once.
-constexpr std::array<uint64_t, 5> kMostTakes = {30, 45, 0, 27, 60};
+// the database alone, or of lines between servers, each cell is taken once.
+constexpr std::array<uint64_t, 6> kMostTakes = {30, 45, 0, 27, 60, 0};
 
 }  // namespace
 
@@ -25,6 +26,10 @@ std::optional<ClusterFaults> ClusterFaultsByName(std::string_view name) {
   for (const auto& [each, faults] : kNames)
     if (each == name) return faults;
   return std::nullopt;
+}
+
+bool NobodyTakes(ClusterFaults faults) {
+  return faults == ClusterFaults::kDatabase || faults == ClusterFaults::kRelay;
 }
 
 std::string_view NameOf(ClusterFaults faults) {
@@ -43,9 +48,9 @@ ClusterScenario MakeClusterScenario(uint64_t seed, ClusterFaults faults) {
   if (faults == ClusterFaults::kDatabase && random.Below(5) == 0) scenario.servers = 1;
   scenario.cells = 1 + static_cast<uint32_t>(random.Below(2));
   scenario.workers_of_cell = 1 + static_cast<uint32_t>(random.Below(6));
-  scenario.most_takes = faults == ClusterFaults::kDatabase
-                            ? scenario.cells
-                            : kMostTakes.at(static_cast<size_t>(faults));
+  scenario.clients_of_cell = 1 + static_cast<uint32_t>(random.Below(5));
+  scenario.most_takes =
+      NobodyTakes(faults) ? scenario.cells : kMostTakes.at(static_cast<size_t>(faults));
   return scenario;
 }
 

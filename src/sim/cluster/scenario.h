@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "cluster/events.h"
 #include "cluster/options.h"
+#include "sim/cluster/gateway.h"
 #include "sim/cluster/model_database.h"
 
 namespace weft::sim {
@@ -19,11 +20,14 @@ enum class ClusterFaults : uint8_t {
   kDatabase,  // the database is slow or away, and nothing else happens
   kKill,      // servers are killed, lose their power or are drained, one after another
   kLoss,      // servers are killed, and the database loses its last commits
+  kRelay,     // lines between servers are cut, while all of them reach the database and workers
 };
 
-// Finds the kind by its name: all, reject, db, kill or loss.
+// Finds the kind by its name: all, reject, db, kill, loss or relay.
 std::optional<ClusterFaults> ClusterFaultsByName(std::string_view name);
 std::string_view NameOf(ClusterFaults faults);
+// Leaders are well whatever happens, so that no cell moves.
+bool NobodyTakes(ClusterFaults faults);
 
 // Changes what passes between one server's leases and the world. The functions may change what they
 // get; false drops it.
@@ -35,12 +39,16 @@ struct Tampering {
 struct ClusterScenario {
   ClusterFaults faults = ClusterFaults::kAll;
   uint32_t servers = 3, cells = 1, workers_of_cell = 4;
-  Duration chaos = Seconds(120);  // faults happen for so long
-  Duration calm = Seconds(30);    // then all is well, and everything must be in order after it
+  uint32_t clients_of_cell = 3;  // each asks for one answer after another
+  Duration clocks_apart =
+      Seconds(int64_t{2} * 24 * 3600);  // how far clocks of servers are from each other at most
+  Duration chaos = Seconds(120);        // faults happen for so long
+  Duration calm = Seconds(30);  // then all is well, and everything must be in order after it
   cluster::LeaseOptions lease;
   ModelDatabase::Rules database;
   bool workers_refuse_lower = true;  // incarnations than they have seen
   bool servers_park = true;          // workers that come; else they refuse them
+  Gateway::Rules gateway;
   Tampering tampering;
 
   // The bars of a run without tampering.

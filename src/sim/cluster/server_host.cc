@@ -8,6 +8,8 @@ namespace {
 
 // Clocks of servers run up to a tenth too fast or too slow.
 constexpr double kSlowest = 0.9, kRange = 0.2;
+// A core writes what it has measured when a minute of its clock ends.
+constexpr Duration kMinute = Seconds(60);
 
 }  // namespace
 
@@ -16,7 +18,9 @@ ServerHost::ServerHost(World& world, cluster::ServerId id)
       holder_{id, {}},
       node_(world.NodeOf(id)),
       rate_(kSlowest + kRange * world.random.Uniform()),
-      offset_(Seconds(static_cast<int64_t>(world.random.Below(10'000)))) {}
+      offset_(kMinute * static_cast<int64_t>(world.random.Uniform() *
+                                             static_cast<double>(world.scenario.clocks_apart.us) /
+                                             static_cast<double>(kMinute.us))) {}
 
 Instant ServerHost::LocalNow() const {
   const double us = static_cast<double>(world_.scheduler.now().us) * rate_;
@@ -34,6 +38,11 @@ void ServerHost::Start() {
   links_.clear();
   cells_.clear();
   lines_.clear();
+  for (uint32_t i = 1; i <= world_.scenario.cells; ++i) {
+    const cluster::CellId cell(i);
+    Gateway gateway(world_.scenario.gateway, world_.random.Next(), world_.counts);
+    cells_[cell].requests = std::make_unique<CellRequests>(std::move(gateway), RequestHooks(cell));
+  }
   world_.network.Listen(node_, process_, [this](std::shared_ptr<Channel> channel, Node from) {
     Accept(std::move(channel), from);
   });
@@ -50,6 +59,7 @@ void ServerHost::Kill(bool with_power) {
   else
     world_.network.SetPower(node_, false);
   cells_.clear();
+  world_.server_has_died(id());
 }
 
 void ServerHost::Stop(Duration time) {
@@ -65,6 +75,11 @@ void ServerHost::Drain() {
   world_.log(Name() + " is drained");
   is_draining_ = true;
   process_->Do([this] { Feed(cluster::DrainAsked{}); });
+}
+
+const CoreCell* ServerHost::CoreOf(cluster::CellId cell) const {
+  const auto found = cells_.find(cell);
+  return !is_alive() || found == cells_.end() ? nullptr : found->second.core.get();
 }
 
 std::optional<cluster::Incarnation> ServerHost::Leads(cluster::CellId cell) const {
@@ -89,6 +104,7 @@ void ServerHost::HandleFed() {
       if (!tampering.on_action || tampering.on_action(id(), action))
         std::visit([this](const auto& each) { Carry(each); }, action);
   is_handling_ = false;
+  Settle();
   ArmTimer();
 }
 
@@ -144,9 +160,10 @@ void ServerHost::Carry(const cluster::PlaceWorkers& action) {
 }
 
 void ServerHost::Carry(const cluster::SayHello& action) {
-  for (const auto& [peer, channel] : links_) {
+  for (const auto& [peer, link] : links_) {
     ServerEnd& to = world_.ServerAt(world_.NodeOf(peer));
-    channel->Send(node_, [&to, from = id(), hello = action.hello] { to.OnPeerHello(from, hello); });
+    link.channel->Send(node_,
+                       [&to, from = id(), hello = action.hello] { to.OnPeerHello(from, hello); });
   }
 }
 

@@ -15,7 +15,10 @@ World::World(uint64_t seed, const ClusterScenario& a_scenario)
     : scenario(a_scenario),
       random(seed * 0x9e3779b97f4a7c15ull + 7),
       network(scheduler, seed ^ 0x1e7307ull),
-      database(scenario.database, scenario.lease.time_to_live) {}
+      database(scenario.database, scenario.lease.time_to_live) {
+  for (uint32_t cell = 1; cell <= scenario.cells; ++cell)
+    models.push_back(std::make_unique<CellModel>(seed, cluster::CellId(cell)));
+}
 
 Duration World::OneWay() {
   const double us = static_cast<double>(health.latency.us) * (0.25 + 0.75 * random.Uniform());

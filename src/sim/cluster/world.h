@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "base/random.h"
+#include "sim/cluster/cell_model.h"
+#include "sim/cluster/gateway.h"
 #include "sim/cluster/line_ends.h"
 #include "sim/cluster/model_database.h"
 #include "sim/cluster/network.h"
@@ -36,9 +38,13 @@ struct World {
   LineId next_line = 1;
   std::function<void(const std::string&)> log, violate;
   std::function<void()> worker_has_joined, worker_has_left;
+  std::function<void(cluster::ServerId)> server_has_died;
+  std::vector<std::unique_ptr<CellModel>> models;  // by cell, from cell 1 on
+  Gateway::Counts counts;                          // of all gateways
 
   Node NodeOf(cluster::ServerId server) const { return static_cast<Node>(server.value() - 1); }
   cluster::ServerId IdOf(Node node) const { return cluster::ServerId(uint64_t{node} + 1); }
+  const CellModel& ModelOf(cluster::CellId cell) const { return *models.at(cell.value() - 1); }
   ServerEnd& ServerAt(Node node) { return *servers.at(node); }
   WorkerEnd& WorkerAt(Node node) { return *workers.at(node - kFirstWorker); }
 

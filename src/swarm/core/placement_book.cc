@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/check.h"
+#include "swarm/incarnation.h"
 
 namespace weft::swarm {
 namespace {
@@ -99,6 +100,7 @@ Placement PlacementBook::Take(Instant now) const {
 
 void PlacementBook::Restore(Instant now) {
   is_restored_ = true;
+  parts_.sessions.CountGenerationsFrom(GenerationsAbove(parts_.options.incarnation));
   if (!parts_.options.restored) return;
   const Placement& placement = *parts_.options.restored;
   const Status status = CheckPlacement(placement, parts_.costs.layer_count());
@@ -175,6 +177,11 @@ std::vector<Binding> PlacementBook::MatchHeld(const Worker& worker, const Absenc
       uint32_t positions = 0;
       for (int i = 0; i < claim.sessions_size(); ++i)
         if (claim.sessions(i) == session->id.value()) positions = claim.positions(i);
+      // Another leader may have begun with the numbers of this one while it was deposed.
+      for (const wire::pb::HeldSession& held_session : claim.claims())
+        if (held_session.session() == session->id.value() && held_session.generation() > 0 &&
+            !session->Knows(held_session.generation()))
+          progress->held = 0;
       progress->worker = worker.id;
       progress->held = std::min(positions, progress->held);
       progress->sent = positions;  // it may have gone beyond what it has answered

@@ -105,8 +105,19 @@ void Session::Adopt(const std::vector<Claim>& claims, const SessionTrace& trace)
   completed = static_cast<uint32_t>(tokens.size()) - 1;
   for (const Claim& claim : claims) completed = std::min(completed, Believe(claim, trace).held);
   last_generation_ += kUnknownGenerations;
+  adopted_from_ = trace;
+  before_own_ = last_generation_;
   for (StageProgress& stage : progress) RewindStage(stage, completed);
   for (const StageProgress& stage : progress) completed = std::min(completed, stage.held);
+}
+
+bool Session::Knows(uint32_t generation) {
+  if (generation > before_own_ && generation <= last_generation_) return true;
+  if (adopted_from_ && generation >= adopted_from_->first_generation &&
+      generation <= adopted_from_->last_generation)
+    return true;
+  last_generation_ = std::max(last_generation_, generation);
+  return false;
 }
 
 void Session::AdoptLate(const Claim& claim) {

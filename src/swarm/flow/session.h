@@ -202,6 +202,11 @@ struct Session {
   // The same of a device that comes back later than others did.
   void AdoptLate(const Claim& claim);
   uint32_t last_generation() const { return last_generation_; }
+  // Its generations are above this one. Call it before it has a stage.
+  void CountFrom(uint32_t generation) { last_generation_ = before_own_ = generation; }
+  // Whether rows of this generation are the session's: it gave the number, or has adopted it. One
+  // of another leader's counts for nothing, and those that it gives from now on are above it.
+  bool Knows(uint32_t generation);
   // Nothing of what was computed for it counts.
   void Doubt();
   // This stage computes again from `position`, or from the last position before that where it can
@@ -243,7 +248,8 @@ struct Session {
   // Begins to track a stage at those of the claimed positions that are the request's.
   StageProgress& Believe(const Claim& claim, const SessionTrace& trace);
 
-  uint32_t last_generation_ = 0;
+  uint32_t last_generation_ = 0, before_own_ = 0;
+  std::optional<SessionTrace> adopted_from_;  // of another leader
 };
 
 class SessionTable {
@@ -300,6 +306,7 @@ class SessionTable {
   SessionId last_id() const { return last_id_; }
   // Numbers up to this one are spent.
   void ContinueAfter(SessionId id) { last_id_ = id; }
+  void CountGenerationsFrom(uint32_t generation) { generations_above_ = generation; }
 
  private:
   // What of the idle session would be gone if the request continued it, and from where.
@@ -326,7 +333,11 @@ class SessionTable {
   uint32_t session_limit_;
   bool recurrent_;
   uint32_t mark_limit_;
+  // Gives the next number that no session has, here or on a device that holds an earlier core's.
+  SessionId NextId();
+
   SessionId last_id_;
+  uint32_t generations_above_ = 0;
   Claims claims_;
   uint64_t admissions_ = 0;
   uint64_t computed_positions_ = 0, history_trims_ = 0;

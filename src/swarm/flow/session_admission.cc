@@ -111,11 +111,18 @@ void SessionTable::NoteKin(Session& session) {
   }
 }
 
+SessionId SessionTable::NextId() {
+  do last_id_ = last_id_.Next();
+  while (claims_.Has(last_id_) || Find(last_id_) != nullptr);
+  return last_id_;
+}
+
 std::unique_ptr<Session> SessionTable::Make(SessionId id) const {
   auto session = std::make_unique<Session>();
   session->id = id;
   session->recurrent = recurrent_;
   session->mark_limit = mark_limit_;
+  session->CountFrom(generations_above_);
   session->history.CountIn(history_tally_);
   return session;
 }
@@ -145,8 +152,13 @@ Session* SessionTable::Adopt(const Request& request, std::span<const int32_t> kn
                              std::vector<SessionId>& released) {
   if (!request.resume || request.wants_rows()) return nullptr;
   const SessionTrace& trace = *request.resume;
+  const bool was_claimed = claims_.Has(trace.session);
   const std::vector<Claim> claims = claims_.Take(trace.session);
-  if (claims.empty()) return nullptr;
+  if (claims.empty()) {
+    // Its layers are elsewhere by now, but devices still count it among their sessions.
+    if (was_claimed) released.push_back(trace.session);
+    return nullptr;
+  }
   auto adopted = Make(trace.session);
   adopted->tokens.assign(known.begin(), known.end());
   adopted->Adopt(claims, trace);
@@ -171,10 +183,9 @@ Session& SessionTable::Admit(ActiveRequest request, std::vector<SessionId>& rele
   Session* adopted = Adopt(request.request, known, continues ? best.prefix : shared, released);
   request.request.resume.reset();
   const uint32_t prefix = adopted != nullptr ? adopted->completed : continues ? best.prefix : 0;
-  if (adopted == nullptr && !continues) last_id_ = last_id_.Next();
   Session& session = adopted != nullptr ? *adopted
                      : continues        ? *best.session
-                                        : Add(Make(last_id_), released);
+                                        : Add(Make(NextId()), released);
   request.trace = {session.id, session.last_generation() + 1, session.last_generation()};
   session.BeginAgain(prefix);
   // As things are; what a stage has to compute all the same is taken off (Pipeline::AddRun).

@@ -284,6 +284,53 @@ TEST(SessionTable, AnIdleSessionKeepsWhatEveryStageHoldsOfIt) {
   EXPECT_THAT(released, IsEmpty());
 }
 
+// ---- what devices hold of an earlier core ----
+
+ActiveRequest ResumedAs(RequestId id, std::vector<int32_t> prompt, SessionTrace trace) {
+  ActiveRequest active = RequestFor(id, std::move(prompt));
+  active.request.resume = trace;
+  return active;
+}
+
+TEST(SessionClaims, WhoseLayersAreElsewhereEndsWhenItIsAskedFor) {
+  SessionTable table(3);
+  table.NoteClaim(7, {Bound(1, 7, 0, 2), 12, 4, {}}, Instant{60'000'000});
+  table.claims().Forget([](const BoundStage& stage) { return stage.binding == BindingId(1); });
+  std::vector<SessionId> released;
+  const Session& session = table.Admit(ResumedAs(1, {1, 2, 3, 4}, {7, 11, 13}), released);
+  EXPECT_NE(session.id, SessionId(7));
+  EXPECT_THAT(released, testing::ElementsAre(SessionId(7)))
+      << "devices would count it for ever, and refuse another one";
+}
+
+TEST(SessionClaims, ANewSessionGetsNoNumberThatADeviceHasInUse) {
+  SessionTable table(4);
+  table.NoteClaim(1, {Bound(1, 7, 0, 2), 12, 4, {}}, Instant{60'000'000});
+  table.NoteClaim(2, {Bound(1, 7, 0, 2), 12, 4, {}}, Instant{60'000'000});
+  std::vector<SessionId> released;
+  EXPECT_EQ(table.Admit(ResumedAs(1, {1, 2, 3, 4, 5}, {2, 11, 13}), released).id, SessionId(2));
+  EXPECT_EQ(table.Admit(RequestFor(2, {9, 9}), released).id, SessionId(3));
+}
+
+TEST(SessionClaims, GenerationsOfTwoLeadersAreOthers) {
+  SessionTable one(2), other(2);
+  one.CountGenerationsFrom(1000);
+  other.CountGenerationsFrom(5000);
+  std::vector<SessionId> released;
+  Session& ours = one.Admit(RequestFor(1, {1, 2, 3}), released);
+  Session& theirs = other.Admit(RequestFor(1, {1, 2, 3}), released);
+  At(ours, Bound(1, 7, 0, 2), 3);
+  At(theirs, Bound(1, 7, 0, 2), 3);
+  ours.RewindStage(*ours.Find(BindingId(1)), 1);
+  theirs.RewindStage(*theirs.Find(BindingId(1)), 1);
+  const uint32_t foreign = theirs.Find(BindingId(1))->generation;
+  EXPECT_GT(foreign, 5000u);
+  EXPECT_TRUE(ours.Knows(ours.last_generation()));
+  EXPECT_FALSE(ours.Knows(foreign));
+  ours.RewindStage(*ours.Find(BindingId(1)), 0);
+  EXPECT_GT(ours.Find(BindingId(1))->generation, foreign) << "so that its device takes it";
+}
+
 // ---- recurrent state, which knows few positions ----
 
 // A stage that has computed `held` positions, with marks at some of them.

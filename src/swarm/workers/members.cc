@@ -58,8 +58,9 @@ Status Members::Admit(Worker& worker, const wire::pb::Connect& connect,
   ASSIGN_OR_RETURN(Offer offer, CheckConnect(connect, options_));
   const std::string device =
       offer.device_id.empty() ? worker.address + "/" + offer.name : offer.device_id;
-  ASSIGN_OR_RETURN(const Incarnation::Heard heard, incarnation_.Hear(connect.seen_incarnation()));
-  if (heard == Incarnation::Heard::kIsOutdated) {
+  ASSIGN_OR_RETURN(const OwnIncarnation::Heard heard,
+                   incarnation_.Hear(connect.seen_incarnation()));
+  if (heard == OwnIncarnation::Heard::kIsOutdated) {
     if (options_.tell_seen)
       options_.tell_seen(connect.seen_incarnation());
     else

@@ -40,7 +40,7 @@ class Members {
   // says Connect.
   Worker& Add(const WorkerConnected& event, const std::string& network, Instant now);
   // The one that Init names.
-  const Incarnation& incarnation() const { return incarnation_; }
+  const OwnIncarnation& incarnation() const { return incarnation_; }
   // It has said Connect. An error: it cannot join, and the sentence is for its user. `is_back`:
   // whether a device is no newcomer. kCancelled: it has seen a later start of this swarm. The core
   // has raised its number above that one, and the worker is to come again to hear it.
@@ -98,7 +98,7 @@ class Members {
   bool ResumeSlow();
 
  private:
-  Incarnation incarnation_;
+  OwnIncarnation incarnation_;
   SuccessorList successors_;
   const CoreOptions& options_;
   const Costs& costs_;

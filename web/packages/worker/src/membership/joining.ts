@@ -68,6 +68,7 @@ export class Joining {
     const isOutdated = this.#keeping.isOutdated(init);
     if (isOutdated && this.#package) return; // nothing that is held changes
     this.#queue.sessions.begin(init.contextLength, init.sessionCount);
+    this.#stages.beginConnection();
     if (isOutdated) return;
     this.#keeping.see(init);
     this.knowSuccessors(init.successors);

@@ -42,12 +42,19 @@ export function installedBytes(
 
 export class StageTable {
   readonly #bindings = new Map<number, Binding>(); // by rising id
-  #newest = 0;
+  #newest = 0; // of this connection
   #lastRun = 0; // the binding of the last step
 
-  // False, and nothing changed, unless it is newer than every one before and there is room.
+  // Another leader may count from a lower number: numbers rise within a connection.
+  beginConnection(): void {
+    this.#newest = 0;
+  }
+
+  // False, and nothing changed, unless it is newer than every one that is held or that came on this
+  // connection, and there is room.
   prepare(id: number, stage: number, layers: LayerRange, isStandby: boolean): boolean {
-    if (id <= this.#newest || this.#bindings.size >= kMaxBindings) return false;
+    const newest = Math.max(this.#newest, ...this.#bindings.keys());
+    if (id <= newest || this.#bindings.size >= kMaxBindings) return false;
     this.#newest = id;
     const { first } = layers;
     const loading = { isLoaded: false, thereEnd: first, next: first, hasTurn: false };

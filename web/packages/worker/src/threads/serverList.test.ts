@@ -70,6 +70,25 @@ it("the server may name the next one", () => {
   expect(list.current.origin).toBe("http://new:1");
 });
 
+it("the server names the certificate of the next one", () => {
+  const [known, named, other] = ["a", "b", "c"].map((digit) => digit.repeat(64));
+  const list = new ServerList([at("https://a", known)]);
+  expect(list.nextIs(`wss://b#${named}`)).toBe(true);
+  expect(list.current).toEqual(at("https://b", named));
+  list.nextIs(`wss://a#${other}`);
+  expect(list.current, "the user's word counts").toEqual(at("https://a", known));
+  list.nextIs(`wss://b#${other}`);
+  expect(list.current).toEqual(at("https://b", named));
+});
+
+it("nobody is followed with half a fingerprint", () => {
+  const list = new ServerList([at("https://a", "a".repeat(64))]);
+  list.nextIs(`wss://b#${"b".repeat(50)}`);
+  list.nextIs("wss://b#");
+  list.nextIs(`ws://b#${"b".repeat(64)}`);
+  expect(order(list)).toEqual(["https://a"]);
+});
+
 it("a server cannot make the list long", () => {
   const list = new ServerList([at("http://a")]);
   const many = (name: string): string[] =>

@@ -65,11 +65,14 @@ export class ServerList {
     return this.#try((this.#current + 1) % this.#all.length);
   }
 
-  // The same, with the one that the server named, where that can be used.
-  nextIs(url: string): boolean {
-    const server = this.#accepted(url, "");
+  // The same, with the one that the server named, where that can be used: "wss://b:8443", behind
+  // it "#" and the fingerprint of its own certificate (src/wire/elsewhere.h). An address that is
+  // known keeps the certificate that is known.
+  nextIs(reason: string): boolean {
+    const [url = "", fingerprint] = reason.split("#", 2);
+    const isWhole = fingerprint === undefined || /^[0-9a-f]{64}$/.test(fingerprint);
+    const server = isWhole ? this.#accepted(url, fingerprint ?? "") : null;
     if (!server) return this.next();
-    // Of one that is known the certificate is known, too.
     if (this.#all.length <= this.#given.length + kMostSuccessors) this.#add(server);
     const found = this.#find(server.origin);
     return found < 0 ? this.next() : this.#try(found);
