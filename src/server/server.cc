@@ -26,6 +26,7 @@ Server::Server(const ServerOptions& options)
   reach_.address = options.address;
   reach_.host_names = options.host_names;
   reach_.tls = !options.tls.empty();
+  if (options.cluster) reach_.url = options.cluster->url;
 }
 
 Result<std::unique_ptr<Server>> Server::Prepare(const ServerOptions& options,
