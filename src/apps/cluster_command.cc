@@ -225,8 +225,7 @@ void AddDatabase(CLI::App& command, ClusterOptions& options) {
 // The address stands in the environment of a server; so it does for who looks after it.
 Status Run(const ClusterOptions& options, Status (*command)(const ClusterOptions&)) {
   ClusterOptions with = options;
-  const char* const url = std::getenv("WEFT_CLUSTER");
-  if (with.url.empty() && url != nullptr) with.url = url;
+  with.url = ClusterUrl(options.url);
   return command(with);
 }
 

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <cstdlib>
 #include <utility>
 
 #include "apps/state_folder.h"
@@ -46,6 +47,11 @@ std::filesystem::path ClusterKeyFile(const std::string& named) {
   return folder.empty() ? folder : folder / "cluster.key";
 }
 
+std::string ClusterUrl(const std::string& named) {
+  const char* const url = std::getenv("WEFT_CLUSTER");
+  return named.empty() && url != nullptr ? url : named;
+}
+
 bool IsThisMachine(const net::Url& url) {
   return url.host == "localhost" || net::IsLoopbackAddress(url.host);
 }
@@ -55,6 +61,10 @@ Status AddCluster(const ServeOptions& options, server::ServerOptions& server) {
   if (options.packages.size() != 1)
     return Error(ErrorCode::kInvalidArgument,
                  "A server of a cluster serves one model: name its package.");
+  if (!options.keys.empty() && options.keys != "off")
+    return Error(ErrorCode::kInvalidArgument,
+                 "--keys names a file, and the keys of a cluster are in its database: leave one of "
+                 "--keys and --cluster out.");
   ASSIGN_OR_RETURN(const net::Url url, ParseOwnUrl(options));
   const std::filesystem::path path = ClusterKeyFile(options.cluster_key);
   auto key = cluster_host::ClusterKey::Read(path);

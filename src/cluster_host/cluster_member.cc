@@ -90,6 +90,14 @@ Result<std::unique_ptr<postgres::Connection>> OpenDatabase(net::EventLoop& loop,
   return NoDatabase(connection->problem().empty() ? "no answer in 8 s" : connection->problem());
 }
 
+Result<std::unique_ptr<shared_store::SharedKeys>> OpenKeys(const std::string& url) {
+  auto loop = std::make_unique<net::EventLoop>();
+  ASSIGN_OR_RETURN(auto connection, OpenDatabase(*loop, url));
+  auto keys = std::make_unique<shared_store::SharedKeys>(std::move(loop), std::move(connection));
+  TRY(keys->DataVersion());
+  return keys;
+}
+
 // The lock proves that earlier starts with this id have gone.
 Status ClusterMember::TakeId(const std::filesystem::path& path) {
   if (path.empty())

@@ -16,6 +16,7 @@
 #include "net/address.h"
 #include "net/loop.h"
 #include "postgres/connection.h"
+#include "shared_store/shared_keys.h"
 #include "shared_store/shared_leases.h"
 #include "wire/cluster.pb.h"
 
@@ -36,6 +37,9 @@ std::string ServerNameOf(const net::Url& url);
 // REQUIRES: nobody else runs the loop.
 Result<std::unique_ptr<postgres::Connection>> OpenDatabase(net::EventLoop& loop,
                                                            const std::string& url);
+// The keys of the cluster with that database, which have a connection of their own. The error says
+// what to do.
+Result<std::unique_ptr<shared_store::SharedKeys>> OpenKeys(const std::string& url);
 // Runs `loop` until `ask` has told its answer. REQUIRES: the same; and that it tells one.
 Status Await(net::EventLoop& loop, const std::function<void(std::function<void()>)>& ask);
 

@@ -12,6 +12,7 @@
 #include "server/model_routes.h"
 #include "server/own_user.h"
 #include "server/routes.h"
+#include "store/store.h"
 
 namespace weft::server {
 namespace {
@@ -29,8 +30,7 @@ Server::Server(const ServerOptions& options)
   if (options.cluster) reach_.url = options.cluster->url;
 }
 
-Result<std::unique_ptr<Server>> Server::Prepare(const ServerOptions& options,
-                                                const std::string& model_name) {
+Result<std::unique_ptr<Server>> Server::Prepare(const ServerOptions& options) {
   for (const std::string& name : options.host_names) {
     TRY(net::ParseHostName("--host-name", name));
   }
@@ -51,21 +51,20 @@ Result<std::unique_ptr<Server>> Server::Prepare(const ServerOptions& options,
     ASSIGN_OR_RETURN(server->secrets_, MakeSecrets(demanded, std::move(given)));
   }
   TRY(server->OpenJournal());
-  TRY(server->OpenKeys(model_name));
   ASSIGN_OR_RETURN(server->tls_, server->MakeTls());
   server->feed_ = std::make_unique<SwarmFeed>(server->loop_);
-  server->keys_->OnChanged([self = server.get()] { self->CloseRevoked(); });
   return server;
 }
 
 Result<std::unique_ptr<Server>> Server::Listen(const ServerOptions& options, ServedModel model) {
-  ASSIGN_OR_RETURN(std::unique_ptr<Server> server, Prepare(options, model.package.manifest.name));
+  ASSIGN_OR_RETURN(std::unique_ptr<Server> server, Prepare(options));
   Server* const self = server.get();
   self->files_ = std::move(model.files);
   AdminParts admin;
   if (options.cluster) {
     TRY(self->JoinCluster(model));
   }
+  TRY(self->OpenKeys(model.package.manifest.name));
   admin.need_bytes = NeedBytes(self->options_, model.info);
   ASSIGN_OR_RETURN(auto cell_recovery, self->recovery_->BeginCell(model.info.package_digest));
   self->cell_ =
@@ -96,8 +95,9 @@ Result<std::unique_ptr<Server>> Server::Listen(const ServerOptions& options, Ser
 }
 
 Result<std::unique_ptr<Server>> Server::Listen(const ServerOptions& options, ModelLibrary library) {
-  ASSIGN_OR_RETURN(std::unique_ptr<Server> server, Prepare(options, ""));
+  ASSIGN_OR_RETURN(std::unique_ptr<Server> server, Prepare(options));
   Server* const self = server.get();
+  TRY(self->OpenKeys(""));
   self->files_ = std::exchange(library.files, std::nullopt);
   self->body_limit_bytes_ = BodyLimitOf(options, /*embeds=*/true, options.context_length);
   self->models_ =
@@ -235,15 +235,40 @@ Status Server::NoteSecrets() {
   return recovery_->NoteSecrets(now, only_key, only_token);
 }
 
+// Those of a cluster are in its database. A start without them would let in whom nobody knows.
 Status Server::OpenKeys(const std::string& model_name) {
-  auto opened = KeyKeeper::Open(loop_, {.path = options_.keys, .model = model_name});
+  KeyKeeper::Options options{.path = options_.keys, .model = model_name};
+  const bool is_off = options_.keys_are_asked_for && options_.keys.empty();
+  if (member_ && !is_off) {
+    ASSIGN_OR_RETURN(options.shared, cluster_host::OpenKeys(options_.cluster->database_url));
+  }
+  auto opened = KeyKeeper::Open(loop_, std::move(options));
   if (!opened.ok()) {
-    if (options_.keys_are_asked_for) return opened.error();
+    if (options_.keys_are_asked_for || member_) return opened.error();
     LogError("{} The server goes on without named keys.", opened.error().message());
     opened = KeyKeeper::WithoutFile(loop_, model_name);
   }
   keys_ = std::move(*opened);
+  keys_->OnChanged([this] { CloseRevoked(); });
+  if (member_) WarnOfOwnKeys();
   return OkStatus();
+}
+
+// Keys that were made before this server was in a cluster.
+void Server::WarnOfOwnKeys() const {
+  if (options_.keys.empty()) return;
+  const auto own = store::Store::Open(options_.keys, store::OpenMode::kExisting, UnixNowMs());
+  if (!own.ok()) return;
+  const auto keys = (*own)->Keys();
+  if (!keys.ok()) return;
+  const auto left = std::ranges::count_if(*keys, [this](const store::Key& key) {
+    return !key.ended_ms && !key.IsExpired(UnixNowMs()) && !keys_->table().Find(key.hash);
+  });
+  if (left > 0)
+    LogWarn(
+        "{} keys of '{}' are not the cluster's, and let nobody in: take them there with `weft "
+        "state export FILE` and `weft state import FILE --cluster URL`",
+        left, options_.keys.string());
 }
 
 void Server::HashSecretsInto(swarm::CoreOptions& core) const {
@@ -329,7 +354,7 @@ Status Server::Open() {
     listen.uncounted_addresses.insert(net::CanonicalAddress(proxy));
   ASSIGN_OR_RETURN(server_, net::Server::Listen(loop_, listen, router_.get()));
   reach_.port = server_->port();
-  keys_->Start(std::to_string(reach_.port));
+  keys_->Start(member_ ? member_->leases().self().name : std::to_string(reach_.port));
   ASSIGN_OR_RETURN(AccessPolicy access, MakeAccess());
   router_->SetAccess(std::move(access));
   links_ = SharedLinks(reach_, secrets_);

@@ -69,8 +69,7 @@ class Server {
 
  private:
   explicit Server(const ServerOptions& options);
-  static Result<std::unique_ptr<Server>> Prepare(const ServerOptions& options,
-                                                 const std::string& model_name);
+  static Result<std::unique_ptr<Server>> Prepare(const ServerOptions& options);
 
   Status JoinCluster(const ServedModel& model);
   void StartCluster();
@@ -78,6 +77,7 @@ class Server {
   Status OpenJournal();
   Status NoteSecrets();
   Status OpenKeys(const std::string& model_name);
+  void WarnOfOwnKeys() const;
   void HashSecretsInto(swarm::CoreOptions& core) const;
   CellShared Shared(bool has_several);
   RouteParts Parts();

@@ -42,6 +42,30 @@ const std::vector<std::string>& Migrations() {
              device bytea primary key, losses bigint not null, stayed_s double precision not null,
              noted timestamptz not null);
          end $$)",
+      // As a server alone has them in SQLite: times are milliseconds since 1970, `models` has one
+      // name a line, and none for all. `key_changes` counts the changes of keys and usage.
+      R"(do $$ begin
+           create table keys (
+             id bigint generated always as identity primary key, hash bytea not null unique,
+             name text not null,
+             role text not null check (role in ('admin', 'user', 'metrics', 'helper')),
+             models text not null, per_minute bigint, tokens_per_day bigint, at_once bigint,
+             created bigint not null, expires bigint, ended bigint);
+           create unique index keys_name on keys (name) where ended is null;
+           create table usage_hour (
+             hour bigint not null, key bigint not null references keys, model text not null,
+             server text not null, requests bigint not null, prompt bigint not null,
+             cached bigint not null, generated bigint not null,
+             primary key (hour, key, model, server)) with (fillfactor = 70);
+           create table key_loads (
+             key bigint not null references keys, server text not null,
+             last_minute integer not null, under_way integer not null, noted timestamptz not null,
+             primary key (key, server)) with (fillfactor = 50);
+           create table key_changes (
+             only_row boolean primary key default true check (only_row),
+             number bigint not null default 0);
+           insert into key_changes default values;
+         end $$)",
   };
   return migrations;
 }

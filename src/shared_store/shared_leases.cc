@@ -3,6 +3,8 @@
 #include <memory>
 #include <utility>
 
+#include "shared_store/array_text.h"
+
 namespace weft::shared_store {
 namespace {
 
@@ -22,14 +24,6 @@ Value ToValue(Id id) {
 template <typename Id>
 Id FromRow(const Row& row, size_t column) {
   return Id(static_cast<decltype(Id().value())>(row.Int(column)));
-}
-
-// "{1,2,3}"
-template <typename Cells, typename Write>
-std::string ArrayOf(const Cells& cells, Write write) {
-  std::string text = "{";
-  for (const auto& cell : cells) text += (text.size() > 1 ? "," : "") + write(cell);
-  return text + "}";
 }
 
 SharedServer ServerOf(const Row& row) {

@@ -35,8 +35,8 @@ class SharedLeasesTest : public testing::Test {
     a_line_ = Connect();
     b_line_ = Connect();
     ASSERT_TRUE(Ask(*a_line_,
-                    "drop table if exists placements, cells, models, servers, "
-                    "device_times, weft_cluster")
+                    "drop table if exists placements, cells, models, servers, usage_hour, "
+                    "key_loads, key_changes, keys, device_times, weft_cluster")
                     .ok());
     ASSERT_TRUE(Make(kCheck).ok());
     a_ = std::make_unique<SharedLeases>(*a_line_, Holder{1, 11}, Milliseconds(300));
