@@ -8,6 +8,7 @@
 #include "apps/state_folder.h"
 #include "base/log.h"
 #include "base/sentence.h"
+#include "cluster_host/cluster_member.h"
 
 namespace weft::apps {
 namespace {
@@ -36,6 +37,11 @@ Result<net::Url> ParseOwnUrl(const ServeOptions& options) {
                  Sentence("--url is '", options.url,
                           "'; servers of a cluster speak with each other over https."));
   return url;
+}
+
+bool IsSet(const char* variable) {
+  const char* const value = std::getenv(variable);
+  return value != nullptr && *value != '\0';
 }
 
 }  // namespace
@@ -74,6 +80,8 @@ Status AddCluster(const ServeOptions& options, server::ServerOptions& server) {
                           "': run `weft cluster init` once, and copy the file that it writes to "
                           "each server."));
   if (!key.ok()) return key.error();
+  ASSIGN_OR_RETURN(const std::vector<cluster_host::ClusterKey> keys,
+                   cluster_host::SortKeys(options.cluster, *std::move(key)));
   if (server.port != 0 && url.port != server.port)
     LogInfo(
         "others reach this server at {}, and it listens on port {}: something in between has "
@@ -82,16 +90,17 @@ Status AddCluster(const ServeOptions& options, server::ServerOptions& server) {
   if (!IsThisMachine(url)) {
     server.host_names.push_back(url.host);
     server.read_secrets = [read = std::move(server.read_secrets),
-                           key = *key]() -> Result<server::Secrets> {
+                           key = keys.front()]() -> Result<server::Secrets> {
       ASSIGN_OR_RETURN(server::Secrets secrets, read());
       // All servers let the same people in, whichever of them these ask.
-      if (secrets.api_key.empty()) secrets.api_key = key.ApiKey();
-      if (secrets.join_token.empty()) secrets.join_token = key.JoinToken();
+      if (secrets.api_key.empty() && !IsSet("WEFT_API_KEY")) secrets.api_key = key.ApiKey();
+      if (secrets.join_token.empty() && !IsSet("WEFT_JOIN_TOKEN"))
+        secrets.join_token = key.JoinToken();
       return secrets;
     };
   }
-  server.cluster = cluster_host::MemberOptions{options.cluster, options.url, *std::move(key),
-                                               IdFile(options.port)};
+  server.cluster =
+      cluster_host::MemberOptions{options.cluster, options.url, keys, path, IdFile(options.port)};
   return OkStatus();
 }
 

@@ -125,8 +125,8 @@ CellShared Server::Shared(bool has_several) {
                     [this](swarm::CoreOptions& core) { HashSecretsInto(core); },
                     has_several};
   if (member_)
-    shared.cluster =
-        CellShared::Shared{std::string(AsText(member_->cell().swarm_id)), member_->key().SeedKey()};
+    shared.cluster = CellShared::Shared{std::string(AsText(member_->cell().swarm_id)),
+                                        member_->keys().front().SeedKey()};
   return shared;
 }
 
@@ -148,6 +148,11 @@ Status Server::JoinCluster(const ServedModel& model) {
     fingerprint = FromHex(net::CertificateFingerprint(*tls_)).value_or(std::vector<uint8_t>());
   ASSIGN_OR_RETURN(
       member_, cluster_host::ClusterMember::Join(loop_, *options_.cluster, fingerprint, wanted));
+  for (const cluster_host::ClusterKey& key : member_->keys()) {
+    derives_api_key_ = derives_api_key_ || secrets_.api_key == key.ApiKey();
+    derives_join_token_ = derives_join_token_ || secrets_.join_token == key.JoinToken();
+  }
+  NoteClusterKeys();
   const wire::pb::CellOptions& cell = member_->cell_options();
   options_.context_length = cell.context_length();
   options_.sessions = cell.session_count();
@@ -164,7 +169,24 @@ void Server::StartCluster() {
     cluster_cell_->OnLeaderChanged();
     MeetServers();
   });
+  member_->OnKeys([this] {
+    NoteClusterKeys();
+    AccessPolicy access = router_->access();
+    LetInEarlier(access);
+    router_->SetAccess(std::move(access));
+  });
   member_->Start(*cluster_cell_);
+}
+
+// Servers take up another key one after the other. Until then whoever has a secret that follows
+// from one of both is let in by all.
+void Server::NoteClusterKeys() {
+  derived_api_keys_.clear();
+  derived_join_tokens_.clear();
+  for (const cluster_host::ClusterKey& key : member_->keys()) {
+    if (derives_api_key_) derived_api_keys_.push_back(HashSecret(key.ApiKey()));
+    if (derives_join_token_) derived_join_tokens_.push_back(HashSecret(key.JoinToken()));
+  }
 }
 
 // Pages of this server may connect to the others, and pages of the others to this one.
@@ -279,14 +301,16 @@ void Server::HashSecretsInto(swarm::CoreOptions& core) const {
   for (const store::StoredSecrets& earlier : earlier_secrets_)
     core.earlier_join_tokens_sha256_hex.push_back(ToHex(AsBytes(earlier.join_token)));
   const KeyTable& named = keys_->table();
-  core.is_join_token = [&named](const std::string& hash) {
-    return named.IsGood(hash, store::Role::kHelper);
+  core.is_join_token = [this, &named](const std::string& hash) {
+    return named.IsGood(hash, store::Role::kHelper) ||
+           std::ranges::find(derived_join_tokens_, hash) != derived_join_tokens_.end();
   };
   core.find_eviction = [this](const std::string& device) {
     return evictions_.Find(device, MonotonicNow());
   };
-  core.is_owner_key = [&named](const std::string& hash) {
-    return named.IsGood(hash, store::Role::kAdmin);
+  core.is_owner_key = [this, &named](const std::string& hash) {
+    return named.IsGood(hash, store::Role::kAdmin) ||
+           std::ranges::find(derived_api_keys_, hash) != derived_api_keys_.end();
   };
 }
 
@@ -405,10 +429,7 @@ Result<AccessPolicy> Server::MakeAccess() const {
   }
   if (!secrets_.api_key.empty()) access.api_key_hash = HashSecret(secrets_.api_key);
   if (!secrets_.join_token.empty()) access.join_token_hash = HashSecret(secrets_.join_token);
-  for (const store::StoredSecrets& earlier : earlier_secrets_) {
-    access.earlier_api_key_hashes.push_back(ToHex(AsBytes(earlier.api_key)));
-    access.earlier_join_token_hashes.push_back(ToHex(AsBytes(earlier.join_token)));
-  }
+  LetInEarlier(access);
   access.keys = &keys_->table();
   access.on_use = [this](const std::string& hash) { recovery_->NoteUse(hash); };
   for (const std::string& proxy : options_.trusted_proxies)
@@ -417,6 +438,15 @@ Result<AccessPolicy> Server::MakeAccess() const {
   if (secrets_.api_key.empty()) access.only_user = own_user;
   if (options_.host_names.empty() && options_.trusted_proxies.empty()) access.own_user = own_user;
   return access;
+}
+
+void Server::LetInEarlier(AccessPolicy& access) const {
+  access.earlier_api_key_hashes = derived_api_keys_;
+  access.earlier_join_token_hashes = derived_join_tokens_;
+  for (const store::StoredSecrets& earlier : earlier_secrets_) {
+    access.earlier_api_key_hashes.push_back(ToHex(AsBytes(earlier.api_key)));
+    access.earlier_join_token_hashes.push_back(ToHex(AsBytes(earlier.join_token)));
+  }
 }
 
 Secrets Server::TakeSecrets() {
