@@ -66,7 +66,7 @@ Result<net::HttpReply> ChatServers::Call(const net::HttpCall& call) {
   }
 }
 
-void ChatServers::FindOthers(const net::Headers& headers) {
+void ChatServers::FindOthers(const std::string& model, const net::Headers& headers) {
   net::HttpCall call;
   call.path = "/api/cluster";
   call.headers = headers;
@@ -79,6 +79,8 @@ void ChatServers::FindOthers(const net::Headers& headers) {
   std::vector<wire::pb::Init::Successor> others;
   for (const json::value& each : servers->as_array()) {
     if (!each.is_object()) continue;
+    const std::string served = TextOf(each.as_object(), "model");
+    if (!served.empty() && served != model) continue;
     wire::pb::Init::Successor& other = others.emplace_back();
     other.set_url(TextOf(each.as_object(), "url"));
     other.set_fingerprint(TextOf(each.as_object(), "fingerprint"));

@@ -38,8 +38,9 @@ class ChatServers {
 
   // Asks the first one that can be reached, which is the current one then.
   Result<net::HttpReply> Call(const net::HttpCall& call);
-  // Asks the current server for the others of its cluster, if it is in one. `headers`: of a call.
-  void FindOthers(const net::Headers& headers);
+  // Asks the current server for the others of its cluster that serve the model, if it is in one.
+  // `headers`: of a call.
+  void FindOthers(const std::string& model, const net::Headers& headers);
   std::string authority() const { return list_.current().url.Authority(); }
 
   struct Reader {

@@ -171,6 +171,7 @@ Status ShowStatus(const ClusterOptions& options) {
   for (const SharedServer& server : tables.servers) {
     std::string leads, stands_by;
     for (const SharedCell& cell : tables.cells) {
+      if (!server.model.empty() && server.model != cell.model) continue;
       std::string& list = Holds(server, cell) ? leads : stands_by;
       list += (list.empty() ? "" : ", ") + TerminalText(cell.model);
     }

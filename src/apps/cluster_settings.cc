@@ -66,7 +66,8 @@ Status AddCluster(const ServeOptions& options, server::ServerOptions& server) {
   if (options.cluster.empty()) return OkStatus();
   if (options.packages.size() != 1)
     return Error(ErrorCode::kInvalidArgument,
-                 "A server of a cluster serves one model: name its package.");
+                 "A server of a cluster serves one model: name its package, and start another "
+                 "server for another model, with a --port and a --url of its own.");
   if (!options.keys.empty() && options.keys != "off")
     return Error(ErrorCode::kInvalidArgument,
                  "--keys names a file, and the keys of a cluster are in its database: leave one of "

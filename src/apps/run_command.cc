@@ -113,8 +113,9 @@ class TerminalChat {
       return Error(ErrorCode::kInvalidData,
                    "What answers at " + servers_.authority() + " is not a weft server.");
     }
-    servers_.FindOthers(Headers());
-    return std::string(id->as_string());
+    const std::string model(id->as_string());
+    servers_.FindOthers(model, Headers());
+    return model;
   }
 
   Status Ask(const std::string& question) {

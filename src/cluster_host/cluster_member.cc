@@ -170,12 +170,12 @@ Status ClusterMember::ReadTables(net::EventLoop& loop) {
   return status;
 }
 
-Status ClusterMember::ChooseCell(const WantedCell& wanted) {
-  const SharedCell& cell = tables_.cells.front();
-  if (cell.model != wanted.model)
-    return Error(ErrorCode::kInvalidArgument,
-                 Sentence("This cluster serves '", cell.model, "', and this server was told '",
-                          wanted.model, "': name the same model, or another database."));
+const SharedCell* ClusterMember::FindModel(const std::string& model) const {
+  const auto found = std::ranges::find(tables_.cells, model, &SharedCell::model);
+  return found == tables_.cells.end() ? nullptr : &*found;
+}
+
+Status ClusterMember::ChooseCell(const WantedCell& wanted, const SharedCell& cell) {
   if (cell.digest != wanted.digest)
     return Error(
         ErrorCode::kInvalidArgument,
@@ -193,7 +193,7 @@ Status ClusterMember::ChooseCell(const WantedCell& wanted) {
 
 Status ClusterMember::FindCell(net::EventLoop& loop, const WantedCell& wanted) {
   TRY(ReadTables(loop));
-  if (!tables_.cells.empty()) return ChooseCell(wanted);
+  if (const SharedCell* cell = FindModel(wanted.model)) return ChooseCell(wanted, *cell);
   std::vector<uint8_t> options(wanted.options.ByteSizeLong());
   wanted.options.SerializeToArray(options.data(), static_cast<int>(options.size()));
   std::vector<uint8_t> swarm_id(16);
@@ -210,9 +210,10 @@ Status ClusterMember::FindCell(net::EventLoop& loop, const WantedCell& wanted) {
   }));
   TRY(status);
   TRY(ReadTables(loop));
-  if (tables_.cells.empty())
-    return Error(ErrorCode::kInvalidData, "The cluster's tables have no cell.");
-  return ChooseCell(wanted);
+  if (const SharedCell* cell = FindModel(wanted.model)) return ChooseCell(wanted, *cell);
+  return Error(ErrorCode::kInvalidData,
+               Sentence("The cluster has the package of '", wanted.model,
+                        "' under another name: start this server with that one."));
 }
 
 Result<std::unique_ptr<ClusterMember>> ClusterMember::Join(net::EventLoop& loop,
@@ -245,6 +246,7 @@ Result<std::unique_ptr<ClusterMember>> ClusterMember::Join(net::EventLoop& loop,
   self.fingerprint = fingerprint;
   self.version = wire::kServerVersion;
   self.roles = "both";
+  self.model = wanted.model;
   if (options.keys.size() > 1) self.next_check = options.keys[1].Check();
   TRY(Await(loop, [&](const std::function<void()>& done) {
     member->store_->Register(self, keep(done));

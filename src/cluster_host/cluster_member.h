@@ -74,7 +74,9 @@ class ClusterMember {
   Status TakeId(const std::filesystem::path& path);
   Status FindCell(net::EventLoop& loop, const WantedCell& wanted);
   Status ReadTables(net::EventLoop& loop);
-  Status ChooseCell(const WantedCell& wanted);
+  // nullptr: the cluster does not have the model yet.
+  const shared_store::SharedCell* FindModel(const std::string& model) const;
+  Status ChooseCell(const WantedCell& wanted, const shared_store::SharedCell& cell);
 
   void LookForKeys();
   void SetLinkKeys(const shared_store::KeyChecks& valid);

@@ -56,6 +56,10 @@ class LeaseHost {
   std::optional<Leader> FindLeader() const;
   // Of a server of the cluster, for people.
   std::string NameOf(cluster::ServerId server) const;
+  // Whether the server may lead the model that this one may lead.
+  bool ServesModel(const shared_store::SharedServer& server) const {
+    return server.model.empty() || server.model == self_.model;
+  }
   // As they were read last; all empty at first.
   const shared_store::SharedTables& tables() const { return tables_; }
   bool is_database_there() const { return !database_problem_; }

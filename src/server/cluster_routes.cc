@@ -34,6 +34,7 @@ json::array ServersJson(const cluster_host::LeaseHost& leases) {
     servers.push_back(json::object{{"name", server.name},
                                    {"url", server.url},
                                    {"fingerprint", ToHex(server.fingerprint)},
+                                   {"model", server.model},
                                    {"version", server.version},
                                    {"seen_ms", server.seen.us / 1000},
                                    {"is_linked", is_self || leases.links().IsUp(server.id)},

@@ -191,9 +191,10 @@ void Server::NoteClusterKeys() {
 
 // Pages of this server may connect to the others, and pages of the others to this one.
 void Server::MeetServers() {
+  const cluster_host::LeaseHost& leases = member_->leases();
   std::vector<cluster_host::PeerAddress> others;
-  for (const shared_store::SharedServer& each : member_->leases().tables().servers)
-    if (each.id != member_->leases().self().id)
+  for (const shared_store::SharedServer& each : leases.tables().servers)
+    if (each.id != leases.self().id && leases.ServesModel(each))
       others.push_back({each.url, ToHex(each.fingerprint)});
   if (others == met_servers_) return;
   met_servers_ = std::move(others);

@@ -38,6 +38,7 @@ SharedServer ServerOf(const Row& row) {
   server.seen = Microseconds(row.Int(7));
   server.is_draining = row.Bool(8);
   server.next_check = row.Bytes(9);
+  server.model = row.Text(10);
   return server;
 }
 
@@ -69,13 +70,14 @@ std::function<void(Result<Answer>)> ToBool(std::function<void(Result<bool>)> don
 
 void SharedLeases::Register(const SharedServer& server, Done done) {
   connection_.Ask(
-      "insert into servers (id, start, name, url, fingerprint, version, roles, next_check, seen) "
-      "values ($1, $2, $3, $4, $5, $6, $7, $8, clock_timestamp()) on conflict (id) do update set "
+      "insert into servers (id, start, name, url, fingerprint, version, roles, next_check, model, "
+      "seen) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, clock_timestamp()) on conflict (id) do "
+      "update set model = excluded.model, "
       "start = excluded.start, name = excluded.name, url = excluded.url, fingerprint = "
       "excluded.fingerprint, version = excluded.version, roles = excluded.roles, next_check = "
       "excluded.next_check, seen = excluded.seen",
       {ToValue(self_.server), ToValue(self_.start), server.name, server.url, server.fingerprint,
-       server.version, server.roles, server.next_check},
+       server.version, server.roles, server.next_check, server.model},
       [this, server, done = std::move(done)](Result<Answer> answer) mutable {
         if (answer.ok()) return done(OkStatus());
         if (answer.error().code() != ErrorCode::kAlreadyExists) return done(answer.error());
@@ -126,8 +128,8 @@ void ReadTables(postgres::Connection& connection, std::function<void(Result<Shar
   auto failed = std::make_shared<std::optional<Error>>();
   connection.Ask(
       "select id, start, name, url, fingerprint, version, roles, (extract(epoch from "
-      "clock_timestamp() - seen) * 1000000)::bigint, drained = start, next_check from servers "
-      "order by name",
+      "clock_timestamp() - seen) * 1000000)::bigint, drained = start, next_check, model from "
+      "servers order by name",
       {}, [tables, failed](Result<Answer> servers) {
         if (!servers.ok()) {
           *failed = servers.error();

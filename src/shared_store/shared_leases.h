@@ -28,6 +28,7 @@ struct SharedServer {
   std::string version, roles;
   Duration seen;                         // so long ago
   bool is_draining = false;              // somebody has told this start of it to go
+  std::string model = {};                // its name: the server leads no other one
   std::vector<uint8_t> next_check = {};  // of the key that it has beside the one that counts
 };
 
