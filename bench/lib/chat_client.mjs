@@ -47,7 +47,8 @@ export function streamChat(origin, request, onText, signal) {
   });
 }
 
-function readEvent(event, result, onText) {
+function readEvent(text, result, onText) {
+  const event = text.replace(/^id: \d+\n/, "");
   if (!event.startsWith("data: ") || event === "data: [DONE]") return;
   const data = JSON.parse(event.slice("data: ".length));
   if (data.error) result.error = data.error.message;

@@ -17,6 +17,7 @@ namespace weft::apps {
 namespace {
 
 using cluster_host::ClusterKey;
+using shared_store::KeyChecks;
 using shared_store::SharedCell;
 using shared_store::SharedServer;
 using shared_store::SharedTables;
@@ -26,6 +27,7 @@ struct ClusterOptions {
   std::string key_file;
   std::string name = "weft";  // of the cluster
   std::string server;         // of `drain`
+  std::string role;           // of `init`: that runs servers
 };
 
 // How long `drain` waits for a server's answers to end.
@@ -80,27 +82,41 @@ class Database {
   std::unique_ptr<postgres::Connection> connection_;
 };
 
+Result<std::filesystem::path> KeyFile(const ClusterOptions& options) {
+  const std::filesystem::path path = ClusterKeyFile(options.key_file);
+  if (!path.empty()) return path;
+  return Error(ErrorCode::kInvalidArgument,
+               "There is no folder for the cluster's key: set HOME, or name a file with "
+               "--cluster-key.");
+}
+
 // Of an earlier `init`, or a new one.
-Result<ClusterKey> FindOrMakeKey(const std::filesystem::path& path, bool* is_new) {
-  if (path.empty())
-    return Error(ErrorCode::kInvalidArgument,
-                 "There is no folder for the cluster's key: set HOME, or name a file with "
-                 "--cluster-key.");
+Result<ClusterKey> FindOrMakeKey(const ClusterOptions& options, const std::filesystem::path& path,
+                                 bool* is_new) {
   auto found = ClusterKey::Read(path);
   *is_new = !found.ok() && found.error().code() == ErrorCode::kNotFound;
   if (*is_new) return ClusterKey::Random();
-  return found;
+  if (!found.ok()) return found.error();
+  const auto sorted = cluster_host::SortKeys(options.url, *found);
+  return sorted.ok() ? sorted->front() : found->front();
 }
 
 Status Init(const ClusterOptions& options) {
-  const std::filesystem::path path = ClusterKeyFile(options.key_file);
+  ASSIGN_OR_RETURN(const std::filesystem::path path, KeyFile(options));
   bool is_new = false;
-  ASSIGN_OR_RETURN(const ClusterKey key, FindOrMakeKey(path, &is_new));
+  ASSIGN_OR_RETURN(const ClusterKey key, FindOrMakeKey(options, path, &is_new));
   ASSIGN_OR_RETURN(const auto database, Database::Open(options));
   ASSIGN_OR_RETURN(const Status made, database->Hear<Status>([&](auto done) {
     shared_store::MakeTables(database->connection(), key.Check(), options.name, std::move(done));
   }));
   TRY(made);
+  if (!options.role.empty()) {
+    ASSIGN_OR_RETURN(const Status granted, database->Hear<Status>([&](auto done) {
+      shared_store::GrantRows(database->connection(), options.role, std::move(done));
+    }));
+    TRY(granted);
+    std::cout << "The role '" << options.role << "' may read and write rows, and no more.\n";
+  }
   if (is_new) {
     TRY(key.WriteNew(path));
   }
@@ -126,6 +142,15 @@ bool Holds(const SharedServer& server, const SharedCell& cell) {
   return cell.row.holder == cluster::Holder{server.id, server.start};
 }
 
+// The servers that run and do not have the key with this check yet: "b, c".
+std::string WithoutKey(const SharedTables& tables, const std::vector<uint8_t>& check) {
+  std::string names;
+  for (const SharedServer& server : tables.servers)
+    if (IsSeen(server) && server.next_check != check)
+      names += (names.empty() ? "" : ", ") + TerminalText(server.name);
+  return names;
+}
+
 // "a -> b 2026-11-28 02:41:07".
 std::string MoveOf(const SharedTables& tables, const SharedCell& cell) {
   if (cell.taken_unix_s == 0) return "-";
@@ -146,6 +171,7 @@ Status ShowStatus(const ClusterOptions& options) {
   for (const SharedServer& server : tables.servers) {
     std::string leads, stands_by;
     for (const SharedCell& cell : tables.cells) {
+      if (!server.model.empty() && server.model != cell.model) continue;
       std::string& list = Holds(server, cell) ? leads : stands_by;
       list += (list.empty() ? "" : ", ") + TerminalText(cell.model);
     }
@@ -162,6 +188,13 @@ Status ShowStatus(const ClusterOptions& options) {
     return OkStatus();
   }
   PrintColumns(servers);
+  if (!tables.keys.next.empty()) {
+    const std::string without = WithoutKey(tables, tables.keys.next);
+    std::cout << "\nThe cluster's key is being exchanged; "
+              << (without.empty() ? "all servers have the new one: run `weft cluster rekey` again."
+                                  : "still without the new one: " + without + ".")
+              << "\n";
+  }
   if (tables.cells.empty()) return OkStatus();
   std::vector<std::vector<std::string>> cells = {{"MODEL", "LEADER", "WORKERS", "UP", "MOVED"}};
   for (const SharedCell& cell : tables.cells) {
@@ -216,17 +249,84 @@ Status Drain(const ClusterOptions& options) {
                    "cluster status`.");
 }
 
+Status Change(Database& database, const KeyChecks& before, const KeyChecks& after) {
+  ASSIGN_OR_RETURN(const Result<bool> changed, database.Hear<Result<bool>>([&](auto done) {
+    shared_store::ChangeKeyChecks(database.connection(), before, after, std::move(done));
+  }));
+  if (!changed.ok()) return changed.error();
+  if (*changed) return OkStatus();
+  return Error(ErrorCode::kAlreadyExists,
+               "Somebody else exchanges the cluster's key at this moment: look at `weft cluster "
+               "status`.");
+}
+
+// First the file, then the database: a new key that the file has not is never counted on.
+Status BeginRekey(Database& database, const std::filesystem::path& path, const ClusterKey& current,
+                  const KeyChecks& checks) {
+  const ClusterKey next = ClusterKey::Random();
+  TRY(ClusterKey::Replace(path, {current, next}));
+  TRY(Change(database, checks, {checks.current, next.Check()}));
+  std::cout << "Two keys are valid now; both are in " << path.string()
+            << ".\n\nNext: copy that file to each server. They see it in a second, and go on. Then "
+               "run\n`weft cluster rekey` again: it lets the new key count alone.\n";
+  return OkStatus();
+}
+
+Status EndRekey(Database& database, const std::filesystem::path& path, const ClusterKey& current,
+                const ClusterKey& next, const KeyChecks& checks) {
+  ASSIGN_OR_RETURN(const SharedTables tables, database.Read());
+  const std::string without = WithoutKey(tables, checks.next);
+  if (!without.empty())
+    return Error(ErrorCode::kUnavailable, "The new key is not at all servers yet (" + without +
+                                              "): copy " + path.string() +
+                                              " there, and run this again.");
+  TRY(Change(database, checks, {checks.next, {}}));
+  TRY(ClusterKey::Replace(path, {next, current}));
+  std::cout
+      << "The new key counts alone between servers. Restart them one after the other.\n\n"
+         "Links that followed from the old key let devices in for as long as it is the second "
+         "line\nof a server's "
+      << path.string() << ": delete it there when you have given out new ones.\n";
+  return OkStatus();
+}
+
+Status Rekey(const ClusterOptions& options) {
+  ASSIGN_OR_RETURN(const std::filesystem::path path, KeyFile(options));
+  ASSIGN_OR_RETURN(const std::vector<ClusterKey> keys, ClusterKey::Read(path));
+  ASSIGN_OR_RETURN(const auto database, Database::Open(options));
+  ASSIGN_OR_RETURN(const Result<KeyChecks> checks,
+                   database->Hear<Result<KeyChecks>>([&](auto done) {
+                     shared_store::ReadKeyChecks(database->connection(), std::move(done));
+                   }));
+  if (!checks.ok()) return checks.error();
+  const auto find = [&](const std::vector<uint8_t>& check) {
+    return std::ranges::find_if(keys, [&](const ClusterKey& key) { return key.Check() == check; });
+  };
+  const auto current = find(checks->current), next = find(checks->next);
+  if (current == keys.end() || (!checks->next.empty() && next == keys.end()))
+    return Error(ErrorCode::kInvalidArgument,
+                 "The file '" + path.string() +
+                     "' does not have the cluster's key: copy that of a server that works.");
+  if (checks->next.empty()) return BeginRekey(*database, path, *current, *checks);
+  return EndRekey(*database, path, *current, *next, *checks);
+}
+
 void AddDatabase(CLI::App& command, ClusterOptions& options) {
   command.add_option("--cluster", options.url,
                      "Address of the database (default: WEFT_CLUSTER), e.g. "
                      "postgres://weft@db/weft");
 }
 
+void AddKeyFile(CLI::App& command, ClusterOptions& options) {
+  command.add_option("--cluster-key", options.key_file,
+                     "The key's file (default: /etc/weft/cluster.key, or cluster.key in the state "
+                     "folder)");
+}
+
 // The address stands in the environment of a server; so it does for who looks after it.
 Status Run(const ClusterOptions& options, Status (*command)(const ClusterOptions&)) {
   ClusterOptions with = options;
-  const char* const url = std::getenv("WEFT_CLUSTER");
-  if (with.url.empty() && url != nullptr) with.url = url;
+  with.url = ClusterUrl(options.url);
   return command(with);
 }
 
@@ -242,9 +342,9 @@ void AddClusterCommand(CLI::App& app, int* exit_code) {
   init->add_option("database", options->url, "Address, e.g. postgres://weft@db/weft")->required();
   init->add_option("--name", options->name, "The cluster's name, for people")
       ->capture_default_str();
-  init->add_option("--cluster-key", options->key_file,
-                   "The key's file (default: /etc/weft/cluster.key, or cluster.key in the state "
-                   "folder)");
+  AddKeyFile(*init, *options);
+  init->add_option("--role", options->role,
+                   "Role of the database that runs servers: it may read and write rows alone");
   init->callback([options, exit_code] { *exit_code = ReportStatus(Run(*options, Init)); });
   CLI::App* status = cluster->add_subcommand("status", "The servers, and who leads which model.");
   AddDatabase(*status, *options);
@@ -254,6 +354,11 @@ void AddClusterCommand(CLI::App& app, int* exit_code) {
   drain->add_option("name", options->server, "The server's name in `weft cluster status`")
       ->required();
   AddDatabase(*drain, *options);
+  CLI::App* rekey = cluster->add_subcommand(
+      "rekey", "Exchange the cluster's key while servers run: once to begin, once to end.");
+  AddDatabase(*rekey, *options);
+  AddKeyFile(*rekey, *options);
+  rekey->callback([options, exit_code] { *exit_code = ReportStatus(Run(*options, Rekey)); });
   drain->callback([options, exit_code] { *exit_code = ReportStatus(Run(*options, Drain)); });
 }
 

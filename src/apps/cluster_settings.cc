@@ -2,11 +2,13 @@
 
 #include <unistd.h>
 
+#include <cstdlib>
 #include <utility>
 
 #include "apps/state_folder.h"
 #include "base/log.h"
 #include "base/sentence.h"
+#include "cluster_host/cluster_member.h"
 
 namespace weft::apps {
 namespace {
@@ -37,6 +39,11 @@ Result<net::Url> ParseOwnUrl(const ServeOptions& options) {
   return url;
 }
 
+bool IsSet(const char* variable) {
+  const char* const value = std::getenv(variable);
+  return value != nullptr && *value != '\0';
+}
+
 }  // namespace
 
 std::filesystem::path ClusterKeyFile(const std::string& named) {
@@ -44,6 +51,11 @@ std::filesystem::path ClusterKeyFile(const std::string& named) {
   if (access(kSystemKey, R_OK) == 0 || geteuid() == 0) return kSystemKey;
   const std::filesystem::path folder = StateFolder();
   return folder.empty() ? folder : folder / "cluster.key";
+}
+
+std::string ClusterUrl(const std::string& named) {
+  const char* const url = std::getenv("WEFT_CLUSTER");
+  return named.empty() && url != nullptr ? url : named;
 }
 
 bool IsThisMachine(const net::Url& url) {
@@ -54,7 +66,12 @@ Status AddCluster(const ServeOptions& options, server::ServerOptions& server) {
   if (options.cluster.empty()) return OkStatus();
   if (options.packages.size() != 1)
     return Error(ErrorCode::kInvalidArgument,
-                 "A server of a cluster serves one model: name its package.");
+                 "A server of a cluster serves one model: name its package, and start another "
+                 "server for another model, with a --port and a --url of its own.");
+  if (!options.keys.empty() && options.keys != "off")
+    return Error(ErrorCode::kInvalidArgument,
+                 "--keys names a file, and the keys of a cluster are in its database: leave one of "
+                 "--keys and --cluster out.");
   ASSIGN_OR_RETURN(const net::Url url, ParseOwnUrl(options));
   const std::filesystem::path path = ClusterKeyFile(options.cluster_key);
   auto key = cluster_host::ClusterKey::Read(path);
@@ -64,6 +81,8 @@ Status AddCluster(const ServeOptions& options, server::ServerOptions& server) {
                           "': run `weft cluster init` once, and copy the file that it writes to "
                           "each server."));
   if (!key.ok()) return key.error();
+  ASSIGN_OR_RETURN(const std::vector<cluster_host::ClusterKey> keys,
+                   cluster_host::SortKeys(options.cluster, *std::move(key)));
   if (server.port != 0 && url.port != server.port)
     LogInfo(
         "others reach this server at {}, and it listens on port {}: something in between has "
@@ -72,16 +91,17 @@ Status AddCluster(const ServeOptions& options, server::ServerOptions& server) {
   if (!IsThisMachine(url)) {
     server.host_names.push_back(url.host);
     server.read_secrets = [read = std::move(server.read_secrets),
-                           key = *key]() -> Result<server::Secrets> {
+                           key = keys.front()]() -> Result<server::Secrets> {
       ASSIGN_OR_RETURN(server::Secrets secrets, read());
       // All servers let the same people in, whichever of them these ask.
-      if (secrets.api_key.empty()) secrets.api_key = key.ApiKey();
-      if (secrets.join_token.empty()) secrets.join_token = key.JoinToken();
+      if (secrets.api_key.empty() && !IsSet("WEFT_API_KEY")) secrets.api_key = key.ApiKey();
+      if (secrets.join_token.empty() && !IsSet("WEFT_JOIN_TOKEN"))
+        secrets.join_token = key.JoinToken();
       return secrets;
     };
   }
-  server.cluster = cluster_host::MemberOptions{options.cluster, options.url, *std::move(key),
-                                               IdFile(options.port)};
+  server.cluster =
+      cluster_host::MemberOptions{options.cluster, options.url, keys, path, IdFile(options.port)};
   return OkStatus();
 }
 

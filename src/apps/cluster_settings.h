@@ -15,6 +15,9 @@ namespace weft::apps {
 // cluster.key in the state folder. "": there is no folder for it.
 std::filesystem::path ClusterKeyFile(const std::string& named);
 
+// The address of the cluster's database: `named`, else that of the environment; "": there is none.
+std::string ClusterUrl(const std::string& named);
+
 // Only programs of this machine can reach it.
 bool IsThisMachine(const net::Url& url);
 

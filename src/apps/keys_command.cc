@@ -1,5 +1,5 @@
 // `weft keys` and `weft join-link`: named API keys and join tokens, in the file that servers of
-// this user read, or of a running server over /api/keys.
+// this user read, in the database of a cluster, or of a running server over /api/keys.
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/parse.hpp>
@@ -7,6 +7,7 @@
 #include <boost/json/value_from.hpp>
 #include <iostream>
 
+#include "apps/cluster_settings.h"
 #include "apps/commands.h"
 #include "apps/secret_file.h"
 #include "apps/server_reply.h"
@@ -16,6 +17,7 @@
 #include "base/random.h"
 #include "base/secret.h"
 #include "base/unix_time.h"
+#include "cluster_host/cluster_member.h"
 #include "net/client.h"
 #include "server/key_json.h"
 #include "store/store.h"
@@ -25,12 +27,13 @@ namespace json = boost::json;
 
 namespace {
 
+using store::KeyStore;
 using store::OpenMode;
-using store::Store;
 
 struct KeysOptions {
-  std::string file;    // "": in the state folder
-  std::string server;  // "": the file
+  std::string file;     // "": in the state folder
+  std::string cluster;  // "": the file; else the address of the cluster's database
+  std::string server;   // "": the file, or the cluster
   std::string api_key_file, fingerprint;
   std::string api_key;  // of the server
   bool insecure = false;
@@ -44,13 +47,23 @@ struct KeysOptions {
   bool as_json = false;  // of `list`
 };
 
-Result<std::unique_ptr<Store>> OpenStore(const KeysOptions& options, OpenMode mode) {
+Result<std::unique_ptr<KeyStore>> OpenStore(const KeysOptions& options, OpenMode mode) {
+  if (!options.cluster.empty()) {
+    ASSIGN_OR_RETURN(auto keys, cluster_host::OpenKeys(options.cluster));
+    return std::unique_ptr<KeyStore>(std::move(keys));
+  }
   const std::filesystem::path path = KeysFile(options.file);
   if (path.empty())
     return Error(ErrorCode::kInvalidArgument,
                  "There is no folder for keys: neither XDG_STATE_HOME nor HOME is set. Set one of "
                  "them, or name a file with --file.");
-  return Store::Open(path, mode, UnixNowMs());
+  ASSIGN_OR_RETURN(auto file, store::Store::Open(path, mode, UnixNowMs()));
+  return std::unique_ptr<KeyStore>(std::move(file));
+}
+
+// No key was ever made.
+bool IsNoFile(const KeysOptions& options, const Result<std::unique_ptr<KeyStore>>& opened) {
+  return !opened.ok() && opened.error().code() == ErrorCode::kNotFound && options.cluster.empty();
 }
 
 Result<store::NewKey> NewKeyOf(const KeysOptions& options) {
@@ -164,7 +177,7 @@ Result<json::array> FindKeys(const KeysOptions& options) {
   }
   json::array keys;
   const auto opened = OpenStore(options, OpenMode::kExisting);
-  if (!opened.ok() && opened.error().code() == ErrorCode::kNotFound) return keys;
+  if (IsNoFile(options, opened)) return keys;
   if (!opened.ok()) return opened.error();
   const int64_t now_ms = UnixNowMs();
   ASSIGN_OR_RETURN(const std::vector<store::Key> found, opened.value()->Keys());
@@ -225,7 +238,7 @@ Status ListKeys(const KeysOptions& options) {
 Status EndKey(const KeysOptions& options) {
   if (options.server.empty()) {
     auto opened = OpenStore(options, OpenMode::kExisting);
-    if (!opened.ok() && opened.error().code() == ErrorCode::kNotFound)
+    if (IsNoFile(options, opened))
       return Error(ErrorCode::kNotFound,
                    "There is no key '" + options.name + "': " + opened.error().message());
     if (!opened.ok()) return opened.error();
@@ -243,6 +256,7 @@ Status EndKey(const KeysOptions& options) {
 // With the key for the server, which leaves the environment.
 Status Run(KeysOptions options, Status (*command)(const KeysOptions&)) {
   options.api_key = TakeFromEnvironment("WEFT_API_KEY");
+  if (options.file.empty() && options.server.empty()) options.cluster = ClusterUrl(options.cluster);
   if (!options.api_key_file.empty()) {
     ASSIGN_OR_RETURN(options.api_key, ReadSecretFile(options.api_key_file, "API key"));
   }
@@ -256,6 +270,12 @@ void AddPlace(CLI::App& command, KeysOptions& options) {
   CLI::Option* server = command.add_option(
       "--server", options.server, "Ask this running server, with an admin key in WEFT_API_KEY");
   server->excludes(file);
+  command
+      .add_option("--cluster", options.cluster,
+                  "Address of a cluster's database (default: WEFT_CLUSTER), whose servers share "
+                  "keys")
+      ->excludes(file)
+      ->excludes(server);
   command
       .add_option("--api-key-file", options.api_key_file,
                   "File whose first line is the server's admin key")

@@ -1,5 +1,6 @@
 // `weft run`: a chat in the terminal over the OpenAI-compatible API of a running server, or of one
 // that it starts itself for a model.
+#include <algorithm>
 #include <atomic>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
@@ -10,6 +11,7 @@
 #include <filesystem>
 #include <iostream>
 
+#include "apps/chat_servers.h"
 #include "apps/commands.h"
 #include "apps/line_input.h"
 #include "apps/pull_model.h"
@@ -27,13 +29,13 @@ namespace json = boost::json;
 namespace {
 
 struct RunOptions {
-  std::string target = "http://127.0.0.1:8080";  // a server, or a model
+  std::vector<std::string> targets;  // a model, or servers; none: that of this machine
   std::string revision;
   bool offline = false;
   std::string api_key;
   std::string system;
-  std::string prompt;  // one question, then the end
-  std::string fingerprint;
+  std::string prompt;                     // one question, then the end
+  std::vector<std::string> fingerprints;  // of each server, or one for all
   bool insecure = false;
   double temperature = -1;
   uint32_t max_tokens = 0;
@@ -41,44 +43,23 @@ struct RunOptions {
 
 std::atomic<bool> interrupted = false;
 
+constexpr const char* kOwnServer = "http://127.0.0.1:8080";
+
 // Without a byte of an answer. Of a server that this process starts itself, which loads the model
 // first, as long as that may take.
 constexpr uint32_t kPatience_s = 600;
 constexpr uint32_t kOwnServerWait_s = 590;
 
-// Takes complete server-sent events out of a growing text.
-class EventSplitter {
- public:
-  // Calls `on_data` with the text after "data: " of each whole event, `on_comment` with that after
-  // ": ".
-  template <typename OnData, typename OnComment>
-  void Push(std::string_view bytes, const OnData& on_data, const OnComment& on_comment) {
-    pending_ += bytes;
-    size_t begin = 0;
-    for (size_t end; (end = pending_.find("\n\n", begin)) != std::string::npos; begin = end + 2) {
-      const std::string_view event = std::string_view(pending_).substr(begin, end - begin);
-      if (event.starts_with("data: ")) on_data(event.substr(6));
-      if (event.starts_with(": ")) on_comment(event.substr(2));
-    }
-    pending_.erase(0, begin);
-  }
-
- private:
-  std::string pending_;
-};
-
 class TerminalChat {
  public:
-  TerminalChat(RunOptions options, net::Url server)
-      : options_(std::move(options)),
-        client_(server, {options_.fingerprint, options_.insecure}),
-        authority_(server.Authority()) {}
+  TerminalChat(RunOptions options, std::vector<ServerAddress> servers)
+      : options_(std::move(options)), servers_(std::move(servers)) {}
 
   Status Run() {
     ASSIGN_OR_RETURN(model_, FindModel());
     if (!options_.system.empty()) Say("system", options_.system);
     if (!options_.prompt.empty()) return Ask(options_.prompt);
-    std::cerr << "Chatting with " << TerminalText(model_) << " on " << authority_
+    std::cerr << "Chatting with " << TerminalText(model_) << " on " << servers_.authority()
               << ". /new starts over, /bye or Ctrl-D ends, Ctrl-C stops an answer.\n";
     std::signal(SIGINT, [](int) { interrupted = true; });
     for (std::string line; Prompt(&line);) {
@@ -120,7 +101,7 @@ class TerminalChat {
     net::HttpCall call;
     call.path = "/v1/models";
     call.headers = Headers();
-    ASSIGN_OR_RETURN(const net::HttpReply reply, client_.Call(call));
+    ASSIGN_OR_RETURN(const net::HttpReply reply, servers_.Call(call));
     if (reply.status != 200) {
       return Error(ErrorCode::kUnavailable, "The server answered " + std::to_string(reply.status) +
                                                 ": " + ErrorText(reply.body));
@@ -130,9 +111,11 @@ class TerminalChat {
     const json::value* id = error ? nullptr : value.find_pointer("/data/0/id", error);
     if (id == nullptr || !id->is_string()) {
       return Error(ErrorCode::kInvalidData,
-                   "What answers at " + authority_ + " is not a weft server.");
+                   "What answers at " + servers_.authority() + " is not a weft server.");
     }
-    return std::string(id->as_string());
+    const std::string model(id->as_string());
+    servers_.FindOthers(model, Headers());
+    return model;
   }
 
   Status Ask(const std::string& question) {
@@ -152,13 +135,17 @@ class TerminalChat {
     std::string answer;
     std::string failure;
     bool thinks = false;
-    EventSplitter splitter;
-    const auto reply = client_.Call(call, [&](ByteSpan data) {
-      splitter.Push(
-          AsText(data), [&](std::string_view event) { OnEvent(event, &answer, &failure, &thinks); },
-          OnComment);
-      return !interrupted.load() && std::cout.good();
-    });
+    ChatServers::Reader reader;
+    reader.on_data = [&](std::string_view event) {
+      return OnEvent(event, &answer, &failure, &thinks);
+    };
+    reader.on_comment = OnComment;
+    reader.on_move = [&failure] {
+      failure.clear();
+      SayMoving();
+    };
+    reader.is_stopped = [] { return interrupted.load() || !std::cout.good(); };
+    const auto reply = servers_.Stream(std::move(call), reader);
     std::cout << std::endl;
     Status outcome = OkStatus();
     if (!std::cout.good()) {
@@ -182,19 +169,21 @@ class TerminalChat {
 
   // What redirects the answer does not get it.
   static void OnComment(std::string_view comment) {
-    if (comment == R"(progress {"moving":true})")
-      std::cerr << "\n(moving to another server)" << std::endl;
+    if (comment == R"(progress {"moving":true})") SayMoving();
   }
+  static void SayMoving() { std::cerr << "\n(moving to another server)" << std::endl; }
 
-  // Thoughts are shown in front of the answer, and are not said again in the next turn.
-  static void OnEvent(std::string_view event, std::string* answer, std::string* failure,
+  // Thoughts are shown in front of the answer, and are not said again in the next turn. False: the
+  // server cannot go on with it.
+  static bool OnEvent(std::string_view event, std::string* answer, std::string* failure,
                       bool* thinks) {
     boost::system::error_code error;
     const json::value value = json::parse(json::string_view(event.data(), event.size()), error);
-    if (error) return;  // "[DONE]"
+    if (error) return true;
     if (value.is_object() && value.as_object().contains("error")) {
       *failure = ErrorText(std::string(event));
-      return;
+      const json::value* code = value.find_pointer("/error/code", error);
+      return code == nullptr || *code != "unavailable";
     }
     const auto delta = [&value, &error](const char* name) {
       const json::value* text = value.find_pointer(name, error);
@@ -206,12 +195,12 @@ class TerminalChat {
     *thinks = !thoughts.empty() || (*thinks && text.empty());
     *answer += text;
     std::cout << TerminalText(thoughts) << TerminalText(text) << std::flush;
+    return true;
   }
 
   const RunOptions options_;
   LineInput input_{stdin, stderr};
-  net::HttpClient client_;
-  const std::string authority_;
+  ChatServers servers_;
   std::string model_;
   json::array messages_;
 };
@@ -226,16 +215,17 @@ bool IsServer(const std::string& target) {
 
 // The model from the library or the registry, served by this process for as long as the chat lasts.
 Status ChatWithModel(RunOptions options) {
-  ASSIGN_OR_RETURN(const std::filesystem::path package, FindOrPull({.model = options.target,
-                                                                    .revision = options.revision,
-                                                                    .offline = options.offline}));
+  ASSIGN_OR_RETURN(const std::filesystem::path package,
+                   FindOrPull({.model = options.targets.front(),
+                               .revision = options.revision,
+                               .offline = options.offline}));
   ASSIGN_OR_RETURN(const registry::LibraryEntry entry, registry::ReadEntry(package));
   if (!entry.manifest.lowered) {
     return Error(ErrorCode::kUnsupported,
                  "'" + package.string() +
                      "' can only be computed by browsers with onnxruntime-web, so that there is no "
                      "chat in the terminal alone. `weft serve " +
-                     options.target + "` serves it for them.");
+                     options.targets.front() + "` serves it for them.");
   }
   SetLogLevel("error");  // the chat has the terminal
   ServeOptions serve;
@@ -247,16 +237,25 @@ Status ChatWithModel(RunOptions options) {
   ASSIGN_OR_RETURN(const BackgroundServer server, BackgroundServer::Start(serve));
   ASSIGN_OR_RETURN(const net::Url url, net::ParseUrl(server.url()));
   options.api_key = server.api_key();
-  return TerminalChat(std::move(options), url).Run();
+  const ServerAddress own{url, {}};
+  return TerminalChat(std::move(options), {own}).Run();
 }
 
 Status RunChat(RunOptions options) {
-  if (!IsServer(options.target)) return ChatWithModel(std::move(options));
-  ASSIGN_OR_RETURN(const net::Url server, net::ParseUrl(options.target));
+  if (options.targets.empty()) options.targets = {kOwnServer};
+  const auto model = std::ranges::find_if_not(options.targets, IsServer);
+  if (model != options.targets.end() && options.targets.size() > 1)
+    return Error(ErrorCode::kInvalidArgument,
+                 "'" + *model +
+                     "' is no address of a server; expected several servers, or one "
+                     "model.");
+  if (model != options.targets.end()) return ChatWithModel(std::move(options));
+  ASSIGN_OR_RETURN(std::vector<ServerAddress> servers,
+                   ParseServers(options.targets, options.fingerprints, options.insecure));
   if (options.api_key.empty()) {
     options.api_key = TakeFromEnvironment("WEFT_API_KEY");
   }
-  return TerminalChat(std::move(options), server).Run();
+  return TerminalChat(std::move(options), std::move(servers)).Run();
 }
 
 }  // namespace
@@ -266,10 +265,11 @@ void AddRunCommand(CLI::App& app, int* exit_code) {
   CLI::App* command =
       app.add_subcommand("run", "Chat in the terminal with a model or a running server.");
   command
-      ->add_option("target", options->target,
+      ->add_option("target", options->targets,
                    "Address of a server, or a model to serve: a package's folder, a name in the "
-                   "library, or ORGANISATION/NAME[:q4] of a registry, pulled when it is not there")
-      ->capture_default_str();
+                   "library, or ORGANISATION/NAME[:q4] of a registry, pulled when it is not there. "
+                   "Of several servers another one goes on where one is lost")
+      ->default_str(kOwnServer);
   command->add_option("--revision", options->revision,
                       "Branch, tag or commit of the registry's model");
   command->add_flag("--offline", options->offline, "Use what was downloaded before, no network");
@@ -280,8 +280,9 @@ void AddRunCommand(CLI::App& app, int* exit_code) {
       ->check(CLI::Range(0.0, 2.0));
   command->add_option("--max-tokens", options->max_tokens, "Tokens of an answer at most");
   command->add_option("--api-key", options->api_key, "API key (also in WEFT_API_KEY)");
-  command->add_option("--fingerprint", options->fingerprint,
-                      "SHA-256 of the server's self-signed certificate");
+  command->add_option("--fingerprint", options->fingerprints,
+                      "SHA-256 of the server's self-signed certificate; of several servers one "
+                      "for all, or one for each");
   command->add_flag("--insecure", options->insecure, "Accept any certificate");
   command->callback([options, exit_code] {
     OutliveReaders();

@@ -312,8 +312,9 @@ class ServeCommand {
   void PrintWithoutSecrets() const {
     const server::Reach& reach = server_->reach();
     std::cout << "weft " << wire::kServerVersion << " serves " << Served()
-              << "\n  chat:  " << reach.Base("http") << "/\n  help:  " << reach.Base("http")
-              << "/join\n  API:   " << reach.Base("http") << "/v1\n";
+              << "\n  chat:  " << reach.PublicBase("http")
+              << "/\n  help:  " << reach.PublicBase("http")
+              << "/join\n  API:   " << reach.PublicBase("http") << "/v1\n";
     if (!secrets_.api_key.empty()) {
       std::cout << "  The API key and the join token are not written here. Set them with "
                    "--api-key-file and\n  --join-token-file, or make named ones with `weft keys "
@@ -329,10 +330,10 @@ class ServeCommand {
     std::cout << "weft " << wire::kServerVersion << " serves " << Served() << "\n\n";
     if (server_->member() != nullptr)
       std::cout << "  cluster: " << server_->member()->Describe() << "\n";
-    std::cout << "  chat:  " << reach.Base("http") << "/";
+    std::cout << "  chat:  " << reach.PublicBase("http") << "/";
     if (!secrets_.api_key.empty()) std::cout << "#key=" << secrets_.api_key;
     std::cout << "\n  help:  " << join_url << "   (open it in a browser tab and press the button)\n"
-              << "  API:   " << reach.Base("http") << "/v1\n";
+              << "  API:   " << reach.PublicBase("http") << "/v1\n";
     if (!has_several() && !package_.manifest.lowered) {
       std::cout
           << "\n  This model has no programs for native workers: browser tabs compute it with\n"
@@ -354,7 +355,7 @@ class ServeCommand {
     const server::Reach& reach = server_->reach();
     std::cout << "  API key:     " << secrets_.api_key << "\n  join token:  " << secrets_.join_token
               << "\n  native worker:  WEFT_JOIN_TOKEN=" << secrets_.join_token << " weft worker "
-              << reach.Base("ws");
+              << reach.PublicBase("ws");
     if (reach.tls) std::cout << " --fingerprint " << net::CertificateFingerprint(*server_->tls());
     std::cout << "\n";
     if (server_->admits_earlier()) {

@@ -19,6 +19,25 @@ bool IsSame(const net::Url& one, const net::Url& other) {
 
 }  // namespace
 
+Result<std::vector<ServerAddress>> ParseServers(const std::vector<std::string>& urls,
+                                                const std::vector<std::string>& fingerprints,
+                                                bool insecure) {
+  if (fingerprints.size() > 1 && fingerprints.size() != urls.size()) {
+    return Error(ErrorCode::kInvalidArgument,
+                 "--fingerprint is given " + std::to_string(fingerprints.size()) + " times for " +
+                     std::to_string(urls.size()) +
+                     " servers; expected one for all of them, or one for each in their order.");
+  }
+  std::vector<ServerAddress> servers;
+  for (size_t i = 0; i < urls.size(); ++i) {
+    ASSIGN_OR_RETURN(net::Url url, net::ParseUrl(urls[i]));
+    std::string fingerprint;
+    if (!fingerprints.empty()) fingerprint = fingerprints[fingerprints.size() == 1 ? 0 : i];
+    servers.push_back({std::move(url), {std::move(fingerprint), insecure}});
+  }
+  return servers;
+}
+
 ServerList::ServerList(std::vector<ServerAddress> given) : given_(std::move(given)) {
   CHECK(!given_.empty());
   for (const ServerAddress& each : given_) Add(all_, each);

@@ -29,6 +29,12 @@ struct ServerAddress {
   net::ClientTls tls;
 };
 
+// Reads the addresses that a user gives. `fingerprints`: of their certificates, none, one for all,
+// or one for each. kInvalidArgument.
+Result<std::vector<ServerAddress>> ParseServers(const std::vector<std::string>& urls,
+                                                const std::vector<std::string>& fingerprints,
+                                                bool insecure);
+
 // Any thread.
 class ServerList {
  public:

@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/sentence.h"
 #include "base/unix_time.h"
+#include "cluster_host/cluster_member.h"
 #include "store/records.h"
 #include "store/store.h"
 #include "store/transfer.h"
@@ -18,6 +19,7 @@ namespace {
 struct StateOptions {
   std::string file;     // of the export
   std::string keys;     // "": in the state folder
+  std::string cluster;  // "": the keys are in a file; else the address of the cluster's database
   std::string journal;  // "": of the port, in the state folder
   uint16_t port = 8080;
 };
@@ -38,6 +40,26 @@ std::string CountText(const store::TransferCount& count, const std::string& what
   return Sentence(count.rows, " rows of ", what, " (", path.string(), ")");
 }
 
+// An empty database in memory with the tables for keys.
+Result<store::Database> EmptyKeys() {
+  ASSIGN_OR_RETURN(store::Database database, store::Database::InMemory({}));
+  TRY(store::ApplyMigrations(database, store::KeysSchema(), UnixNowMs()));
+  return database;
+}
+
+// The keys of a cluster, in the lines of those of a file.
+Result<store::TransferCount> ExportCluster(const std::string& url, std::string& text) {
+  ASSIGN_OR_RETURN(const auto shared, cluster_host::OpenKeys(url));
+  ASSIGN_OR_RETURN(const std::vector<store::Key> keys, shared->Keys());
+  ASSIGN_OR_RETURN(const std::vector<store::KeptUsage> usage, shared->AllUsage());
+  ASSIGN_OR_RETURN(store::Database database, EmptyKeys());
+  TRY(store::PutKeys(database, keys, usage));
+  return store::ExportRows(database, store::KeysSchema(), [&text](const std::string& line) {
+    text += line + "\n";
+    return OkStatus();
+  });
+}
+
 // nullopt: there is no such file.
 Result<std::optional<store::TransferCount>> ExportFile(const std::filesystem::path& path,
                                                        const store::Schema& schema,
@@ -56,23 +78,32 @@ Result<std::optional<store::TransferCount>> ExportFile(const std::filesystem::pa
   return std::optional(count);
 }
 
+// Whoever reads hashes of keys cannot use them, but prompts may be in it.
+Status WriteExport(const std::string& file, const std::string& text) {
+  TRY(WriteFileAtomically(file, AsBytes(text)));
+  std::filesystem::permissions(file, std::filesystem::perms(0600));
+  std::cerr << "Written to '" << file << "'.\n";
+  return OkStatus();
+}
+
 Status Export(const StateOptions& options) {
+  std::string text;
+  if (!options.cluster.empty()) {
+    ASSIGN_OR_RETURN(const store::TransferCount count, ExportCluster(options.cluster, text));
+    std::cerr << count.rows << " rows of keys and usage of the cluster\n";
+    return WriteExport(options.file, text);
+  }
   const std::filesystem::path keys = KeysFile(options.keys), records = RecordsFile(options);
   if (keys.empty() || records.empty()) return NoFolder();
-  std::string text;
   ASSIGN_OR_RETURN(const auto key_count, ExportFile(keys, store::KeysSchema(), {}, text));
   ASSIGN_OR_RETURN(const auto record_count,
                    ExportFile(records, store::RecordsSchema(), store::RecordsOptions(), text));
   if (!key_count && !record_count)
     return Error(ErrorCode::kNotFound, "There is nothing to export: neither '" + keys.string() +
                                            "' nor '" + records.string() + "' is there.");
-  // Whoever reads hashes of keys cannot use them, but prompts may be in it.
-  TRY(WriteFileAtomically(options.file, AsBytes(text)));
-  std::filesystem::permissions(options.file, std::filesystem::perms(0600));
   if (key_count) std::cerr << CountText(*key_count, "keys and usage", keys) << "\n";
   if (record_count) std::cerr << CountText(*record_count, "records", records) << "\n";
-  std::cerr << "Written to '" << options.file << "'.\n";
-  return OkStatus();
+  return WriteExport(options.file, text);
 }
 
 // nullopt: the export has nothing of it.
@@ -123,24 +154,48 @@ Status ImportRecords(const std::filesystem::path& path, const std::string& file)
   return OkStatus();
 }
 
+// Keys alone: records are of one server.
+Status ImportCluster(const StateOptions& options) {
+  TRY(Check(options.file));
+  ASSIGN_OR_RETURN(store::Database database, EmptyKeys());
+  ASSIGN_OR_RETURN(const auto count, ImportInto(database, store::KeysSchema(), options.file));
+  if (!count) return Error(ErrorCode::kNotFound, "The file '" + options.file + "' has no keys.");
+  ASSIGN_OR_RETURN(const std::vector<store::Key> keys, store::ReadKeys(database));
+  ASSIGN_OR_RETURN(const std::vector<store::KeptUsage> usage, store::ReadUsage(database));
+  ASSIGN_OR_RETURN(const auto shared, cluster_host::OpenKeys(options.cluster));
+  ASSIGN_OR_RETURN(const int64_t taken, shared->TakeOver(keys, usage));
+  std::cerr << "The cluster has " << taken << (taken == 1 ? " more key" : " more keys")
+            << ", with their usage";
+  const auto known = static_cast<int64_t>(keys.size()) - taken;
+  if (known > 0) std::cerr << "; " << known << " of the file it had already";
+  std::cerr << ".\n";
+  return OkStatus();
+}
+
 Status Import(const StateOptions& options) {
-  const std::filesystem::path keys = KeysFile(options.keys), records = RecordsFile(options);
-  if (keys.empty() || records.empty()) return NoFolder();
   if (!std::filesystem::exists(options.file))
     return Error(ErrorCode::kNotFound, "There is no file '" + options.file + "'.");
+  if (!options.cluster.empty()) return ImportCluster(options);
+  const std::filesystem::path keys = KeysFile(options.keys), records = RecordsFile(options);
+  if (keys.empty() || records.empty()) return NoFolder();
   TRY(Check(options.file));
   TRY(ImportKeys(keys, options.file));
   return ImportRecords(records, options.file);
 }
 
 void AddPlaces(CLI::App& command, StateOptions& options) {
-  command.add_option("--keys", options.keys,
-                     "File with the keys (default: weft.db in the state folder)");
+  CLI::Option* keys = command.add_option(
+      "--keys", options.keys, "File with the keys (default: weft.db in the state folder)");
   CLI::Option* journal = command.add_option(
       "--journal", options.journal,
       "File with a server's records (default: serve-PORT.db in the state folder)");
   command.add_option("--port", options.port, "The server's port")
       ->capture_default_str()
+      ->excludes(journal);
+  command
+      .add_option("--cluster", options.cluster,
+                  "Address of a cluster's database: its keys and their usage, and no records")
+      ->excludes(keys)
       ->excludes(journal);
 }
 

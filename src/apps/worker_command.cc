@@ -79,21 +79,7 @@ Result<std::vector<ServerAddress>> ServersOf(const WorkerCommandOptions& options
     return Error(ErrorCode::kInvalidArgument,
                  "Where is the swarm? Expected ws://host:port or wss://host:port.");
   }
-  const std::vector<std::string>& fingerprints = options.fingerprints;
-  if (fingerprints.size() > 1 && fingerprints.size() != options.servers.size()) {
-    return Error(ErrorCode::kInvalidArgument,
-                 "--fingerprint is given " + std::to_string(fingerprints.size()) + " times for " +
-                     std::to_string(options.servers.size()) +
-                     " servers; expected one for all of them, or one for each in their order.");
-  }
-  std::vector<ServerAddress> servers;
-  for (size_t i = 0; i < options.servers.size(); ++i) {
-    ASSIGN_OR_RETURN(net::Url url, net::ParseUrl(options.servers[i]));
-    std::string fingerprint;
-    if (!fingerprints.empty()) fingerprint = fingerprints[fingerprints.size() == 1 ? 0 : i];
-    servers.push_back({std::move(url), {std::move(fingerprint), options.insecure}});
-  }
-  return servers;
+  return ParseServers(options.servers, options.fingerprints, options.insecure);
 }
 
 // Until a signal, or until the server refuses this worker.

@@ -5,7 +5,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <optional>
+#include <sstream>
 #include <system_error>
+#include <utility>
 
 #include "base/bytes.h"
 #include "base/descriptor.h"
@@ -17,6 +20,8 @@ namespace weft::cluster_host {
 namespace {
 
 constexpr uint64_t kMostKeyBytes = 4096;
+constexpr size_t kMostKeys = 2;
+constexpr size_t kNameBytes = 8;
 
 Sha256Digest Mac(ByteSpan key, std::string_view text) {
   return HmacSha256(key, AsBytes(text));
@@ -29,6 +34,23 @@ std::string Counted(std::string_view part) {
   return std::string(AsText(length)) + std::string(part);
 }
 
+// A file of its owner's alone, which is this user or the one that is named.
+Status WriteText(const std::filesystem::path& path, const std::string& text,
+                 std::optional<std::pair<uid_t, gid_t>> owner) {
+  const int made = open(path.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
+  if (made < 0 && errno == EEXIST)
+    return Error(ErrorCode::kAlreadyExists,
+                 Sentence("There is a file '", path.string(), "' already."));
+  if (made < 0) return SystemError("Cannot make the cluster's key", path);
+  const Descriptor file(made);
+  if (owner && fchown(made, owner->first, owner->second) != 0)
+    return SystemError("Cannot keep the owner of the cluster's key", path);
+  if (write(made, text.data(), text.size()) != static_cast<ssize_t>(text.size()) ||
+      fsync(made) != 0)
+    return SystemError("Cannot write the cluster's key", path);
+  return OkStatus();
+}
+
 }  // namespace
 
 ClusterKey ClusterKey::Random() {
@@ -37,7 +59,7 @@ ClusterKey ClusterKey::Random() {
   return ClusterKey(bytes);
 }
 
-Result<ClusterKey> ClusterKey::Read(const std::filesystem::path& path) {
+Result<std::vector<ClusterKey>> ClusterKey::Read(const std::filesystem::path& path) {
   struct stat status = {};
   if (stat(path.c_str(), &status) != 0) return SystemError("Cannot read the cluster's key", path);
   if ((status.st_mode & (S_IRWXG | S_IRWXO)) != 0)
@@ -45,32 +67,45 @@ Result<ClusterKey> ClusterKey::Read(const std::filesystem::path& path) {
                  Sentence("Others may read the cluster's key '", path.string(),
                           "': run `chmod 600 ", path.string(), "`."));
   ASSIGN_OR_RETURN(std::string text, ReadTextFile(path, kMostKeyBytes));
-  while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.pop_back();
-  const auto bytes = FromHex(text);
-  ClusterKey key({});
-  if (!bytes || bytes->size() != key.bytes_.size())
-    return Error(ErrorCode::kInvalidArgument,
-                 Sentence("'", path.string(),
-                          "' is no cluster's key; expected 64 hex digits. Copy the file that `weft "
-                          "cluster init` wrote."));
-  std::ranges::copy(*bytes, key.bytes_.begin());
-  return key;
+  std::vector<ClusterKey> keys;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.ends_with('\r')) line.pop_back();
+    if (line.empty()) continue;
+    const auto bytes = FromHex(line);
+    ClusterKey key({});
+    if (!bytes || bytes->size() != key.bytes_.size() || keys.size() == kMostKeys) {
+      keys.clear();
+      break;
+    }
+    std::ranges::copy(*bytes, key.bytes_.begin());
+    keys.push_back(key);
+  }
+  if (!keys.empty()) return keys;
+  return Error(ErrorCode::kInvalidArgument,
+               Sentence("'", path.string(),
+                        "' is no cluster's key; expected 64 hex digits, or two lines of them. Copy "
+                        "the file that `weft cluster init` wrote."));
 }
 
 Status ClusterKey::WriteNew(const std::filesystem::path& path) const {
   std::error_code failed;
   std::filesystem::create_directories(path.parent_path(), failed);
-  const int made = open(path.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
-  if (made < 0 && errno == EEXIST)
-    return Error(ErrorCode::kAlreadyExists,
-                 Sentence("There is a file '", path.string(), "' already."));
-  if (made < 0) return SystemError("Cannot make the cluster's key", path);
-  const Descriptor file(made);
-  const std::string text = ToHex(bytes_) + "\n";
-  if (write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()) ||
-      fsync(file.get()) != 0)
-    return SystemError("Cannot write the cluster's key", path);
-  return OkStatus();
+  return WriteText(path, ToHex(bytes_) + "\n", std::nullopt);
+}
+
+Status ClusterKey::Replace(const std::filesystem::path& path, const std::vector<ClusterKey>& keys) {
+  std::string text;
+  for (const ClusterKey& key : keys) text += ToHex(key.bytes_) + "\n";
+  struct stat before = {};
+  if (stat(path.c_str(), &before) != 0)
+    return SystemError("Cannot replace the cluster's key", path);
+  const std::filesystem::path beside = path.string() + ".tmp-" + SecureRandomHex(4);
+  Status written = WriteText(beside, text, std::pair(before.st_uid, before.st_gid));
+  if (written.ok() && rename(beside.c_str(), path.c_str()) != 0)
+    written = SystemError("Cannot replace the cluster's key", path);
+  if (!written.ok()) unlink(beside.c_str());
+  return written;
 }
 
 std::string ClusterKey::Derive(std::string_view purpose) const {
@@ -80,6 +115,10 @@ std::string ClusterKey::Derive(std::string_view purpose) const {
 std::vector<uint8_t> ClusterKey::Check() const {
   const Sha256Digest mac = Mac(bytes_, "weft cluster check");
   return {mac.begin(), mac.end()};
+}
+
+std::string ClusterKey::Name() const {
+  return std::string(AsText(Check()).substr(0, kNameBytes));
 }
 
 std::string ClusterKey::SeedKey() const {

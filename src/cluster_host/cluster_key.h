@@ -2,6 +2,9 @@
 // in the database. Everything that follows from it is an HMAC, so that none of it tells the key.
 //
 //   cluster.key    64 hex digits and a line's end, its owner's alone (0600)
+//
+// While a key is exchanged for another one the file has both, a line each. The database says which
+// of them counts (cluster_tables.h).
 #pragma once
 
 #include <array>
@@ -20,13 +23,18 @@ namespace weft::cluster_host {
 class ClusterKey {
  public:
   static ClusterKey Random();
-  // kNotFound: there is no such file. kInvalidArgument: it is no key, or others may read it. kIo.
-  static Result<ClusterKey> Read(const std::filesystem::path& path);
+  // One or two keys. kNotFound: there is no such file. kInvalidArgument: it has no key, or others
+  // may read it. kIo.
+  static Result<std::vector<ClusterKey>> Read(const std::filesystem::path& path);
   // Makes the file, with the folders above it. kAlreadyExists: it is there. kPermissionDenied, kIo.
   Status WriteNew(const std::filesystem::path& path) const;
+  // Puts these into the place of those that the file has. kPermissionDenied, kIo.
+  static Status Replace(const std::filesystem::path& path, const std::vector<ClusterKey>& keys);
 
   // By which the database's tables tell whose they are.
   std::vector<uint8_t> Check() const;
+  // The first bytes of it: by these, two servers find a key that both have.
+  std::string Name() const;
   // Of the seeds of keyed requests: every server gives such a request the same seed.
   std::string SeedKey() const;
   // Secrets that all servers let in, where their owner has chosen none: 32 hex digits.

@@ -19,12 +19,32 @@ TEST(ClusterKey, AFileHoldsItForItsOwnerAlone) {
   EXPECT_EQ(key.WriteNew(path).error().code(), ErrorCode::kAlreadyExists);
   const auto read = ClusterKey::Read(path);
   ASSERT_TRUE(read.ok());
-  EXPECT_EQ(read->Check(), key.Check());
-  EXPECT_EQ(read->JoinToken(), key.JoinToken());
+  ASSERT_EQ(read->size(), 1u);
+  EXPECT_EQ(read->front().Check(), key.Check());
+  EXPECT_EQ(read->front().JoinToken(), key.JoinToken());
   EXPECT_NE(ClusterKey::Random().Check(), key.Check());
   EXPECT_NE(key.JoinToken(), key.ApiKey());
   ASSERT_EQ(chmod(path.c_str(), 0640), 0);
   EXPECT_THAT(ClusterKey::Read(path).error().message(), testing::HasSubstr("chmod 600"));
+}
+
+TEST(ClusterKey, AFileMayHaveTwoWhileOneIsExchanged) {
+  const TemporaryFolder folder;
+  const auto path = folder.path() / "cluster.key";
+  const ClusterKey old = ClusterKey::Random(), next = ClusterKey::Random();
+  EXPECT_EQ(ClusterKey::Replace(path, {old}).error().code(), ErrorCode::kNotFound);
+  ASSERT_TRUE(old.WriteNew(path).ok());
+  ASSERT_TRUE(ClusterKey::Replace(path, {old, next}).ok());
+  struct stat status = {};
+  ASSERT_EQ(stat(path.c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777, 0600u);
+  const auto read = ClusterKey::Read(path).value();
+  ASSERT_EQ(read.size(), 2u);
+  EXPECT_EQ(read[0].Check(), old.Check());
+  EXPECT_EQ(read[1].Check(), next.Check());
+  EXPECT_NE(old.Name(), next.Name());
+  std::ofstream(path, std::ios::app) << std::string(64, 'a') << "\n";
+  EXPECT_EQ(ClusterKey::Read(path).error().code(), ErrorCode::kInvalidArgument) << "three of them";
 }
 
 TEST(ClusterKey, OtherFilesAreNone) {

@@ -4,6 +4,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <system_error>
@@ -25,6 +26,7 @@ using shared_store::SharedServer;
 
 // Of the first connection: as long as the database's machine may need to say that it is not there.
 constexpr Duration kConnectLimit = Seconds(8);
+constexpr Duration kKeysLookInterval = Seconds(1);
 
 bool Mentions(const std::string& text, const char* word) {
   return text.find(word) != std::string::npos;
@@ -50,6 +52,12 @@ uint64_t RandomId() {
   SecureRandomBytes(bytes);
   const auto id = LoadLe<uint64_t>(bytes.data());
   return id == 0 ? 1 : id;
+}
+
+std::vector<std::vector<uint8_t>> ChecksOf(const std::vector<ClusterKey>& keys) {
+  std::vector<std::vector<uint8_t>> checks;
+  for (const ClusterKey& key : keys) checks.push_back(key.Check());
+  return checks;
 }
 
 }  // namespace
@@ -88,6 +96,31 @@ Result<std::unique_ptr<postgres::Connection>> OpenDatabase(net::EventLoop& loop,
   connection->OnLine(nullptr);
   if (connection->is_connected()) return connection;
   return NoDatabase(connection->problem().empty() ? "no answer in 8 s" : connection->problem());
+}
+
+Result<std::unique_ptr<shared_store::SharedKeys>> OpenKeys(const std::string& url) {
+  auto loop = std::make_unique<net::EventLoop>();
+  ASSIGN_OR_RETURN(auto connection, OpenDatabase(*loop, url));
+  auto keys = std::make_unique<shared_store::SharedKeys>(std::move(loop), std::move(connection));
+  TRY(keys->DataVersion());
+  return keys;
+}
+
+Result<std::vector<ClusterKey>> SortKeys(const std::string& url, std::vector<ClusterKey> keys) {
+  if (keys.size() < 2) return keys;
+  net::EventLoop loop;
+  ASSIGN_OR_RETURN(const auto connection, OpenDatabase(loop, url));
+  Result<shared_store::KeyChecks> checks = shared_store::KeyChecks();
+  TRY(Await(loop, [&](const std::function<void()>& done) {
+    shared_store::ReadKeyChecks(*connection, [&checks, done](Result<shared_store::KeyChecks> read) {
+      checks = std::move(read);
+      done();
+    });
+  }));
+  if (!checks.ok()) return checks.error();
+  std::stable_partition(keys.begin(), keys.end(),
+                        [&](const ClusterKey& key) { return key.Check() == checks->current; });
+  return keys;
 }
 
 // The lock proves that earlier starts with this id have gone.
@@ -137,12 +170,12 @@ Status ClusterMember::ReadTables(net::EventLoop& loop) {
   return status;
 }
 
-Status ClusterMember::ChooseCell(const WantedCell& wanted) {
-  const SharedCell& cell = tables_.cells.front();
-  if (cell.model != wanted.model)
-    return Error(ErrorCode::kInvalidArgument,
-                 Sentence("This cluster serves '", cell.model, "', and this server was told '",
-                          wanted.model, "': name the same model, or another database."));
+const SharedCell* ClusterMember::FindModel(const std::string& model) const {
+  const auto found = std::ranges::find(tables_.cells, model, &SharedCell::model);
+  return found == tables_.cells.end() ? nullptr : &*found;
+}
+
+Status ClusterMember::ChooseCell(const WantedCell& wanted, const SharedCell& cell) {
   if (cell.digest != wanted.digest)
     return Error(
         ErrorCode::kInvalidArgument,
@@ -160,7 +193,7 @@ Status ClusterMember::ChooseCell(const WantedCell& wanted) {
 
 Status ClusterMember::FindCell(net::EventLoop& loop, const WantedCell& wanted) {
   TRY(ReadTables(loop));
-  if (!tables_.cells.empty()) return ChooseCell(wanted);
+  if (const SharedCell* cell = FindModel(wanted.model)) return ChooseCell(wanted, *cell);
   std::vector<uint8_t> options(wanted.options.ByteSizeLong());
   wanted.options.SerializeToArray(options.data(), static_cast<int>(options.size()));
   std::vector<uint8_t> swarm_id(16);
@@ -177,9 +210,10 @@ Status ClusterMember::FindCell(net::EventLoop& loop, const WantedCell& wanted) {
   }));
   TRY(status);
   TRY(ReadTables(loop));
-  if (tables_.cells.empty())
-    return Error(ErrorCode::kInvalidData, "The cluster's tables have no cell.");
-  return ChooseCell(wanted);
+  if (const SharedCell* cell = FindModel(wanted.model)) return ChooseCell(wanted, *cell);
+  return Error(ErrorCode::kInvalidData,
+               Sentence("The cluster has the package of '", wanted.model,
+                        "' under another name: start this server with that one."));
 }
 
 Result<std::unique_ptr<ClusterMember>> ClusterMember::Join(net::EventLoop& loop,
@@ -187,7 +221,7 @@ Result<std::unique_ptr<ClusterMember>> ClusterMember::Join(net::EventLoop& loop,
                                                            const std::vector<uint8_t>& fingerprint,
                                                            const WantedCell& wanted) {
   ASSIGN_OR_RETURN(const net::Url url, net::ParseUrl(options.url));
-  std::unique_ptr<ClusterMember> member(new ClusterMember(options.key));
+  std::unique_ptr<ClusterMember> member(new ClusterMember(loop, options));
   TRY(member->TakeId(options.id_file));
   ASSIGN_OR_RETURN(member->database_, OpenDatabase(loop, options.database_url));
   Status status = OkStatus();
@@ -198,7 +232,7 @@ Result<std::unique_ptr<ClusterMember>> ClusterMember::Join(net::EventLoop& loop,
     };
   };
   TRY(Await(loop, [&](const std::function<void()>& done) {
-    shared_store::CheckTables(*member->database_, options.key.Check(), keep(done));
+    shared_store::CheckTables(*member->database_, options.keys.front().Check(), keep(done));
   }));
   TRY(status);
   const cluster::LeaseOptions lease;
@@ -212,15 +246,56 @@ Result<std::unique_ptr<ClusterMember>> ClusterMember::Join(net::EventLoop& loop,
   self.fingerprint = fingerprint;
   self.version = wire::kServerVersion;
   self.roles = "both";
+  self.model = wanted.model;
+  if (options.keys.size() > 1) self.next_check = options.keys[1].Check();
   TRY(Await(loop, [&](const std::function<void()>& done) {
     member->store_->Register(self, keep(done));
   }));
   TRY(status);
   TRY(member->FindCell(loop, wanted));
-  member->links_ = std::make_unique<PeerLinks>(loop, options.key, member->self_);
+  member->links_ = std::make_unique<PeerLinks>(loop, options.keys.front(), member->self_);
+  member->SetLinkKeys(member->tables_.keys);
   member->leases_ =
       std::make_unique<LeaseHost>(loop, *member->store_, *member->links_, self, lease);
   return member;
+}
+
+void ClusterMember::Start(LedCell& led) {
+  leases_->Start(cell_.row.cell, cell_.model, led);
+  LookForKeys();
+}
+
+// A file that cannot be read, because it is being copied or is not there, changes nothing.
+void ClusterMember::LookForKeys() {
+  key_timer_.FireAfter(kKeysLookInterval, [this] { LookForKeys(); });
+  std::vector<ClusterKey> keys = keys_;
+  std::error_code failed;
+  const auto time = std::filesystem::last_write_time(key_file_, failed);
+  if (!failed && time != key_file_time_) {
+    key_file_time_ = time;
+    if (auto read = ClusterKey::Read(key_file_); read.ok()) keys = *std::move(read);
+  }
+  const shared_store::KeyChecks& valid = leases_->tables().keys;
+  const auto is_current = [&](const ClusterKey& key) { return key.Check() == valid.current; };
+  // Keys without the one that counts would end all links; the database was not read yet.
+  if (std::ranges::none_of(keys, is_current)) return;
+  std::stable_partition(keys.begin(), keys.end(), is_current);
+  if (ChecksOf(keys) == ChecksOf(keys_) && valid == valid_keys_) return;
+  keys_ = std::move(keys);
+  SetLinkKeys(valid);
+  LogInfo("the cluster's key has changed: {} now",
+          valid.next.empty() ? "one is valid" : "two are valid");
+  leases_->NoteNextKey(keys_.size() > 1 ? keys_[1].Check() : std::vector<uint8_t>());
+  if (on_keys_) on_keys_();
+}
+
+// Between servers a key counts that the database names. A file may have one of before.
+void ClusterMember::SetLinkKeys(const shared_store::KeyChecks& valid) {
+  valid_keys_ = valid;
+  std::vector<ClusterKey> keys;
+  for (const ClusterKey& key : keys_)
+    if (key.Check() == valid.current || key.Check() == valid.next) keys.push_back(key);
+  links_->SetKeys(std::move(keys));
 }
 
 std::string ClusterMember::Describe() const {

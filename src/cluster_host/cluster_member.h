@@ -16,6 +16,7 @@
 #include "net/address.h"
 #include "net/loop.h"
 #include "postgres/connection.h"
+#include "shared_store/shared_keys.h"
 #include "shared_store/shared_leases.h"
 #include "wire/cluster.pb.h"
 
@@ -36,6 +37,12 @@ std::string ServerNameOf(const net::Url& url);
 // REQUIRES: nobody else runs the loop.
 Result<std::unique_ptr<postgres::Connection>> OpenDatabase(net::EventLoop& loop,
                                                            const std::string& url);
+// The keys of the cluster with that database, which have a connection of their own. The error says
+// what to do.
+Result<std::unique_ptr<shared_store::SharedKeys>> OpenKeys(const std::string& url);
+// The keys of a file in the order in which they count: the database says which one is first.
+// kInvalidArgument: it belongs to none of them.
+Result<std::vector<ClusterKey>> SortKeys(const std::string& url, std::vector<ClusterKey> keys);
 // Runs `loop` until `ask` has told its answer. REQUIRES: the same; and that it tells one.
 Status Await(net::EventLoop& loop, const std::function<void(std::function<void()>)>& ask);
 
@@ -49,23 +56,37 @@ class ClusterMember {
                                                      const std::vector<uint8_t>& fingerprint,
                                                      const WantedCell& wanted);
 
-  const ClusterKey& key() const { return key_; }
+  // The first one counts. Another one is valid, too, while it is exchanged.
+  const std::vector<ClusterKey>& keys() const { return keys_; }
+  // Called on the loop when they are others, because the file or the database has changed.
+  void OnKeys(std::function<void()> callback) { on_keys_ = std::move(callback); }
   const shared_store::SharedCell& cell() const { return cell_; }
   const wire::pb::CellOptions& cell_options() const { return cell_options_; }
   PeerLinks& links() { return *links_; }
   LeaseHost& leases() { return *leases_; }
   // "school: 3 servers, 1 cell", for people.
   std::string Describe() const;
-  void Start(LedCell& led) { leases_->Start(cell_.row.cell, cell_.model, led); }
+  void Start(LedCell& led);
 
  private:
-  explicit ClusterMember(ClusterKey key) : key_(std::move(key)) {}
+  ClusterMember(net::EventLoop& loop, const MemberOptions& options)
+      : keys_(options.keys), key_file_(options.key_file), key_timer_(loop) {}
   Status TakeId(const std::filesystem::path& path);
   Status FindCell(net::EventLoop& loop, const WantedCell& wanted);
   Status ReadTables(net::EventLoop& loop);
-  Status ChooseCell(const WantedCell& wanted);
+  // nullptr: the cluster does not have the model yet.
+  const shared_store::SharedCell* FindModel(const std::string& model) const;
+  Status ChooseCell(const WantedCell& wanted, const shared_store::SharedCell& cell);
 
-  const ClusterKey key_;
+  void LookForKeys();
+  void SetLinkKeys(const shared_store::KeyChecks& valid);
+
+  std::vector<ClusterKey> keys_;
+  const std::filesystem::path key_file_;
+  std::filesystem::file_time_type key_file_time_;  // when that was changed that was read
+  shared_store::KeyChecks valid_keys_;             // that links are told of
+  net::EventLoop::Timer key_timer_;
+  std::function<void()> on_keys_;
   Descriptor id_file_;  // locked as long as this server runs
   cluster::Holder self_;
   shared_store::SharedTables tables_;

@@ -268,6 +268,10 @@ void LeaseHost::WritePlacement(std::function<void()> then) {
 
 // Answers that are under way go on at the other server (server/clustered_generator.h).
 void LeaseHost::Carry(const cluster::HandOver& action) {
+  // One that serves another model has heard nothing of this cell.
+  const auto to = std::ranges::find(tables_.servers, action.to.server, &SharedServer::id);
+  if (to != tables_.servers.end() && !ServesModel(*to))
+    return Feed(cluster::HandedOver{action.cell, false});
   LogInfo("gives {} to another server", model_);
   WritePlacement(WhileAlive([this, action] { Give(action); }));
 }
@@ -306,8 +310,11 @@ PeerAddress LeaseHost::AddressOf(ServerId server) const {
 
 std::vector<PeerAddress> LeaseHost::Successors() const {
   std::vector<PeerAddress> successors;
-  for (const ServerId server : leases_.successors(cell_))
-    if (addresses_.contains(server)) successors.push_back(AddressOf(server));
+  for (const ServerId server : leases_.successors(cell_)) {
+    const auto known = std::ranges::find(tables_.servers, server, &SharedServer::id);
+    if (known != tables_.servers.end() && ServesModel(*known))
+      successors.push_back(AddressOf(server));
+  }
   return successors;
 }
 

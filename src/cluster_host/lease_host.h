@@ -56,10 +56,16 @@ class LeaseHost {
   std::optional<Leader> FindLeader() const;
   // Of a server of the cluster, for people.
   std::string NameOf(cluster::ServerId server) const;
+  // Whether the server may lead the model that this one may lead.
+  bool ServesModel(const shared_store::SharedServer& server) const {
+    return server.model.empty() || server.model == self_.model;
+  }
   // As they were read last; all empty at first.
   const shared_store::SharedTables& tables() const { return tables_; }
   bool is_database_there() const { return !database_problem_; }
   const shared_store::SharedServer& self() const { return self_; }
+  // Others are told of it with the next registration.
+  void NoteNextKey(std::vector<uint8_t> check) { self_.next_check = std::move(check); }
   const PeerLinks& links() const { return links_; }
   // Called when the leader, or what is known of it, may be another one.
   void OnChanged(std::function<void()> callback) { on_changed_ = std::move(callback); }

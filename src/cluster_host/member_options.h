@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "cluster_host/cluster_key.h"
 
@@ -11,8 +12,9 @@ namespace weft::cluster_host {
 struct MemberOptions {
   std::string database_url;  // "postgres://weft@db/weft"
   std::string url;           // "https://a.weft.school.lan": how other servers and workers reach it
-  ClusterKey key;
-  std::filesystem::path id_file;  // holds the server's id from start to start
+  std::vector<ClusterKey> keys;    // the first one counts; the other one is valid, too
+  std::filesystem::path key_file;  // where they are from
+  std::filesystem::path id_file;   // holds the server's id from start to start
 };
 
 }  // namespace weft::cluster_host

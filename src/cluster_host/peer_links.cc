@@ -60,7 +60,7 @@ struct PeerLinks::Link {
 };
 
 PeerLinks::PeerLinks(net::EventLoop& loop, ClusterKey key, cluster::Holder self)
-    : loop_(loop), key_(std::move(key)), self_(self) {}
+    : loop_(loop), keys_({std::move(key)}), self_(self) {}
 
 PeerLinks::~PeerLinks() {
   for (const auto& [peer, link] : open_) Reject(*link, "the server stops");
@@ -134,6 +134,7 @@ net::WebSocketCallbacks PeerLinks::Begin(const std::shared_ptr<Link>& link,
   greeting.set_server(self_.server.value());
   greeting.set_start(self_.start.value());
   greeting.set_nonce(link->nonce);
+  for (const ClusterKey& key : keys_) greeting.add_keys(key.Name());
   link->socket->Send({Encode(message)});
   const std::weak_ptr<bool> alive = alive_;
   net::WebSocketCallbacks callbacks;
@@ -163,6 +164,13 @@ void PeerLinks::OnBytes(const std::shared_ptr<Link>& link, ByteSpan bytes) {
   if (taker != takers_.end()) taker->second(link->peer, link->start, message);
 }
 
+// One that both ends have.
+ClusterKey PeerLinks::KeyFor(const wire::pb::LinkGreeting& greeting) const {
+  for (const ClusterKey& key : keys_)
+    if (std::ranges::find(greeting.keys(), key.Name()) != greeting.keys().end()) return key;
+  return keys_.front();
+}
+
 void PeerLinks::OnGreeting(Link& link, const wire::pb::LinkGreeting& greeting) {
   const ServerId server(uint64_t{greeting.server()});
   if (greeting.version() != kClusterLinkVersion)
@@ -179,16 +187,19 @@ void PeerLinks::OnGreeting(Link& link, const wire::pb::LinkGreeting& greeting) {
   link.peer_nonce = greeting.nonce();
   link.state = Link::State::kProving;
   LinkMessage message;
-  const Sha256Digest mac =
-      key_.Prove({self_.server, link.nonce}, {link.peer, link.peer_nonce}, link.dialled);
+  const Sha256Digest mac = KeyFor(greeting).Prove({self_.server, link.nonce},
+                                                  {link.peer, link.peer_nonce}, link.dialled);
   message.mutable_proof()->set_mac(std::string(AsText(mac)));
   link.socket->Send({Encode(message)});
 }
 
 void PeerLinks::OnProof(const std::shared_ptr<Link>& link, const wire::pb::LinkProof& proof) {
-  const Sha256Digest expected =
-      key_.Prove({link->peer, link->peer_nonce}, {self_.server, link->nonce}, !link->dialled);
-  if (!IsSame(AsBytes(proof.mac()), expected))
+  const bool is_right = std::ranges::any_of(keys_, [&](const ClusterKey& key) {
+    const Sha256Digest expected =
+        key.Prove({link->peer, link->peer_nonce}, {self_.server, link->nonce}, !link->dialled);
+    return IsSame(AsBytes(proof.mac()), expected);
+  });
+  if (!is_right)
     return Reject(*link, "it has another cluster's key: copy the key file of a server that works");
   Open(link);
 }

@@ -49,6 +49,9 @@ class PeerLinks {
   PeerLinks(const PeerLinks&) = delete;
   PeerLinks& operator=(const PeerLinks&) = delete;
 
+  // The keys that count from now on for new links. REQUIRES: there is one.
+  void SetKeys(std::vector<ClusterKey> keys) { keys_ = std::move(keys); }
+
   // Dials the peer. What comes of it is told once: a link that is up, or an attempt that failed.
   void Connect(cluster::ServerId peer, const PeerAddress& address);
   // Takes a socket that another server has opened.
@@ -93,8 +96,10 @@ class PeerLinks {
   void Tell(cluster::ServerId peer, bool is_up);
   void TellFailure(cluster::ServerId peer, const Error& error);
 
+  ClusterKey KeyFor(const wire::pb::LinkGreeting& greeting) const;
+
   net::EventLoop& loop_;
-  const ClusterKey key_;
+  std::vector<ClusterKey> keys_;  // the first one counts, another is valid, too
   const cluster::Holder self_;
   std::map<cluster::ServerId, std::shared_ptr<Link>> open_;
   std::map<cluster::ServerId, std::string> problems_;  // that the log has, until a link is up

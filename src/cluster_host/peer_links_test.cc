@@ -107,6 +107,22 @@ TEST_F(PeerLinksTest, AnotherKeyOpensNoLink) {
   EXPECT_FALSE(a.links.IsUp(2) || b.links.IsUp(1));
 }
 
+// While keys are exchanged a server has both, and another one still the old or already the new one.
+TEST_F(PeerLinksTest, OneKeyThatBothHaveIsEnough) {
+  const ClusterKey old = ClusterKey::Random(), next = ClusterKey::Random();
+  for (const ClusterKey& alone : {old, next}) {
+    LinkedServer a(loop_, old, kA), b(loop_, alone, kB);
+    a.links.SetKeys({old, next});
+    a.links.Connect(2, b.address());
+    Until([&] { return a.links.IsUp(2) && b.links.IsUp(1); });
+  }
+  LinkedServer a(loop_, old, kA), b(loop_, old, kB);
+  a.links.SetKeys({old, next});
+  b.links.SetKeys({next, ClusterKey::Random()});
+  b.links.Connect(1, a.address());
+  Until([&] { return a.links.IsUp(2) && b.links.IsUp(1); });
+}
+
 TEST_F(PeerLinksTest, AnotherServerAtTheAddressIsNotTakenForThePeer) {
   LinkedServer a(loop_, key_, kA), b(loop_, key_, kB);
   a.links.Connect(3, b.address());

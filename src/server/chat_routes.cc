@@ -12,6 +12,7 @@
 #include "base/random.h"
 #include "server/completion.h"
 #include "server/counted_responder.h"
+#include "server/numbered_stream.h"
 #include "server/responses.h"
 
 namespace weft::server {
@@ -104,6 +105,10 @@ void ChatRoutes::Answer(std::shared_ptr<const Dialect> dialect, net::HttpRequest
                         std::shared_ptr<net::Responder> responder) {
   Asked asked{std::move(dialect), request.client, request.salt,
               std::string(request.Header("idempotency-key")), ""};
+  const auto known = ParseLastEventId(request.Header("last-event-id"), asked.idempotency_key);
+  if (const auto* refused = std::get_if<api::ApiError>(&known))
+    return responder->Send(asked.dialect->Error(*refused));
+  asked.known_events = std::get<uint64_t>(known);
   Read(std::move(asked), std::move(request.body), std::move(responder));
 }
 
@@ -111,7 +116,7 @@ void ChatRoutes::KeepPrefix(net::HttpRequest request, std::shared_ptr<net::Respo
   const std::string name = NameIn(request);
   if (const auto refusal = api::CheckPrefixName(name))
     return responder->Send(ErrorResponse(*refusal));
-  Read({chats_, request.client, request.salt, "", name}, std::move(request.body),
+  Read({chats_, request.client, request.salt, "", name, 0}, std::move(request.body),
        std::move(responder));
 }
 
@@ -196,8 +201,8 @@ void ChatRoutes::Start(Prompt prompt, std::shared_ptr<net::Responder> responder)
 void ChatRoutes::StartWithSeed(const Prompt& prompt, swarm::Request request,
                                const std::shared_ptr<net::Responder>& responder) {
   const Question& question = prompt.question;
-  Writers writers = question.write(
-      {std::time(nullptr), options_.model_name, *text_, prompt.ids.size()}, responder);
+  const AnswerHead head{std::time(nullptr), options_.model_name, *text_, prompt.ids.size()};
+  Writers writers = question.write(head, Numbered(prompt, responder));
   SeededRandom seeds(*request.sampling.seed);
   for (size_t i = 0; i < writers.size(); ++i) {
     // The first choice is what the request would get alone.
@@ -205,6 +210,16 @@ void ChatRoutes::StartWithSeed(const Prompt& prompt, swarm::Request request,
     const BegunAnswers::Key key{i == 0 ? prompt.call : std::nullopt, writers.size() == 1};
     Begin(prompt, request, key, std::move(writers[i]), responder);
   }
+}
+
+// Events of one choice come in the same order at each server. Other dialects than OpenAI's have
+// their own ways, and events that depend on time.
+std::shared_ptr<net::Responder> ChatRoutes::Numbered(
+    const Prompt& prompt, const std::shared_ptr<net::Responder>& responder) const {
+  const api::ChatRequest& chat = prompt.question.chat;
+  const bool is_openai = prompt.asked.dialect == chats_ || prompt.asked.dialect == texts_;
+  if (!prompt.call || !is_openai || !chat.stream || chat.choices > 1) return responder;
+  return std::make_shared<NumberedStream>(responder, prompt.asked.known_events);
 }
 
 void ChatRoutes::Begin(const Prompt& prompt, const swarm::Request& request,

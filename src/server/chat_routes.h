@@ -75,6 +75,9 @@ class ChatRoutes {
   std::optional<api::ApiError> KeepOpening(const Prompt& prompt);
   std::optional<api::ApiError> FindRefusal(const std::string& client) const;
   void Start(Prompt prompt, std::shared_ptr<net::Responder> responder);
+  // The responder, or one that numbers the events of a stream.
+  std::shared_ptr<net::Responder> Numbered(const Prompt& prompt,
+                                           const std::shared_ptr<net::Responder>& responder) const;
   void StartWithSeed(const Prompt& prompt, swarm::Request request,
                      const std::shared_ptr<net::Responder>& responder);
   void StartKeeping(const Prompt& prompt, std::shared_ptr<net::Responder> responder);

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "base/bytes.h"
 #include "server/responses.h"
 #include "server/routes.h"
 
@@ -32,6 +33,8 @@ json::array ServersJson(const cluster_host::LeaseHost& leases) {
     const bool is_self = server.id == leases.self().id;
     servers.push_back(json::object{{"name", server.name},
                                    {"url", server.url},
+                                   {"fingerprint", ToHex(server.fingerprint)},
+                                   {"model", server.model},
                                    {"version", server.version},
                                    {"seen_ms", server.seen.us / 1000},
                                    {"is_linked", is_self || leases.links().IsUp(server.id)},

@@ -4,19 +4,22 @@
 #include <utility>
 
 #include "base/log.h"
+#include "store/store.h"
 
 namespace weft::server {
 namespace {
 
 constexpr Duration kKeysLookInterval = Milliseconds(500);
+// Other servers that have not been heard for so long count no more.
+constexpr Duration kOthersLimit = Seconds(5);
 
 }  // namespace
 
-// The file, on the thread.
+// The file or the database, on the thread.
 class KeyKeeper::Disk {
  public:
-  Disk(std::filesystem::path path, std::string model)
-      : path_(std::move(path)), model_(std::move(model)) {}
+  Disk(std::filesystem::path path, std::string model, std::unique_ptr<store::KeyStore> shared)
+      : path_(std::move(path)), model_(std::move(model)), store_(std::move(shared)) {}
 
   void SetServer(const std::string& server) { server_ = server; }
 
@@ -53,7 +56,7 @@ class KeyKeeper::Disk {
   // Whether the last that was to be written is there.
   bool has_written() const { return has_written_; }
 
-  Result<store::Key> Change(const std::function<Result<store::Key>(store::Store&)>& change) {
+  Result<store::Key> Change(const std::function<Result<store::Key>(store::KeyStore&)>& change) {
     if (store_ && !store_->IsInPlace()) store_.reset();
     if (!store_) {
       ASSIGN_OR_RETURN(store_, store::Store::Open(path_, store::OpenMode::kCreate, UnixNowMs()));
@@ -61,6 +64,13 @@ class KeyKeeper::Disk {
     }
     is_stale_ = true;
     return change(*store_);
+  }
+
+  // nullopt: others are not heard.
+  std::optional<store::OthersLoads> Share(const std::vector<store::KeyLoad>& loads) {
+    if (!store_) return std::nullopt;
+    auto others = store_->ShareLoads(server_, loads);
+    return others.ok() ? std::optional(*std::move(others)) : std::nullopt;
   }
 
   // Told once, not at every look.
@@ -71,7 +81,7 @@ class KeyKeeper::Disk {
     if (!status.ok())
       LogError("{} Named keys stay as they were.", problem);
     else
-      LogInfo("the file of named keys can be used again");
+      LogInfo("named keys can be read again");
   }
 
  private:
@@ -84,7 +94,7 @@ class KeyKeeper::Disk {
   const std::filesystem::path path_;
   const std::string model_;
   std::string server_;
-  std::unique_ptr<store::Store> store_;
+  std::unique_ptr<store::KeyStore> store_;
   std::optional<int64_t> version_;  // of what was read last; nullopt: nothing was
   int64_t day_ms_ = 0;
   bool is_stale_ = false;  // this process has written since
@@ -92,17 +102,18 @@ class KeyKeeper::Disk {
   std::string problem_;
 };
 
-KeyKeeper::KeyKeeper(net::EventLoop& loop, const Options& options)
+KeyKeeper::KeyKeeper(net::EventLoop& loop, Options options)
     : loop_(loop),
       table_(options.model),
-      disk_(std::make_unique<Disk>(options.path, options.model)),
-      has_file_(!options.path.empty()),
+      has_store_(options.shared || !options.path.empty()),
+      shares_limits_(options.shared && options.shared->shares_limits()),
+      disk_(std::make_unique<Disk>(options.path, options.model, std::move(options.shared))),
       looks_per_write_(options.looks_per_write),
       timer_(loop) {}
 
-Result<std::unique_ptr<KeyKeeper>> KeyKeeper::Open(net::EventLoop& loop, const Options& options) {
-  std::unique_ptr<KeyKeeper> keeper(new KeyKeeper(loop, options));
-  if (!keeper->has_file_) return keeper;
+Result<std::unique_ptr<KeyKeeper>> KeyKeeper::Open(net::EventLoop& loop, Options options) {
+  std::unique_ptr<KeyKeeper> keeper(new KeyKeeper(loop, std::move(options)));
+  if (!keeper->has_store_) return keeper;
   ASSIGN_OR_RETURN(auto contents, keeper->disk_->Read());
   if (contents) keeper->Apply({std::move(contents)});
   return keeper;
@@ -123,7 +134,7 @@ KeyKeeper::~KeyKeeper() {
 }
 
 void KeyKeeper::Start(const std::string& server) {
-  if (!has_file_) return;
+  if (!has_store_) return;
   disk_->SetServer(server);
   timer_.FireAfter(kKeysLookInterval, [this] { Look(); });
 }
@@ -134,18 +145,33 @@ void KeyKeeper::Look() {
     looks_ = 0;
     rows = table_.TakeUnwritten();
   }
-  thread_.Push([this, alive = std::weak_ptr(alive_), rows = std::move(rows)] {
-    Status written = disk_->Write(rows);
-    auto read = disk_->Read();
-    disk_->Report(!written.ok() ? written : read.ok() ? OkStatus() : Status(read.error()));
-    Found found{read.ok() ? std::move(*read) : std::nullopt, written.ok()};
-    loop_.Post([this, alive, found = std::move(found)]() mutable {
-      if (alive.expired()) return;
-      table_.NoteWritten(found.is_written);
-      Apply(std::move(found));
-      timer_.FireAfter(kKeysLookInterval, [this] { Look(); });
-    });
-  });
+  std::vector<store::KeyLoad> loads;
+  if (shares_limits_) loads = table_.Loads();
+  thread_.Push(
+      [this, alive = std::weak_ptr(alive_), rows = std::move(rows), loads = std::move(loads)] {
+        Status written = disk_->Write(rows);
+        auto read = disk_->Read();
+        disk_->Report(!written.ok() ? written : read.ok() ? OkStatus() : Status(read.error()));
+        Found found{read.ok() ? std::move(*read) : std::nullopt, written.ok()};
+        if (shares_limits_) found.others = disk_->Share(loads);
+        loop_.Post([this, alive, found = std::move(found)]() mutable {
+          if (alive.expired()) return;
+          table_.NoteWritten(found.is_written);
+          NoteOthers(found);
+          Apply(std::move(found));
+          timer_.FireAfter(kKeysLookInterval, [this] { Look(); });
+        });
+      });
+}
+
+void KeyKeeper::NoteOthers(const Found& found) {
+  if (!shares_limits_) return;
+  if (found.others) {
+    heard_others_ = MonotonicNow();
+    table_.NoteOthers(*found.others);
+  } else if (MonotonicNow() - heard_others_ > kOthersLimit) {
+    table_.CountAlone();
+  }
 }
 
 void KeyKeeper::Apply(Found found) {
@@ -156,17 +182,17 @@ void KeyKeeper::Apply(Found found) {
 }
 
 void KeyKeeper::Add(const store::NewKey& key, const std::string& hash, OnKey on_key) {
-  Change([key, hash](store::Store& store) { return store.AddKey(key, hash, UnixNowMs()); },
+  Change([key, hash](store::KeyStore& store) { return store.AddKey(key, hash, UnixNowMs()); },
          std::move(on_key));
 }
 
 void KeyKeeper::End(const std::string& name, OnKey on_key) {
-  Change([name](store::Store& store) { return store.EndKey(name, UnixNowMs()); },
+  Change([name](store::KeyStore& store) { return store.EndKey(name, UnixNowMs()); },
          std::move(on_key));
 }
 
-void KeyKeeper::Change(std::function<Result<store::Key>(store::Store&)> change, OnKey on_key) {
-  if (!has_file_)
+void KeyKeeper::Change(std::function<Result<store::Key>(store::KeyStore&)> change, OnKey on_key) {
+  if (!has_store_)
     return on_key(Error(ErrorCode::kUnsupported,
                         "This server keeps no keys: it has no state folder (XDG_STATE_HOME or "
                         "HOME), or was started with --keys off."));

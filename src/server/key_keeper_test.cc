@@ -9,6 +9,7 @@
 
 #include "base/file_testing.h"
 #include "base/secret.h"
+#include "store/store.h"
 
 namespace weft::server {
 namespace {

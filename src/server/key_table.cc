@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::string_view kClientPrefix = "key ";
 constexpr Duration kMinute = Seconds(60);
+constexpr Duration kOthersWait = Seconds(5);  // of requests that other servers have let in
 constexpr int64_t kMsPerDay = 86'400'000;
 
 int64_t CeilSeconds(Duration duration) {
@@ -119,28 +120,66 @@ std::optional<KeyTable::Refusal> KeyTable::FindLimit(const store::Key& key,
                      CeilSeconds(Milliseconds(left_ms))};
     }
   }
-  const auto under_way = under_way_->find(key.id);
-  if (limits.at_once && under_way != under_way_->end() && under_way->second >= *limits.at_once)
-    return Refusal{OverLimit(Sentence(who, " has ", under_way->second,
+  const store::KeyLoad others = OthersOf(key);
+  const auto own = under_way_->find(key.id);
+  const uint32_t under_way = others.under_way + (own == under_way_->end() ? 0 : own->second);
+  if (limits.at_once && under_way >= ShareOf(*limits.at_once))
+    return Refusal{OverLimit(Sentence(who, " has ", under_way,
                                       " requests under way, its limit. Try again when one has "
                                       "ended.")),
                    1};
-  if (limits.per_minute && minute.size() >= *limits.per_minute)
-    return Refusal{
-        OverLimit(
-            Sentence(who, " has sent ", minute.size(), " requests within a minute, its limit.")),
-        CeilSeconds(minute[minute.size() - *limits.per_minute] + kMinute - clocks_.now())};
-  return std::nullopt;
+  if (!limits.per_minute) return std::nullopt;
+  const size_t most = ShareOf(*limits.per_minute), count = minute.size() + others.last_minute;
+  if (count < most) return std::nullopt;
+  // When those of others were sent is not known.
+  const Duration wait =
+      minute.size() >= most ? minute[minute.size() - most] + kMinute - clocks_.now() : kOthersWait;
+  return Refusal{
+      OverLimit(Sentence(who, " has sent ", count, " requests within a minute, its limit.")),
+      CeilSeconds(wait)};
+}
+
+uint32_t KeyTable::ShareOf(uint32_t limit) const {
+  return counts_alone_ ? std::max<uint32_t>(1, limit / server_count_) : limit;
+}
+
+store::KeyLoad KeyTable::OthersOf(const store::Key& key) const {
+  const auto found = others_.find(key.id);
+  return counts_alone_ || found == others_.end() ? store::KeyLoad() : found->second;
+}
+
+std::vector<store::KeyLoad> KeyTable::Loads() {
+  std::vector<store::KeyLoad> loads;
+  for (const store::Key& key : keys_) {
+    if (key.ended_ms || (!key.limits.per_minute && !key.limits.at_once)) continue;
+    const auto under_way = under_way_->find(key.id);
+    const store::KeyLoad load{key.id, static_cast<uint32_t>(MinuteOf(key).size()),
+                              under_way == under_way_->end() ? 0 : under_way->second};
+    if (load.last_minute > 0 || load.under_way > 0) loads.push_back(load);
+  }
+  return loads;
+}
+
+void KeyTable::NoteOthers(const store::OthersLoads& others) {
+  others_.clear();
+  for (const store::KeyLoad& load : others.loads) others_[load.key] = load;
+  server_count_ = others.server_count;
+  counts_alone_ = false;
+}
+
+void KeyTable::CountAlone() {
+  counts_alone_ = true;
 }
 
 net::Headers KeyTable::MinuteHeaders(const store::Key& key,
                                      const std::deque<Instant>& minute) const {
   if (!key.limits.per_minute) return {};
-  const size_t most = *key.limits.per_minute;
+  const size_t most = ShareOf(*key.limits.per_minute);
+  const size_t count = minute.size() + OthersOf(key).last_minute;
   const Duration until_all_is_left =
       minute.empty() ? Duration() : minute.back() + kMinute - clocks_.now();
   return {{"X-Ratelimit-Limit-Requests", std::to_string(most)},
-          {"X-Ratelimit-Remaining-Requests", std::to_string(most - std::min(most, minute.size()))},
+          {"X-Ratelimit-Remaining-Requests", std::to_string(most - std::min(most, count))},
           {"X-Ratelimit-Reset-Requests", DurationText(until_all_is_left)}};
 }
 

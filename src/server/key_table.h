@@ -20,6 +20,7 @@
 #include "base/unix_time.h"
 #include "net/http.h"
 #include "store/key.h"
+#include "store/key_store.h"
 #include "store/usage.h"
 
 namespace weft::server {
@@ -87,6 +88,14 @@ class KeyTable {
   // What was taken is in the file, or is to be taken again.
   void NoteWritten(bool is_written);
 
+  // What this server uses now of the limits of its keys; keys without use are left out.
+  std::vector<store::KeyLoad> Loads();
+  // What the other servers of a cluster use of them counts, too.
+  void NoteOthers(const store::OthersLoads& others);
+  // The others have not been heard for a while: each limit is divided by as many servers as there
+  // were, but one request is always let in.
+  void CountAlone();
+
   // Of all keys with that role since the start.
   const store::Usage& UsageOf(store::Role role) const {
     return by_role_[static_cast<size_t>(role)];
@@ -107,6 +116,9 @@ class KeyTable {
   std::optional<Refusal> FindLimit(const store::Key& key, const std::deque<Instant>& minute) const;
   net::Headers MinuteHeaders(const store::Key& key, const std::deque<Instant>& minute) const;
   std::deque<Instant>& MinuteOf(const store::Key& key);
+  // Of this server, as long as the others are heard or not.
+  uint32_t ShareOf(uint32_t limit) const;
+  store::KeyLoad OthersOf(const store::Key& key) const;
 
   const std::string model_;
   const KeyClocks clocks_;
@@ -117,6 +129,9 @@ class KeyTable {
   std::map<int64_t, store::Usage> today_;           // by key, as the file has it of that day
   std::map<int64_t, Hours> unwritten_, writing_;    // by key
   std::map<int64_t, std::deque<Instant>> minutes_;  // by key: requests of the last 60 s
+  std::map<int64_t, store::KeyLoad> others_;        // by key: what other servers use
+  uint32_t server_count_ = 1;                       // that run, as was told last
+  bool counts_alone_ = false;
   std::array<store::Usage, store::kRoleCount> by_role_;
   const std::shared_ptr<std::map<int64_t, uint32_t>> under_way_ =
       std::make_shared<std::map<int64_t, uint32_t>>();

@@ -144,6 +144,48 @@ TEST_F(KeyTableTest, CountsRequestsUnderWay) {
   EXPECT_EQ(StatusOf("maths"), 429);
 }
 
+TEST_F(KeyTableTest, WhatOtherServersUseCounts) {
+  Have({Make(1, "maths", {.per_minute = 3, .tokens_per_day = {}, .at_once = {}}),
+        Make(2, "art", {.per_minute = {}, .tokens_per_day = {}, .at_once = 2})});
+  table_.NoteOthers({{{1, 2, 0}, {2, 9, 1}}, 3});
+  EXPECT_EQ(StatusOf("maths"), 200);
+  const auto refused = Admit("maths");
+  EXPECT_EQ(refused.refusal->status, 429);
+  EXPECT_THAT(refused.refusal->message, HasSubstr("has sent 3 requests"));
+  EXPECT_EQ(refused.retry_after_s, 5);
+  EXPECT_THAT(refused.headers, testing::Contains(Pair("X-Ratelimit-Remaining-Requests", "0")));
+  EXPECT_EQ(StatusOf("art"), 200);
+  EXPECT_EQ(StatusOf("art"), 429);
+  table_.NoteOthers({{}, 3});
+  EXPECT_EQ(StatusOf("maths"), 200);
+  EXPECT_EQ(StatusOf("art"), 200);
+}
+
+TEST_F(KeyTableTest, TellsWhatItUsesOfLimits) {
+  Have({Make(1, "maths", {.per_minute = 3, .tokens_per_day = {}, .at_once = {}}),
+        Make(2, "art", {.per_minute = {}, .tokens_per_day = {}, .at_once = 2}), Make(3, "music")});
+  EXPECT_TRUE(table_.Loads().empty());
+  for (const char* name : {"maths", "maths", "art", "music"}) EXPECT_EQ(StatusOf(name), 200);
+  EXPECT_THAT(table_.Loads(),
+              testing::ElementsAre(store::KeyLoad{1, 2, 2}, store::KeyLoad{2, 0, 1}));
+  places_.clear();
+  Pass(Seconds(61));
+  EXPECT_TRUE(table_.Loads().empty());
+}
+
+// Of three servers each lets in a third, and at least one.
+TEST_F(KeyTableTest, LimitsAreDividedWhileOthersAreNotHeard) {
+  Have({Make(1, "maths", {.per_minute = 6, .tokens_per_day = {}, .at_once = {}}),
+        Make(2, "art", {.per_minute = {}, .tokens_per_day = {}, .at_once = 2})});
+  table_.NoteOthers({{{1, 6, 0}}, 3});
+  EXPECT_EQ(StatusOf("maths"), 429);
+  table_.CountAlone();
+  for (const int status : {200, 200, 429}) EXPECT_EQ(StatusOf("maths"), status);
+  for (const int status : {200, 429}) EXPECT_EQ(StatusOf("art"), status);
+  table_.NoteOthers({{}, 3});
+  EXPECT_EQ(StatusOf("maths"), 200) << "the whole limit counts again";
+}
+
 TEST_F(KeyTableTest, CountsTokensOfTheDay) {
   Have({Make(1, "maths", {.tokens_per_day = 100})}, {{1, {5, 60, 20, 30}}});
   EXPECT_EQ(table_.TodayOf(1).counted_tokens(), 70);

@@ -23,7 +23,8 @@ struct Asked {
   std::shared_ptr<const Dialect> dialect;
   std::string client, salt;  // of net::HttpRequest
   std::string idempotency_key;
-  std::string prefix;  // that is to be kept; "": an answer is wanted
+  std::string prefix;         // that is to be kept; "": an answer is wanted
+  uint64_t known_events = 0;  // of a stream whose client lost it
 };
 
 struct Prompt {

@@ -12,6 +12,7 @@
 #include "server/model_routes.h"
 #include "server/own_user.h"
 #include "server/routes.h"
+#include "store/store.h"
 
 namespace weft::server {
 namespace {
@@ -26,10 +27,10 @@ Server::Server(const ServerOptions& options)
   reach_.address = options.address;
   reach_.host_names = options.host_names;
   reach_.tls = !options.tls.empty();
+  if (options.cluster) reach_.url = options.cluster->url;
 }
 
-Result<std::unique_ptr<Server>> Server::Prepare(const ServerOptions& options,
-                                                const std::string& model_name) {
+Result<std::unique_ptr<Server>> Server::Prepare(const ServerOptions& options) {
   for (const std::string& name : options.host_names) {
     TRY(net::ParseHostName("--host-name", name));
   }
@@ -50,21 +51,20 @@ Result<std::unique_ptr<Server>> Server::Prepare(const ServerOptions& options,
     ASSIGN_OR_RETURN(server->secrets_, MakeSecrets(demanded, std::move(given)));
   }
   TRY(server->OpenJournal());
-  TRY(server->OpenKeys(model_name));
   ASSIGN_OR_RETURN(server->tls_, server->MakeTls());
   server->feed_ = std::make_unique<SwarmFeed>(server->loop_);
-  server->keys_->OnChanged([self = server.get()] { self->CloseRevoked(); });
   return server;
 }
 
 Result<std::unique_ptr<Server>> Server::Listen(const ServerOptions& options, ServedModel model) {
-  ASSIGN_OR_RETURN(std::unique_ptr<Server> server, Prepare(options, model.package.manifest.name));
+  ASSIGN_OR_RETURN(std::unique_ptr<Server> server, Prepare(options));
   Server* const self = server.get();
   self->files_ = std::move(model.files);
   AdminParts admin;
   if (options.cluster) {
     TRY(self->JoinCluster(model));
   }
+  TRY(self->OpenKeys(model.package.manifest.name));
   admin.need_bytes = NeedBytes(self->options_, model.info);
   ASSIGN_OR_RETURN(auto cell_recovery, self->recovery_->BeginCell(model.info.package_digest));
   self->cell_ =
@@ -95,8 +95,9 @@ Result<std::unique_ptr<Server>> Server::Listen(const ServerOptions& options, Ser
 }
 
 Result<std::unique_ptr<Server>> Server::Listen(const ServerOptions& options, ModelLibrary library) {
-  ASSIGN_OR_RETURN(std::unique_ptr<Server> server, Prepare(options, ""));
+  ASSIGN_OR_RETURN(std::unique_ptr<Server> server, Prepare(options));
   Server* const self = server.get();
+  TRY(self->OpenKeys(""));
   self->files_ = std::exchange(library.files, std::nullopt);
   self->body_limit_bytes_ = BodyLimitOf(options, /*embeds=*/true, options.context_length);
   self->models_ =
@@ -124,8 +125,8 @@ CellShared Server::Shared(bool has_several) {
                     [this](swarm::CoreOptions& core) { HashSecretsInto(core); },
                     has_several};
   if (member_)
-    shared.cluster =
-        CellShared::Shared{std::string(AsText(member_->cell().swarm_id)), member_->key().SeedKey()};
+    shared.cluster = CellShared::Shared{std::string(AsText(member_->cell().swarm_id)),
+                                        member_->keys().front().SeedKey()};
   return shared;
 }
 
@@ -147,6 +148,11 @@ Status Server::JoinCluster(const ServedModel& model) {
     fingerprint = FromHex(net::CertificateFingerprint(*tls_)).value_or(std::vector<uint8_t>());
   ASSIGN_OR_RETURN(
       member_, cluster_host::ClusterMember::Join(loop_, *options_.cluster, fingerprint, wanted));
+  for (const cluster_host::ClusterKey& key : member_->keys()) {
+    derives_api_key_ = derives_api_key_ || secrets_.api_key == key.ApiKey();
+    derives_join_token_ = derives_join_token_ || secrets_.join_token == key.JoinToken();
+  }
+  NoteClusterKeys();
   const wire::pb::CellOptions& cell = member_->cell_options();
   options_.context_length = cell.context_length();
   options_.sessions = cell.session_count();
@@ -163,14 +169,32 @@ void Server::StartCluster() {
     cluster_cell_->OnLeaderChanged();
     MeetServers();
   });
+  member_->OnKeys([this] {
+    NoteClusterKeys();
+    AccessPolicy access = router_->access();
+    LetInEarlier(access);
+    router_->SetAccess(std::move(access));
+  });
   member_->Start(*cluster_cell_);
+}
+
+// Servers take up another key one after the other. Until then whoever has a secret that follows
+// from one of both is let in by all.
+void Server::NoteClusterKeys() {
+  derived_api_keys_.clear();
+  derived_join_tokens_.clear();
+  for (const cluster_host::ClusterKey& key : member_->keys()) {
+    if (derives_api_key_) derived_api_keys_.push_back(HashSecret(key.ApiKey()));
+    if (derives_join_token_) derived_join_tokens_.push_back(HashSecret(key.JoinToken()));
+  }
 }
 
 // Pages of this server may connect to the others, and pages of the others to this one.
 void Server::MeetServers() {
+  const cluster_host::LeaseHost& leases = member_->leases();
   std::vector<cluster_host::PeerAddress> others;
-  for (const shared_store::SharedServer& each : member_->leases().tables().servers)
-    if (each.id != member_->leases().self().id)
+  for (const shared_store::SharedServer& each : leases.tables().servers)
+    if (each.id != leases.self().id && leases.ServesModel(each))
       others.push_back({each.url, ToHex(each.fingerprint)});
   if (others == met_servers_) return;
   met_servers_ = std::move(others);
@@ -234,15 +258,40 @@ Status Server::NoteSecrets() {
   return recovery_->NoteSecrets(now, only_key, only_token);
 }
 
+// Those of a cluster are in its database. A start without them would let in whom nobody knows.
 Status Server::OpenKeys(const std::string& model_name) {
-  auto opened = KeyKeeper::Open(loop_, {.path = options_.keys, .model = model_name});
+  KeyKeeper::Options options{.path = options_.keys, .model = model_name};
+  const bool is_off = options_.keys_are_asked_for && options_.keys.empty();
+  if (member_ && !is_off) {
+    ASSIGN_OR_RETURN(options.shared, cluster_host::OpenKeys(options_.cluster->database_url));
+  }
+  auto opened = KeyKeeper::Open(loop_, std::move(options));
   if (!opened.ok()) {
-    if (options_.keys_are_asked_for) return opened.error();
+    if (options_.keys_are_asked_for || member_) return opened.error();
     LogError("{} The server goes on without named keys.", opened.error().message());
     opened = KeyKeeper::WithoutFile(loop_, model_name);
   }
   keys_ = std::move(*opened);
+  keys_->OnChanged([this] { CloseRevoked(); });
+  if (member_) WarnOfOwnKeys();
   return OkStatus();
+}
+
+// Keys that were made before this server was in a cluster.
+void Server::WarnOfOwnKeys() const {
+  if (options_.keys.empty()) return;
+  const auto own = store::Store::Open(options_.keys, store::OpenMode::kExisting, UnixNowMs());
+  if (!own.ok()) return;
+  const auto keys = (*own)->Keys();
+  if (!keys.ok()) return;
+  const auto left = std::ranges::count_if(*keys, [this](const store::Key& key) {
+    return !key.ended_ms && !key.IsExpired(UnixNowMs()) && !keys_->table().Find(key.hash);
+  });
+  if (left > 0)
+    LogWarn(
+        "{} keys of '{}' are not the cluster's, and let nobody in: take them there with `weft "
+        "state export FILE` and `weft state import FILE --cluster URL`",
+        left, options_.keys.string());
 }
 
 void Server::HashSecretsInto(swarm::CoreOptions& core) const {
@@ -253,14 +302,16 @@ void Server::HashSecretsInto(swarm::CoreOptions& core) const {
   for (const store::StoredSecrets& earlier : earlier_secrets_)
     core.earlier_join_tokens_sha256_hex.push_back(ToHex(AsBytes(earlier.join_token)));
   const KeyTable& named = keys_->table();
-  core.is_join_token = [&named](const std::string& hash) {
-    return named.IsGood(hash, store::Role::kHelper);
+  core.is_join_token = [this, &named](const std::string& hash) {
+    return named.IsGood(hash, store::Role::kHelper) ||
+           std::ranges::find(derived_join_tokens_, hash) != derived_join_tokens_.end();
   };
   core.find_eviction = [this](const std::string& device) {
     return evictions_.Find(device, MonotonicNow());
   };
-  core.is_owner_key = [&named](const std::string& hash) {
-    return named.IsGood(hash, store::Role::kAdmin);
+  core.is_owner_key = [this, &named](const std::string& hash) {
+    return named.IsGood(hash, store::Role::kAdmin) ||
+           std::ranges::find(derived_api_keys_, hash) != derived_api_keys_.end();
   };
 }
 
@@ -328,7 +379,7 @@ Status Server::Open() {
     listen.uncounted_addresses.insert(net::CanonicalAddress(proxy));
   ASSIGN_OR_RETURN(server_, net::Server::Listen(loop_, listen, router_.get()));
   reach_.port = server_->port();
-  keys_->Start(std::to_string(reach_.port));
+  keys_->Start(member_ ? member_->leases().self().name : std::to_string(reach_.port));
   ASSIGN_OR_RETURN(AccessPolicy access, MakeAccess());
   router_->SetAccess(std::move(access));
   links_ = SharedLinks(reach_, secrets_);
@@ -379,10 +430,7 @@ Result<AccessPolicy> Server::MakeAccess() const {
   }
   if (!secrets_.api_key.empty()) access.api_key_hash = HashSecret(secrets_.api_key);
   if (!secrets_.join_token.empty()) access.join_token_hash = HashSecret(secrets_.join_token);
-  for (const store::StoredSecrets& earlier : earlier_secrets_) {
-    access.earlier_api_key_hashes.push_back(ToHex(AsBytes(earlier.api_key)));
-    access.earlier_join_token_hashes.push_back(ToHex(AsBytes(earlier.join_token)));
-  }
+  LetInEarlier(access);
   access.keys = &keys_->table();
   access.on_use = [this](const std::string& hash) { recovery_->NoteUse(hash); };
   for (const std::string& proxy : options_.trusted_proxies)
@@ -391,6 +439,15 @@ Result<AccessPolicy> Server::MakeAccess() const {
   if (secrets_.api_key.empty()) access.only_user = own_user;
   if (options_.host_names.empty() && options_.trusted_proxies.empty()) access.own_user = own_user;
   return access;
+}
+
+void Server::LetInEarlier(AccessPolicy& access) const {
+  access.earlier_api_key_hashes = derived_api_keys_;
+  access.earlier_join_token_hashes = derived_join_tokens_;
+  for (const store::StoredSecrets& earlier : earlier_secrets_) {
+    access.earlier_api_key_hashes.push_back(ToHex(AsBytes(earlier.api_key)));
+    access.earlier_join_token_hashes.push_back(ToHex(AsBytes(earlier.join_token)));
+  }
 }
 
 Secrets Server::TakeSecrets() {

@@ -69,15 +69,17 @@ class Server {
 
  private:
   explicit Server(const ServerOptions& options);
-  static Result<std::unique_ptr<Server>> Prepare(const ServerOptions& options,
-                                                 const std::string& model_name);
+  static Result<std::unique_ptr<Server>> Prepare(const ServerOptions& options);
 
   Status JoinCluster(const ServedModel& model);
   void StartCluster();
   void MeetServers();
+  void NoteClusterKeys();
+  void LetInEarlier(AccessPolicy& access) const;
   Status OpenJournal();
   Status NoteSecrets();
   Status OpenKeys(const std::string& model_name);
+  void WarnOfOwnKeys() const;
   void HashSecretsInto(swarm::CoreOptions& core) const;
   CellShared Shared(bool has_several);
   RouteParts Parts();
@@ -110,6 +112,9 @@ class Server {
   std::unique_ptr<ClusterCell> cluster_cell_;           // the same, of a cluster
   std::unique_ptr<Models> models_;                      // of one with several
   std::vector<cluster_host::PeerAddress> met_servers_;  // the others of the cluster
+  // Hashes of what follows from its keys, where nobody has chosen another one.
+  bool derives_api_key_ = false, derives_join_token_ = false;
+  std::vector<std::string> derived_api_keys_, derived_join_tokens_;
   std::function<void(const std::vector<cluster_host::PeerAddress>&)> on_servers_met_;
   size_t body_limit_bytes_ = 0;
   std::optional<StaticFiles> files_;

@@ -3,6 +3,7 @@
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
 
+#include "base/check.h"
 #include "base/random.h"
 #include "base/secret.h"
 #include "base/sha256.h"
@@ -117,8 +118,17 @@ std::string Reach::Base(const std::string& scheme) const {
   return scheme + (tls ? "s" : "") + "://" + net::HostInUrl(host) + ":" + std::to_string(port);
 }
 
+std::string Reach::PublicBase(const std::string& scheme) const {
+  if (url.empty()) return Base(scheme);
+  const auto parsed = net::ParseUrl(url);
+  CHECK(parsed.ok(), "the url of a server was parsed when it started");
+  const bool is_default = parsed->port == (parsed->tls ? 443 : 80);
+  return scheme + (parsed->tls ? "s" : "") + "://" +
+         (is_default ? net::HostInUrl(parsed->host) : parsed->Authority());
+}
+
 std::string Reach::JoinUrl(const std::string& join_token) const {
-  return Base("http") + "/join" + (join_token.empty() ? "" : "#" + join_token);
+  return PublicBase("http") + "/join" + (join_token.empty() ? "" : "#" + join_token);
 }
 
 SharedLinks::SharedLinks(const Reach& reach, const Secrets& secrets)
@@ -137,7 +147,7 @@ std::string SharedLinks::ToJson(const net::HttpRequest& request) const {
   const std::string join_url = reach_.JoinUrl(Masked(hidden, key));
   const std::string qr_svg = reach_.IsPublic() ? QrAsSvg(join_url) : "";
   return json::serialize(
-      json::object{{"chat_url", reach_.Base("http") + "/"},
+      json::object{{"chat_url", reach_.PublicBase("http") + "/"},
                    {"join_url", join_url},
                    {"qr_svg", qr_svg.empty() ? json::value(nullptr) : json::value(qr_svg)},
                    {"lan", reach_.IsPublic()}});

@@ -34,6 +34,7 @@ struct Reach {
   std::vector<std::string> host_names;  // further ones, as given with --host-name
   uint16_t port = 0;
   bool tls = false;
+  std::string url;  // that its owner gives others, as net::ParseUrl takes it; "": its own address
 
   // Other devices can connect.
   bool IsPublic() const;
@@ -45,6 +46,8 @@ struct Reach {
   std::set<std::string> AllowedHosts() const;
   // "http://192.168.1.7:8080" for "http", with an s where there is TLS.
   std::string Base(const std::string& scheme) const;
+  // The same for others: "https://a.weft.school.lan" where that is the url, else Base.
+  std::string PublicBase(const std::string& scheme) const;
   std::string JoinUrl(const std::string& join_token) const;
 };
 

@@ -87,6 +87,18 @@ TEST(Reach, ListeningOnV6LoopbackIsReachedThere) {
   EXPECT_EQ(At("127.0.0.1").Base("ws"), "ws://127.0.0.1:8080");
 }
 
+TEST(Reach, ItsUrlIsWhatOthersAreGiven) {
+  Reach reach{"0.0.0.0", {}, 8080, true, "https://a.weft.school.lan"};
+  EXPECT_EQ(reach.JoinUrl("token"), "https://a.weft.school.lan/join#token");
+  EXPECT_EQ(reach.PublicBase("ws"), "wss://a.weft.school.lan");
+  EXPECT_TRUE(reach.Base("ws").ends_with(":8080")) << "this machine's own";
+  reach.url = "https://a.weft.school.lan:8443/";
+  EXPECT_EQ(reach.PublicBase("http"), "https://a.weft.school.lan:8443");
+  reach.url = "http://127.0.0.1:9";
+  EXPECT_EQ(reach.PublicBase("http"), "http://127.0.0.1:9");
+  EXPECT_EQ((Reach{"127.0.0.1", {}, 8080, false, ""}.PublicBase("http")), "http://127.0.0.1:8080");
+}
+
 TEST(Reach, ListeningEverywhereNamesWhatOthersCanUse) {
   Reach reach = At("::");
   reach.host_names = {"weft.example"};

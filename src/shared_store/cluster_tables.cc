@@ -42,6 +42,37 @@ const std::vector<std::string>& Migrations() {
              device bytea primary key, losses bigint not null, stayed_s double precision not null,
              noted timestamptz not null);
          end $$)",
+      // As a server alone has them in SQLite: times are milliseconds since 1970, `models` has one
+      // name a line, and none for all. `key_changes` counts the changes of keys and usage.
+      R"(do $$ begin
+           create table keys (
+             id bigint generated always as identity primary key, hash bytea not null unique,
+             name text not null,
+             role text not null check (role in ('admin', 'user', 'metrics', 'helper')),
+             models text not null, per_minute bigint, tokens_per_day bigint, at_once bigint,
+             created bigint not null, expires bigint, ended bigint);
+           create unique index keys_name on keys (name) where ended is null;
+           create table usage_hour (
+             hour bigint not null, key bigint not null references keys, model text not null,
+             server text not null, requests bigint not null, prompt bigint not null,
+             cached bigint not null, generated bigint not null,
+             primary key (hour, key, model, server)) with (fillfactor = 70);
+           create table key_loads (
+             key bigint not null references keys, server text not null,
+             last_minute integer not null, under_way integer not null, noted timestamptz not null,
+             primary key (key, server)) with (fillfactor = 50);
+           create table key_changes (
+             only_row boolean primary key default true check (only_row),
+             number bigint not null default 0);
+           insert into key_changes default values;
+         end $$)",
+      // While the cluster's key is exchanged: the check of the one that is to count.
+      R"(do $$ begin
+           alter table weft_cluster add column next_check bytea;
+           alter table servers add column next_check bytea not null default '';
+         end $$)",
+      // The name of the model that a server serves.
+      "alter table servers add column model text not null default ''",
   };
   return migrations;
 }
@@ -51,6 +82,16 @@ Error OtherKey() {
           "The database belongs to a cluster with another key: copy the key file of a server that "
           "uses it, or name another database."};
 }
+
+Error NoTables() {
+  return {ErrorCode::kNotFound,
+          "The database has no tables of weft: run `weft cluster init` once."};
+}
+
+// All that the migrations make.
+constexpr const char* kTables[] = {"weft_cluster", "servers",      "models", "cells",
+                                   "placements",   "device_times", "keys",   "usage_hour",
+                                   "key_loads",    "key_changes"};
 
 // One step after the other, each when the one before has been answered.
 class Making : public std::enable_shared_from_this<Making> {
@@ -118,24 +159,71 @@ void MakeTables(Connection& connection, std::vector<uint8_t> cluster_check,
 }
 
 void CheckTables(Connection& connection, std::vector<uint8_t> cluster_check, Done done) {
-  connection.Ask("select version, key_check from weft_cluster", {},
-                 [check = std::move(cluster_check), done = std::move(done)](Result<Answer> answer) {
+  // Tables of an earlier version have no other key, and not that column.
+  connection.Ask(
+      "select version, key_check, to_jsonb(weft_cluster)->>'next_check' from weft_cluster", {},
+      [check = std::move(cluster_check), done = std::move(done)](Result<Answer> answer) {
+        if (!answer.ok() && answer.error().code() == ErrorCode::kInvalidData)
+          return done(NoTables());
+        if (!answer.ok()) return done(answer.error());
+        if (answer->rows.empty() ||
+            (answer->rows[0].Bytes(1) != check && answer->rows[0].Bytes(2) != check))
+          return done(OtherKey());
+        const int64_t version = answer->rows[0].Int(0);
+        if (version == LatestTables()) return done(OkStatus());
+        done(Error(
+            ErrorCode::kUnsupported,
+            Sentence("The tables of the database have version ", version, ", this program knows ",
+                     LatestTables(),
+                     version > LatestTables() ? ": update weft on this machine."
+                                              : ": run `weft cluster init` with this program.")));
+      });
+}
+
+void ReadKeyChecks(Connection& connection, std::function<void(Result<KeyChecks>)> done) {
+  connection.Ask("select key_check, next_check from weft_cluster", {},
+                 [done = std::move(done)](Result<Answer> answer) {
                    if (!answer.ok() && answer.error().code() == ErrorCode::kInvalidData)
-                     return done(Error(ErrorCode::kNotFound,
-                                       "The database has no tables of weft: run `weft cluster "
-                                       "init` once."));
+                     return done(NoTables());
                    if (!answer.ok()) return done(answer.error());
-                   if (answer->rows.empty() || answer->rows[0].Bytes(1) != check)
-                     return done(OtherKey());
-                   const int64_t version = answer->rows[0].Int(0);
-                   if (version == LatestTables()) return done(OkStatus());
-                   done(Error(ErrorCode::kUnsupported,
-                              Sentence("The tables of the database have version ", version,
-                                       ", this program knows ", LatestTables(),
-                                       version > LatestTables()
-                                           ? ": update weft on this machine."
-                                           : ": run `weft cluster init` with this program.")));
+                   if (answer->rows.empty()) return done(NoTables());
+                   done(KeyChecks{answer->rows[0].Bytes(0), answer->rows[0].Bytes(1)});
                  });
+}
+
+void ChangeKeyChecks(Connection& connection, const KeyChecks& before, const KeyChecks& after,
+                     std::function<void(Result<bool>)> done) {
+  connection.Ask(
+      "update weft_cluster set key_check = $3, next_check = nullif($4, ''::bytea) where key_check "
+      "= $1 and coalesce(next_check, '') = $2",
+      {before.current, before.next, after.current, after.next},
+      [done = std::move(done)](Result<Answer> answer) {
+        if (!answer.ok()) return done(answer.error());
+        done(answer->changed_rows > 0);
+      });
+}
+
+// A statement of this kind takes no values, so the name is written into it by the database.
+void GrantRows(Connection& connection, const std::string& role, Done done) {
+  connection.Ask(
+      "select quote_ident(rolname), quote_ident(current_schema()) from pg_roles where rolname = $1",
+      {role}, [&connection, role, done = std::move(done)](Result<Answer> found) {
+        if (!found.ok()) return done(found.error());
+        if (found->rows.empty())
+          return done(Error(ErrorCode::kInvalidArgument, "The database has no role '" + role +
+                                                             "': make it with `createuser -P " +
+                                                             role + "`."));
+        const std::string name = found->rows[0].Text(0), schema = found->rows[0].Text(1);
+        std::string tables;
+        for (const char* table : kTables)
+          tables += (tables.empty() ? "" : ", ") + std::string(table);
+        connection.Ask("do $$ begin grant usage on schema " + schema + " to " + name +
+                           "; grant select, insert, update, delete on " + tables + " to " + name +
+                           "; end $$",
+                       {}, [done](Result<Answer> granted) {
+                         done(granted.ok() ? OkStatus() : Status(granted.error()));
+                       });
+      });
 }
 
 }  // namespace weft::shared_store

@@ -26,7 +26,21 @@ void MakeTables(postgres::Connection& connection, std::vector<uint8_t> cluster_c
                 const std::string& cluster_name, Done done);
 
 // Checks what MakeTables has made. kNotFound: there are no tables. kUnsupported: of another
-// version. kInvalidArgument: of another key.
+// version. kInvalidArgument: of another key than the one that counts and the one that is to.
 void CheckTables(postgres::Connection& connection, std::vector<uint8_t> cluster_check, Done done);
+
+// The checks of the key that counts, and of the one that is to; empty: there is none.
+struct KeyChecks {
+  std::vector<uint8_t> current, next;
+  bool operator==(const KeyChecks&) const = default;
+};
+void ReadKeyChecks(postgres::Connection& connection, std::function<void(Result<KeyChecks>)> done);
+// Puts these into the place of `before`. False: somebody else was first, and nothing has changed.
+void ChangeKeyChecks(postgres::Connection& connection, const KeyChecks& before,
+                     const KeyChecks& after, std::function<void(Result<bool>)> done);
+
+// Lets a role of the database do what a running server does: read and write rows, and no more.
+// kInvalidArgument: there is no such role. kPermissionDenied: the tables are another role's.
+void GrantRows(postgres::Connection& connection, const std::string& role, Done done);
 
 }  // namespace weft::shared_store

@@ -3,6 +3,8 @@
 #include <memory>
 #include <utility>
 
+#include "shared_store/array_text.h"
+
 namespace weft::shared_store {
 namespace {
 
@@ -24,14 +26,6 @@ Id FromRow(const Row& row, size_t column) {
   return Id(static_cast<decltype(Id().value())>(row.Int(column)));
 }
 
-// "{1,2,3}"
-template <typename Cells, typename Write>
-std::string ArrayOf(const Cells& cells, Write write) {
-  std::string text = "{";
-  for (const auto& cell : cells) text += (text.size() > 1 ? "," : "") + write(cell);
-  return text + "}";
-}
-
 SharedServer ServerOf(const Row& row) {
   SharedServer server;
   server.id = FromRow<ServerId>(row, 0);
@@ -43,6 +37,8 @@ SharedServer ServerOf(const Row& row) {
   server.roles = row.Text(6);
   server.seen = Microseconds(row.Int(7));
   server.is_draining = row.Bool(8);
+  server.next_check = row.Bytes(9);
+  server.model = row.Text(10);
   return server;
 }
 
@@ -74,12 +70,14 @@ std::function<void(Result<Answer>)> ToBool(std::function<void(Result<bool>)> don
 
 void SharedLeases::Register(const SharedServer& server, Done done) {
   connection_.Ask(
-      "insert into servers values ($1, $2, $3, $4, $5, $6, $7, clock_timestamp()) on conflict (id) "
-      "do update set start = excluded.start, name = excluded.name, url = excluded.url, "
-      "fingerprint = excluded.fingerprint, version = excluded.version, roles = excluded.roles, "
-      "seen = excluded.seen",
+      "insert into servers (id, start, name, url, fingerprint, version, roles, next_check, model, "
+      "seen) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, clock_timestamp()) on conflict (id) do "
+      "update set model = excluded.model, "
+      "start = excluded.start, name = excluded.name, url = excluded.url, fingerprint = "
+      "excluded.fingerprint, version = excluded.version, roles = excluded.roles, next_check = "
+      "excluded.next_check, seen = excluded.seen",
       {ToValue(self_.server), ToValue(self_.start), server.name, server.url, server.fingerprint,
-       server.version, server.roles},
+       server.version, server.roles, server.next_check, server.model},
       [this, server, done = std::move(done)](Result<Answer> answer) mutable {
         if (answer.ok()) return done(OkStatus());
         if (answer.error().code() != ErrorCode::kAlreadyExists) return done(answer.error());
@@ -119,14 +117,19 @@ void SharedLeases::AddCell(const std::string& model, const std::vector<uint8_t>&
 
 void ReadTables(postgres::Connection& connection, std::function<void(Result<SharedTables>)> done) {
   auto tables = std::make_shared<SharedTables>();
-  connection.Ask("select name from weft_cluster", {}, [tables](Result<Answer> names) {
-    if (names.ok() && !names->rows.empty()) tables->cluster = names->rows[0].Text(0);
-  });
+  connection.Ask("select name, key_check, next_check from weft_cluster", {},
+                 [tables](Result<Answer> rows) {
+                   if (!rows.ok() || rows->rows.empty()) return;
+                   const Row& row = rows->rows[0];
+                   tables->cluster = row.Text(0);
+                   tables->keys = {row.Bytes(1), row.Bytes(2)};
+                 });
   // Answers come in order, so the last one of them has all.
   auto failed = std::make_shared<std::optional<Error>>();
   connection.Ask(
       "select id, start, name, url, fingerprint, version, roles, (extract(epoch from "
-      "clock_timestamp() - seen) * 1000000)::bigint, drained = start from servers order by name",
+      "clock_timestamp() - seen) * 1000000)::bigint, drained = start, next_check, model from "
+      "servers order by name",
       {}, [tables, failed](Result<Answer> servers) {
         if (!servers.ok()) {
           *failed = servers.error();

@@ -14,6 +14,7 @@
 #include "base/result.h"
 #include "cluster/events.h"
 #include "postgres/connection.h"
+#include "shared_store/cluster_tables.h"
 
 namespace weft::shared_store {
 
@@ -25,8 +26,10 @@ struct SharedServer {
   std::string url;                   // "https://a.weft.school.lan"
   std::vector<uint8_t> fingerprint;  // SHA-256 of its certificate; empty: it has none of its own
   std::string version, roles;
-  Duration seen;             // so long ago
-  bool is_draining = false;  // somebody has told this start of it to go
+  Duration seen;                         // so long ago
+  bool is_draining = false;              // somebody has told this start of it to go
+  std::string model = {};                // its name: the server leads no other one
+  std::vector<uint8_t> next_check = {};  // of the key that it has beside the one that counts
 };
 
 // A cell and what it runs.
@@ -46,6 +49,7 @@ struct SharedCell {
 
 struct SharedTables {
   std::string cluster;  // its name
+  KeyChecks keys;
   std::vector<SharedServer> servers;
   std::vector<SharedCell> cells;
 };

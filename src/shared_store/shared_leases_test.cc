@@ -35,8 +35,8 @@ class SharedLeasesTest : public testing::Test {
     a_line_ = Connect();
     b_line_ = Connect();
     ASSERT_TRUE(Ask(*a_line_,
-                    "drop table if exists placements, cells, models, servers, "
-                    "device_times, weft_cluster")
+                    "drop table if exists placements, cells, models, servers, usage_hour, "
+                    "key_loads, key_changes, keys, device_times, weft_cluster")
                     .ok());
     ASSERT_TRUE(Make(kCheck).ok());
     a_ = std::make_unique<SharedLeases>(*a_line_, Holder{1, 11}, Milliseconds(300));
@@ -126,6 +126,54 @@ TEST_F(SharedLeasesTest, TablesAreMadeOnceAndBelongToAKey) {
   EXPECT_EQ(Make(kCheck).error().code(), ErrorCode::kUnsupported);
   ASSERT_TRUE(Ask(*a_line_, "drop table weft_cluster").ok());
   EXPECT_EQ(check(kCheck).error().code(), ErrorCode::kNotFound);
+}
+
+TEST_F(SharedLeasesTest, TwoKeysAreValidWhileOneIsExchanged) {
+  const std::vector<uint8_t> next = {5, 6};
+  const auto check = [&](const std::vector<uint8_t>& key) {
+    return Hear<Status>([&](auto then) { CheckTables(*a_line_, key, then); }).ok();
+  };
+  const auto change = [&](const KeyChecks& before, const KeyChecks& after) {
+    return Hear<Result<bool>>([&](auto then) { ChangeKeyChecks(*a_line_, before, after, then); })
+        .value();
+  };
+  EXPECT_TRUE(change({kCheck, {}}, {kCheck, next}));
+  EXPECT_FALSE(change({kCheck, {}}, {kCheck, {9}})) << "somebody else was first";
+  EXPECT_TRUE(check(kCheck) && check(next));
+  EXPECT_EQ(Read().keys, (KeyChecks{kCheck, next}));
+  EXPECT_TRUE(change({kCheck, next}, {next, {}}));
+  EXPECT_TRUE(check(next));
+  EXPECT_FALSE(check(kCheck));
+  EXPECT_EQ(Hear<Result<KeyChecks>>([&](auto then) { ReadKeyChecks(*a_line_, then); }).value(),
+            (KeyChecks{next, {}}));
+}
+
+// A name that is not one word, as a role may have.
+TEST_F(SharedLeasesTest, ARoleThatRunsServersHasRowsAlone) {
+  const auto grant = [&](const std::string& role) {
+    return Hear<Status>([&](auto then) { GrantRows(*a_line_, role, then); });
+  };
+  EXPECT_THAT(grant("nobody").error().message(), HasSubstr("createuser -P nobody"));
+  ASSERT_TRUE(Ask(*a_line_, "create role \"weft run\"").ok());
+  ASSERT_TRUE(grant("weft run").ok());
+  const CellId cell = AddCell();
+  ASSERT_TRUE(Ask(*b_line_, "set role \"weft run\"").ok());
+  SharedServer b;
+  b.name = "b";
+  EXPECT_TRUE(Hear<Status>([&](auto then) { b_->Register(b, then); }).ok());
+  const auto incarnation = Take(*b_, cell, Read().cells[0].row.incarnation);
+  ASSERT_TRUE(incarnation);
+  EXPECT_TRUE(Write(*b_, cell, *incarnation, 1));
+  EXPECT_TRUE(Ask(*b_line_,
+                  "insert into keys (hash, name, role, models, created) values ('x', 'a', "
+                  "'user', '', 0)")
+                  .ok());
+  for (const char* statement : {"drop table keys", "create table others (a int)",
+                                "alter table keys add column b int", "truncate keys"})
+    EXPECT_FALSE(Ask(*b_line_, statement).ok()) << statement;
+  ASSERT_TRUE(Ask(*b_line_, "reset role").ok());
+  ASSERT_TRUE(Ask(*a_line_, "drop owned by \"weft run\"").ok());
+  ASSERT_TRUE(Ask(*a_line_, "drop role \"weft run\"").ok());
 }
 
 TEST_F(SharedLeasesTest, ServersAndCellsAreRead) {

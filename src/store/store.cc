@@ -4,30 +4,14 @@
 #include <string>
 #include <string_view>
 
+#include "base/bytes.h"
 #include "base/sentence.h"
-#include "base/spelling.h"
 
 namespace weft::store {
 namespace {
 
 constexpr std::string_view kColumns =
     "id, hash, name, role, models, per_minute, tokens_per_day, at_once, created, expires, ended";
-
-std::string JoinLines(const std::vector<std::string>& lines) {
-  std::string text;
-  for (const std::string& line : lines) text += (text.empty() ? "" : "\n") + line;
-  return text;
-}
-
-std::vector<std::string> SplitLines(std::string_view text) {
-  std::vector<std::string> lines;
-  while (!text.empty()) {
-    const size_t end = std::min(text.find('\n'), text.size());
-    lines.emplace_back(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return lines;
-}
 
 template <typename Number>
 std::optional<Number> LimitAt(const Rows& rows, int column) {
@@ -52,14 +36,6 @@ Result<Key> ReadKey(const Rows& rows) {
   return key;
 }
 
-Error NameTaken(const Key& key, int64_t now_ms) {
-  const std::string state =
-      key.IsExpired(now_ms) ? ", which expired " + TimeText(*key.expires_ms) : "";
-  return {ErrorCode::kAlreadyExists, "There is a key '" + key.name + "' already" + state +
-                                         ". End it first (weft keys end " + key.name +
-                                         "), or choose another name."};
-}
-
 }  // namespace
 
 Result<std::unique_ptr<Store>> Store::Open(const std::filesystem::path& path, OpenMode mode,
@@ -72,10 +48,10 @@ Result<int64_t> Store::DataVersion() {
   return database().AskNumber("pragma data_version");
 }
 
-Result<std::vector<Key>> Store::Keys() {
+Result<std::vector<Key>> ReadKeys(Database& database) {
   std::vector<Key> keys;
-  ASSIGN_OR_RETURN(Rows rows, database().Ask(Sentence("select ", std::string(kColumns),
-                                                      " from keys order by id")));
+  ASSIGN_OR_RETURN(Rows rows, database.Ask(Sentence("select ", std::string(kColumns),
+                                                    " from keys order by id")));
   while (rows.has_row()) {
     ASSIGN_OR_RETURN(Key key, ReadKey(rows));
     keys.push_back(std::move(key));
@@ -84,21 +60,55 @@ Result<std::vector<Key>> Store::Keys() {
   return keys;
 }
 
+Result<std::vector<KeptUsage>> ReadUsage(Database& database) {
+  std::vector<KeptUsage> usage;
+  ASSIGN_OR_RETURN(Rows rows,
+                   database.Ask("select hour, key, model, server, requests, prompt, cached, "
+                                "generated from usage_hour"));
+  while (rows.has_row()) {
+    usage.push_back({{rows.Int(0),
+                      rows.Int(1),
+                      {rows.Int(4), rows.Int(5), rows.Int(6), rows.Int(7)},
+                      rows.Text(2)},
+                     rows.Text(3)});
+    TRY(rows.Next());
+  }
+  return usage;
+}
+
+Status PutKeys(Database& database, std::span<const Key> keys, std::span<const KeptUsage> usage) {
+  ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(database));
+  for (const Key& key : keys)
+    TRY(database.Run(
+        Sentence("insert into keys (", std::string(kColumns),
+                 ") values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"),
+        {key.id, FromHex(key.hash).value_or(std::vector<uint8_t>()), key.name,
+         std::string(RoleName(key.role)), JoinLines(key.models), OrNull(key.limits.per_minute),
+         OrNull(key.limits.tokens_per_day), OrNull(key.limits.at_once), key.created_ms,
+         OrNull(key.expires_ms), OrNull(key.ended_ms)}));
+  for (const auto& [row, server] : usage)
+    TRY(database.Run(
+        "insert into usage_hour values (?, ?, ?, ?, ?, ?, ?, ?)",
+        {row.hour_ms, row.key, row.model, server, row.usage.requests, row.usage.prompt_tokens,
+         row.usage.cached_tokens, row.usage.generated_tokens}));
+  return transaction.Commit();
+}
+
+Result<std::vector<Key>> Store::Keys() {
+  return ReadKeys(database());
+}
+
+Result<std::vector<KeptUsage>> Store::AllUsage() {
+  return ReadUsage(database());
+}
+
 Result<Key> Store::AddKey(const NewKey& wanted, const std::string& hash, int64_t now_ms) {
   TRY(CheckNewKey(wanted, now_ms));
   const auto hash_bytes = FromHex(hash);
   CHECK(hash_bytes && hash_bytes->size() == 32, "the hash of a key is a SHA-256 in hex");
   ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(database()));
   ASSIGN_OR_RETURN(const std::vector<Key> keys, Keys());
-  int64_t live = 0;
-  for (const Key& each : keys) {
-    if (each.ended_ms) continue;
-    if (each.name == wanted.name) return NameTaken(each, now_ms);
-    ++live;
-  }
-  if (live >= kMostKeys)
-    return Error(ErrorCode::kLimitExceeded,
-                 Sentence("There are ", live, " keys already, the limit. End some first."));
+  TRY(CheckRoomFor(wanted, keys, now_ms));
   TRY(database().Run(
       "insert into keys (hash, name, role, models, per_minute, tokens_per_day, at_once, created, "
       "expires) values (?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -113,26 +123,11 @@ Result<Key> Store::AddKey(const NewKey& wanted, const std::string& hash, int64_t
 Result<Key> Store::EndKey(const std::string& name, int64_t now_ms) {
   ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(database()));
   ASSIGN_OR_RETURN(const std::vector<Key> keys, Keys());
-  std::vector<std::string> names;
-  const Key* ended_before = nullptr;
-  for (const Key& each : keys) {
-    if (each.ended_ms) {
-      if (each.name == name) ended_before = &each;
-      continue;
-    }
-    names.push_back(each.name);
-    if (each.name != name) continue;
-    TRY(database().Run("update keys set ended = ? where id = ?", {now_ms, each.id}));
-    TRY(transaction.Commit());
-    Key key = each;
-    key.ended_ms = now_ms;
-    return key;
-  }
-  if (ended_before != nullptr)
-    return Error(ErrorCode::kNotFound,
-                 "The key '" + name + "' ended " + TimeText(*ended_before->ended_ms) + " already.");
-  return Error(ErrorCode::kNotFound,
-               "There is no key '" + name.substr(0, 64) + "'." + DidYouMean(name, names));
+  ASSIGN_OR_RETURN(Key key, FindToEnd(name, keys));
+  TRY(database().Run("update keys set ended = ? where id = ?", {now_ms, key.id}));
+  TRY(transaction.Commit());
+  key.ended_ms = now_ms;
+  return key;
 }
 
 Status Store::AddUsage(std::span<const HourlyUsage> rows, const std::string& model,

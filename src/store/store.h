@@ -1,59 +1,39 @@
 // Store: the SQLite file with what a user decides once and what is counted: named API keys and
 // their usage. Any process of the user may open it, several at once; every call is one short
-// transaction. Calls wait for the disk: never on an event loop. One thread at a time for each
-// Store.
+// transaction.
 //
 // Not the records (records.h): those are of one server, and have what its next start needs.
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
-#include <map>
 #include <memory>
-#include <span>
-#include <string>
-#include <vector>
 
 #include "base/result.h"
 #include "store/database_file.h"
-#include "store/key.h"
-#include "store/usage.h"
+#include "store/key_store.h"
 
 namespace weft::store {
 
 // Its name in the folder where weft keeps its state.
 inline constexpr const char* kFileName = "weft.db";
 
-// Of more keys that have not ended AddKey makes no other.
-inline constexpr int64_t kMostKeys = 10'000;
-// Usage of longer ago is forgotten.
-inline constexpr int64_t kUsageKeptMs = int64_t{400} * 24 * 3600 * 1000;
-
-class Store {
+class Store : public KeyStore {
  public:
   // Gives the errors of DatabaseFile::Open.
   static Result<std::unique_ptr<Store>> Open(const std::filesystem::path& path, OpenMode mode,
                                              int64_t now_ms);
 
-  // kInvalidArgument: CheckNewKey's. kAlreadyExists: a key has this name and has not ended.
-  // kLimitExceeded: there are too many. `hash`: SHA-256 of the key in hex.
-  Result<Key> AddKey(const NewKey& key, const std::string& hash, int64_t now_ms);
-  // The key with this name ends now. kNotFound: there is none that has not ended.
-  Result<Key> EndKey(const std::string& name, int64_t now_ms);
-  // All that there ever were, those made first first.
-  Result<std::vector<Key>> Keys();
-
-  // Adds these to what is known. `model`, where a row names none, and
-  // `server`: where it was used.
+  Result<Key> AddKey(const NewKey& key, const std::string& hash, int64_t now_ms) override;
+  Result<Key> EndKey(const std::string& name, int64_t now_ms) override;
+  Result<std::vector<Key>> Keys() override;
   Status AddUsage(std::span<const HourlyUsage> rows, const std::string& model,
-                  const std::string& server, int64_t now_ms);
-  // By key, of hours that begin then or later.
-  Result<std::map<int64_t, Usage>> UsageSince(int64_t begin_ms);
-
-  // Another number than before when another process has written something since.
-  Result<int64_t> DataVersion();
+                  const std::string& server, int64_t now_ms) override;
+  Result<std::map<int64_t, Usage>> UsageSince(int64_t begin_ms) override;
+  Result<std::vector<KeptUsage>> AllUsage() override;
+  // Of other processes; what this one writes does not count.
+  Result<int64_t> DataVersion() override;
   // Whether the path still names the file that was opened.
-  bool IsInPlace() const { return file_.IsInPlace(); }
+  bool IsInPlace() const override { return file_.IsInPlace(); }
 
  private:
   explicit Store(DatabaseFile file) : file_(std::move(file)) {}
@@ -62,5 +42,11 @@ class Store {
 
   DatabaseFile file_;
 };
+
+// All keys and all usage that a database with KeysSchema has; it may be one in memory.
+Result<std::vector<Key>> ReadKeys(Database& database);
+Result<std::vector<KeptUsage>> ReadUsage(Database& database);
+// Puts them into one that has none, with their numbers.
+Status PutKeys(Database& database, std::span<const Key> keys, std::span<const KeptUsage> usage);
 
 }  // namespace weft::store

@@ -1,4 +1,5 @@
-// Stores that are new, of several processes, of other programs, damaged, cut, or of a newer weft.
+// Files that are new, of several processes, of other programs, damaged, cut, or of a newer weft.
+// What every store of keys does is in shared_store/key_stores_test.cc.
 #include "store/store.h"
 
 #include <gmock/gmock.h>
@@ -17,12 +18,10 @@
 namespace weft::store {
 namespace {
 
-using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::SizeIs;
 
 constexpr int64_t kToday = 1'800'000'000'000;
-constexpr int64_t kHour = 3'600'000;
 
 NewKey Named(const std::string& name) {
   NewKey key;
@@ -78,71 +77,9 @@ TEST_F(StoreTest, ANewOneIsTheUsersAlone) {
   umask(022);
 }
 
-TEST_F(StoreTest, KeysComeBackAsTheyWereMade) {
-  NewKey wanted;
-  wanted.name = "maths";
-  wanted.role = Role::kAdmin;
-  wanted.models = {"weft-tiny", "Qwen/Qwen3-0.6B:q4"};
-  wanted.limits = {60, 4'000'000'000'000 / 8, 2};
-  wanted.expires_ms = kToday + kHour;
-  ASSERT_TRUE(Open()->AddKey(wanted, HashSecret("secret"), kToday).ok());
-  ASSERT_TRUE(Open()->AddKey(Named("art"), HashSecret("other"), kToday + 1).ok());
-  const auto keys = Open()->Keys().value();
-  ASSERT_THAT(keys, SizeIs(2));
-  EXPECT_EQ(keys[0].name, "maths");
-  EXPECT_EQ(keys[0].role, Role::kAdmin);
-  EXPECT_THAT(keys[0].models, ElementsAre("weft-tiny", "Qwen/Qwen3-0.6B:q4"));
-  EXPECT_EQ(keys[0].limits, wanted.limits);
-  EXPECT_EQ(keys[0].expires_ms, kToday + kHour);
-  EXPECT_EQ(keys[0].hash, HashSecret("secret"));
-  EXPECT_EQ(keys[0].created_ms, kToday);
-  EXPECT_FALSE(keys[0].ended_ms);
-  EXPECT_EQ(keys[1].limits, KeyLimits());
-  EXPECT_TRUE(keys[1].models.empty());
-  EXPECT_FALSE(keys[1].expires_ms);
-  EXPECT_NE(keys[0].id, keys[1].id);
+TEST_F(StoreTest, TheFileHasNoKeyInClear) {
+  ASSERT_TRUE(Open()->AddKey(Named("maths"), HashSecret("secret"), kToday).ok());
   EXPECT_EQ(Bytes().find("secret"), std::string::npos);
-}
-
-TEST_F(StoreTest, ANameIsOfOneKeyUntilThatHasEnded) {
-  const auto store = Open();
-  const int64_t first = store->AddKey(Named("maths"), HashSecret("1"), kToday)->id;
-  const auto again = store->AddKey(Named("maths"), HashSecret("2"), kToday);
-  ASSERT_FALSE(again.ok());
-  EXPECT_EQ(again.error().code(), ErrorCode::kAlreadyExists);
-  EXPECT_THAT(again.error().message(), HasSubstr("weft keys end maths"));
-  EXPECT_EQ(store->EndKey("maths", kToday + 5)->ended_ms, kToday + 5);
-  const auto ended_twice = store->EndKey("maths", kToday + 6);
-  EXPECT_EQ(ended_twice.error().code(), ErrorCode::kNotFound);
-  EXPECT_THAT(ended_twice.error().message(), HasSubstr("ended 2027-01-15T08:00:00Z already"));
-  EXPECT_NE(store->AddKey(Named("maths"), HashSecret("2"), kToday)->id, first);
-  EXPECT_THAT(store->EndKey("mahts", kToday).error().message(), HasSubstr("Did you mean 'maths'?"));
-  EXPECT_THAT(store->Keys().value(), SizeIs(2));
-  EXPECT_FALSE(store->AddKey(Named("a b"), HashSecret("3"), kToday).ok());
-}
-
-TEST_F(StoreTest, UsageAddsUpByHour) {
-  const auto store = Open();
-  const int64_t key = store->AddKey(Named("a"), HashSecret("a"), kToday)->id;
-  const int64_t hour = HourOf(kToday);
-  const auto add = [&](int64_t hour_ms, int64_t of, const char* server, Usage usage) {
-    const HourlyUsage row{hour_ms, of, usage};
-    return store->AddUsage({&row, 1}, "weft-tiny", server, kToday);
-  };
-  ASSERT_TRUE(add(hour, key, "8080", {1, 100, 40, 7}).ok());
-  ASSERT_TRUE(add(hour, key, "8080", {2, 200, 10, 5}).ok());
-  ASSERT_TRUE(add(hour, key, "8081", {1, 10, 0, 1}).ok());
-  ASSERT_TRUE(add(hour - kHour, key, "8080", {5, 500, 0, 50}).ok());
-  ASSERT_TRUE(add(hour, key + 1000, "8080", {1, 1, 1, 1}).ok()) << "of no key: not kept";
-  const auto today = store->UsageSince(hour).value();
-  ASSERT_THAT(today, SizeIs(1));
-  EXPECT_EQ(today.at(key), (Usage{4, 310, 50, 13}));
-  EXPECT_EQ(today.at(key).counted_tokens(), 273);
-  EXPECT_EQ(store->UsageSince(hour - kHour)->at(key).requests, 9);
-  // What is older than it is kept goes with the next.
-  ASSERT_TRUE(add(hour - kUsageKeptMs - kHour, key, "8080", {100, 0, 0, 0}).ok());
-  ASSERT_TRUE(add(hour, key, "8080", {0, 0, 0, 0}).ok());
-  EXPECT_EQ(store->UsageSince(0)->at(key).requests, 9);
 }
 
 TEST_F(StoreTest, HoursAndDaysBeginInUtc) {

@@ -91,7 +91,8 @@ class Swarm {
         pending += bytes;
         const events = pending.split("\n\n");
         pending = events.pop();
-        for (const event of events) {
+        for (const each of events) {
+          const event = each.replace(/^id: \d+\n/, "");
           if (!event.startsWith("data: {")) continue;
           const [choice] = JSON.parse(event.slice("data: ".length)).choices;
           finishReason = choice?.finish_reason ?? finishReason;

@@ -25,7 +25,7 @@ export const kCxxModules = {
   registry: ["base", "net", "package"],
   store: ["base"],
   postgres: ["base", "net"],
-  shared_store: ["base", "cluster", "net", "postgres"],
+  shared_store: ["base", "cluster", "net", "postgres", "store"],
   cluster_host: ["base", "wire", "cluster", "net", "postgres", "shared_store"],
   api: ["base", "swarm", "text", "chat", "sampling", "grammar"],
   server: ["base", "wire", "package", "text", "chat", "planner", "swarm", "net", "store",

@@ -35,11 +35,6 @@ export async function freePort() {
   return port;
 }
 
-const listens = (port) => new Promise((resolve, reject) => {
-  const socket = net.connect(port, "127.0.0.1", () => resolve(socket.destroy()));
-  socket.on("error", reject);
-});
-
 // The process ids whose parent this one is.
 function childrenOf(parent) {
   return readdirSync("/proc").filter((name) => /^\d+$/.test(name)).map(Number).filter((id) => {
@@ -67,7 +62,8 @@ export async function postgres() {
   const child = spawn(join(programs(), "postgres"), ["-D", place, "-p", String(port), ...settings],
     { ...options, stdio: "ignore" });
   const gone = new Promise((resolve) => child.on("exit", resolve));
-  await eventually(() => listens(port));
+  const at = ["-q", "-h", "127.0.0.1", "-p", String(port)];
+  await eventually(() => execFileSync(join(programs(), "pg_isready"), at));
   const signal = (name) => {
     for (const id of [child.pid, ...childrenOf(child.pid)]) {
       try {
@@ -79,6 +75,9 @@ export async function postgres() {
   };
   return {
     url: `postgres://weft@127.0.0.1:${port}/postgres`,
+    // Runs a statement.
+    run: (sql) =>
+      execFileSync(join(programs(), "psql"), [...at, "-U", "weft", "-c", sql, "postgres"]),
     // All of its processes stop, or go on.
     pause: () => signal("SIGSTOP"),
     goOn: () => signal("SIGCONT"),
