@@ -40,10 +40,15 @@ function waysOf(products) {
   const of = (lanes, outputs, tileRows) => ({ products, lanes, outputs, tileRows });
   const lanes = [...(gpu.hasSubgroups ? ["subgroups"] : []), "shared"];
   const withUnits = { ...of("subgroups", 32, 4), units: true };
+  const wide = gpu.limits.workgroupThreads >= 512 ? ["blocks", "wide"] : ["blocks"];
+  const walks = gpu.hasSubgroups
+    ? wide.map((rowWalk) => ({ ...of("subgroups", 32, 4), rowWalk }))
+    : [];
   const units = gpu.hasMatrixUnits ? [withUnits, { ...withUnits, fewUnits: true }] : [];
   return [
     of("serial", 16, 4),
     ...lanes.flatMap((kind) => [of(kind, 8, 2), of(kind, 16, 4), of(kind, 32, 8)]),
+    ...walks,
     ...units,
   ];
 }
@@ -97,7 +102,8 @@ for (const { products, least, isThere } of kinds) {
 
 // Widths end in a whole superblock or in part of one; outputs fill no tile.
 function superblockCases() {
-  const forms = [["q4s", [1120, 4096]], ["q4k", [1280]], ["q5k", [1280]], ["q6k", [1280, 4096]]];
+  const forms = [["q4s", [1120, 2080, 4096]], ["q4k", [1280, 4352]],
+    ["q5k", [1280, 2304]], ["q6k", [1280, 4096]]];
   const shapes = forms.flatMap(([kind, widths]) => widths.map((columns) => ({ kind, columns })));
   return shapes.flatMap(({ kind, columns }) => [1, 3, 16, 29, 70].map((rows) => ({
     name: `${kind}_${rows}x${columns}`,

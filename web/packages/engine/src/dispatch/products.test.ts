@@ -2,7 +2,7 @@
 // many rows', and half as many workgroups where a matrix is wide.
 import { describe, expect, it } from "vitest";
 
-import type { Arithmetic } from "../kernels/product/arithmetic.ts";
+import type { Arithmetic, RowWalk } from "../kernels/product/arithmetic.ts";
 import { DType } from "../program/ir.ts";
 import type { Draft } from "./dispatch.ts";
 import { slabDrafts } from "./products.ts";
@@ -19,6 +19,7 @@ function grids(
   rows: number,
   more: Partial<Arithmetic> = {},
   dtype: number = DType.q4,
+  blocks = 128,
 ): number[][] {
   const of = {
     dtype,
@@ -28,6 +29,7 @@ function grids(
     paired: false,
     experts: false,
     biased: false,
+    blocks,
   };
   const shape = { rows, chunks: 1, runs: 1 };
   return slabDrafts(of, [{ groupCount, params: new Uint8Array(256), bound: {} }])
@@ -60,6 +62,26 @@ describe("workgroups of a product", () => {
       [2, 256, 1],
     ]);
     expect(grids(2049, 65)[1]).toEqual([3, 257, 1]);
+  });
+
+  it("make outputs of one row as their number and the columns ask for", () => {
+    const one = (
+      groups: number,
+      rowWalk: RowWalk,
+      blocks = 128,
+      dtype: number = DType.q4s,
+    ): number => grids(groups, 1, { lanes: "subgroups", rowWalk }, dtype, blocks).at(-1)![0]!;
+    expect(one(512, "quarters")).toBe(256);
+    expect(one(512, "blocks")).toBe(256);
+    expect(one(512, "wide")).toBe(128);
+    expect(one(768, "blocks")).toBe(192);
+    expect(one(768, "wide")).toBe(96);
+    expect(one(3072, "blocks")).toBe(384);
+    expect(one(3072, "wide", 384)).toBe(384);
+    expect(one(256, "wide", 64)).toBe(64);
+    expect(one(256, "wide", 32)).toBe(128); // short rows are shared by quarters
+    expect(one(768, "wide", 128, DType.q6k)).toBe(192);
+    expect(one(8192, "wide", 128, DType.q6k)).toBe(1024);
   });
 
   it("make tiles for the number of rows and outputs on matrix units", () => {

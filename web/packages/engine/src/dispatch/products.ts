@@ -12,6 +12,7 @@ import {
   matMulTiles,
   preparesOwn,
   productKernels,
+  rowTileOf,
   tileRowsOf,
 } from "../kernels/product/variants.ts";
 import type { MatMulTile, MatVecVariant, ProductVariant } from "../kernels/product/variants.ts";
@@ -67,7 +68,8 @@ export function productDrafts(context: LayerContext, product: Product, round: nu
     bound: boundOf(context, slab),
   }));
   const kinds = { withNorm: norm !== null, paired: product.paired !== null, experts: false };
-  return slabDrafts({ ...variantOf(context, matrix, biased), ...kinds }, slabs);
+  const { blocks } = matrix;
+  return slabDrafts({ ...variantOf(context, matrix, biased), ...kinds, blocks }, slabs);
 }
 
 // A slab has whole heads; each of them is a product of its own.
@@ -101,7 +103,7 @@ function headDrafts(
     });
     const bound = { groupCount: groups, params, bound: boundOf(context, slab), heads };
     const kinds = { withNorm: false, paired: false, experts: false, byHead: true };
-    return slabDrafts({ ...of, ...kinds }, [bound]);
+    return slabDrafts({ ...of, ...kinds, blocks: matrix.blocks }, [bound]);
   });
 }
 
@@ -113,7 +115,7 @@ export interface BoundSlab {
   readonly heads?: HeadParams;
 }
 
-type SlabVariant = Omit<MatVecVariant, "tileRows">;
+type SlabVariant = Omit<MatVecVariant, "tileRows" | "row"> & { readonly blocks: number };
 
 // `tiles`: of many rows, in place of those that suit the matrix.
 export function slabDrafts(
@@ -160,7 +162,8 @@ function matVecDraft(
 
 function rowDraft(of: SlabVariant, slab: BoundSlab): Draft {
   const isOne: Draft["when"] = ({ rows }) => rows === 1;
-  return matVecDraft({ ...of, tileRows: 1 }, slab, (groups) => [groups, 1], isOne);
+  const row = rowTileOf({ ...of, tileRows: 1 }, of.blocks, slab.groupCount);
+  return matVecDraft({ ...of, tileRows: 1, row }, slab, (groups) => [groups, 1], isOne);
 }
 
 // The kernels for 2 rows and more, but less than `end`: as many rows as fill no tile have the next

@@ -10,6 +10,7 @@ export interface GpuLimits {
   readonly bufferBytes: number;
   readonly bindingBytes: number; // of one storage buffer binding
   readonly workgroupBytes: number; // of workgroup memory
+  readonly workgroupThreads: number;
 }
 
 export interface Gpu {
@@ -56,10 +57,16 @@ export const kRoomyBytes = 32_768;
 // What matmul_whole_units.wgsl takes: of workgroup memory, and threads.
 const kUnitsBytes = 46_080;
 const kUnitsThreads = 512;
-const kUnitsLimits = {
-  maxComputeInvocationsPerWorkgroup: kUnitsThreads,
-  maxComputeWorkgroupSizeX: kUnitsThreads,
-};
+
+// Of a workgroup: what kernels take where it is there, and what WebGPU promises.
+export const kWideThreads = 512;
+const kPromisedThreads = 256;
+
+function workgroupThreadsOf({ limits }: GPUAdapter): number {
+  const { maxComputeInvocationsPerWorkgroup, maxComputeWorkgroupSizeX } = limits;
+  const most = Math.min(maxComputeInvocationsPerWorkgroup, maxComputeWorkgroupSizeX);
+  return most >= kWideThreads ? kWideThreads : kPromisedThreads;
+}
 
 interface UnitsInfo extends Partial<GPUAdapterInfo> {
   readonly subgroupMatrixConfigs?: Iterable<{
@@ -115,6 +122,7 @@ export async function openGpu(gpu: GPU | undefined): Promise<Gpu> {
     const features = usedFeatures(adapter);
     const usedBytes = features.includes(kUnits) ? kUnitsBytes : kRoomyBytes;
     const workgroupBytes = Math.min(adapter.limits.maxComputeWorkgroupStorageSize, usedBytes);
+    const workgroupThreads = workgroupThreadsOf(adapter);
     const device = await adapter.requestDevice({
       label: "weft",
       requiredFeatures: features,
@@ -122,7 +130,8 @@ export async function openGpu(gpu: GPU | undefined): Promise<Gpu> {
         maxBufferSize,
         maxStorageBufferBindingSize,
         maxComputeWorkgroupStorageSize: workgroupBytes,
-        ...(features.includes(kUnits) ? kUnitsLimits : {}),
+        maxComputeInvocationsPerWorkgroup: workgroupThreads,
+        maxComputeWorkgroupSizeX: workgroupThreads,
       },
     });
     return {
@@ -131,6 +140,7 @@ export async function openGpu(gpu: GPU | undefined): Promise<Gpu> {
         bufferBytes: maxBufferSize,
         bindingBytes: bindingBytes - (bindingBytes % 4),
         workgroupBytes,
+        workgroupThreads,
       },
       hasSubgroups: features.includes("subgroups"),
       hasIntegerDots: hasIntegerDots(gpu),

@@ -13,6 +13,7 @@ import {
   otherKernels,
   productsOf,
   roomyKernels,
+  rowWalkKernels,
   unitsKernels,
 } from "../test/everyKernel.ts";
 
@@ -49,7 +50,7 @@ describe.skipIf(!opened)("every kernel is valid", () => {
 
   // Their pipelines want more workgroup memory than this backend has.
   it("of matrix units or much memory", { timeout: 120_000 }, async () => {
-    for (const { key, code } of [...unitsKernels(), ...roomyKernels()]) {
+    for (const { key, code } of [...unitsKernels(), ...rowWalkKernels(), ...roomyKernels()]) {
       const module = opened!.device.createShaderModule({ code });
       const { messages } = await module.getCompilationInfo();
       const errors = messages.filter(({ type }) => type === "error");
@@ -71,7 +72,7 @@ function lasting(text: string): string[] {
 
 describe("the list of every kernel", () => {
   it("leaves no file of WGSL out", () => {
-    const kernels = [...everyKernel(), ...unitsKernels()];
+    const kernels = [...everyKernel(), ...unitsKernels(), ...rowWalkKernels()];
     const texts = kernels.map(({ code }) => new Set(code.split("\n")));
     const files = readdirSync(import.meta.dirname, { recursive: true, encoding: "utf8" });
     const left = files.filter((name) => name.endsWith(".wgsl")).filter((name) => {

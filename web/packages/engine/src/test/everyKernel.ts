@@ -12,6 +12,7 @@ import {
   kTileRowCounts,
   matMulTiles,
   productKernels,
+  rowTileOf,
   tileRowsOf,
 } from "../kernels/product/variants.ts";
 import type { Products } from "../kernels/product/fragments.ts";
@@ -120,6 +121,25 @@ export function unitsKernels(): Variant[] {
     ),
   );
   return [...dense, ...gatheredKernels(base)];
+}
+
+// One row of superblocks with a block a thread: those of many threads, or of much memory, too.
+export function rowWalkKernels(): Variant[] {
+  const forms = [DType.q4s, DType.q4k, DType.q6k];
+  const shapes = [[64, 64], [128, 512], [128, 700], [128, 2048]] as const;
+  return (["blocks", "wide"] as const).flatMap((rowWalk) =>
+    forms.flatMap((dtype) =>
+      shapes.flatMap(([blocks, groups]) =>
+        kBools.map((byHead) => {
+          const tuning = { lanes: "subgroups", outputs: 32, tileRows: 4, rowWalk } as const;
+          const arithmetic = { products: "int16", ...tuning } as const;
+          const kinds = { withNorm: !byHead, paired: !byHead, biased: !byHead, experts: false };
+          const of = { dtype, arithmetic, parts: 4, ...kinds, byHead, tileRows: 1 };
+          return productKernels.matvec({ ...of, row: rowTileOf(of, blocks, groups) });
+        }),
+      ),
+    ),
+  );
 }
 
 // Both halves of experts whose rows lie together, in every tile.

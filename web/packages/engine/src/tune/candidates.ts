@@ -1,6 +1,7 @@
 // What a device may choose among, and what it gets without measuring.
+import { kRoomyBytes, kWideThreads } from "../gpu/open.ts";
 import type { Gpu } from "../gpu/open.ts";
-import type { Arithmetic, LaneKind, ProductKind } from "../kernels/product/arithmetic.ts";
+import type { Arithmetic, LaneKind, ProductKind, RowWalk } from "../kernels/product/arithmetic.ts";
 
 const kOutputs = [8, 16, 32] as const;
 const kTiles = [2, 4, 8] as const;
@@ -26,6 +27,14 @@ function laneKinds(gpu: Gpu): LaneKind[] {
   return gpu.hasSubgroups ? ["subgroups", "shared", "serial"] : ["shared", "serial"];
 }
 
+// Those of one row that a device may have beside the usual one.
+function rowWalks(gpu: Gpu, lanes: LaneKind): RowWalk[] {
+  const { workgroupBytes, workgroupThreads } = gpu.limits;
+  const isThere = gpu.hasIntegerDots && lanes === "subgroups" && workgroupBytes >= kRoomyBytes;
+  if (!isThere) return [];
+  return workgroupThreads >= kWideThreads ? ["blocks", "wide"] : ["blocks"];
+}
+
 // Integers are prepared once for all outputs of a workgroup, so that more of them pay.
 function shapeOf(products: ProductKind): Pick<Arithmetic, "outputs" | "tileRows"> {
   return { outputs: products === "int16" ? 32 : 16, tileRows: 4 };
@@ -45,9 +54,10 @@ export function defaultArithmetic(gpu: Gpu, wish: Wish): Arithmetic {
 export function isCandidate(
   gpu: Gpu,
   wish: Wish,
-  { products, lanes, outputs, tileRows, units = false, fewUnits = false }: Arithmetic,
+  { products, lanes, outputs, tileRows, rowWalk, units = false, fewUnits = false }: Arithmetic,
 ): boolean {
   return (
+    (rowWalk === undefined || rowWalks(gpu, lanes).includes(rowWalk)) &&
     (!units || gpu.hasMatrixUnits) &&
     (!fewUnits || units) &&
     productKinds(gpu, wish).includes(products) &&
@@ -101,6 +111,12 @@ export function stagesOf(gpu: Gpu, wish: Wish): Stage[] {
       best.lanes === "serial"
         ? laneKinds(gpu).map((lanes) => ({ ...best, lanes }))
         : kTiles.map((tileRows) => ({ ...best, tileRows })),
+    ),
+    stage(
+      "row",
+      1,
+      (best) => rowWalks(gpu, best.lanes).map((rowWalk) => ({ ...best, rowWalk })),
+      "superblocks",
     ),
     stage("units", kManyRows, (best) => [{ ...best, units: true }], "superblocks"),
     stage("few units", kPromptRows, (best) => [{ ...best, fewUnits: true }], "superblocks"),

@@ -144,6 +144,8 @@ export class ProductRig implements Rig {
   async sampleOf(arithmetic: Arithmetic, rows: number, form: RigForm): Promise<Sample | null> {
     const dispatches = await this.#dispatchesOf(arithmetic, form);
     if (!dispatches) return null;
+    const isRow = arithmetic.rowWalk && rows === 1;
+    if (isRow && !(await this.#givesSameRow(arithmetic, form))) return null;
     if (arithmetic.units && !(await this.#givesSameBits(arithmetic, form))) return null;
     const chosen = dispatches.filter(({ when }) => when({ rows, chunks: 1, runs: 1 }));
     const run = async (count: number): Promise<number> => {
@@ -157,6 +159,12 @@ export class ProductRig implements Rig {
   #tellRows(rows: number): void {
     const words = Uint32Array.of(rows);
     this.#gpu.device.queue.writeBuffer(this.#shared.step, 4 * RowsAt.body, words);
+  }
+
+  async #givesSameRow(arithmetic: Arithmetic, form: RigForm): Promise<boolean> {
+    const plain = await this.#outputsOf({ ...arithmetic, rowWalk: "quarters" }, 1, form);
+    const own = await this.#outputsOf(arithmetic, 1, form);
+    return plain !== null && own !== null && plain.every((word, i) => word === own[i]);
   }
 
   // Matrix units are believed on a device that has shown their bits to be those of its products
@@ -251,7 +259,8 @@ export class ProductRig implements Rig {
       }),
     );
     const flags = { withNorm: true, paired: false, experts: false, biased: false };
-    const drafts = slabDrafts({ dtype, arithmetic, parts, ...flags }, slabs, tiles);
+    const of = { dtype, arithmetic, parts, ...flags, blocks: kBlocks };
+    const drafts = slabDrafts(of, slabs, tiles);
     const made = await makeDispatches(this.#buffers, this.#pipelines, this.#shared, label, drafts);
     return made.dispatches;
   }

@@ -40,9 +40,10 @@ export function readChoice(
   if (text === null) return null;
   try {
     const known = JSON.parse(text) as Arithmetic;
-    const { products, lanes, outputs, tileRows, units, fewUnits } = known;
+    const { products, lanes, outputs, tileRows, rowWalk, units, fewUnits } = known;
     const choice = {
       ...{ products, lanes, outputs, tileRows },
+      ...(rowWalk === undefined ? {} : { rowWalk }),
       ...(units === true ? { units } : {}),
       ...(fewUnits === true ? { fewUnits } : {}),
     };

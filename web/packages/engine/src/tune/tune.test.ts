@@ -19,6 +19,7 @@ const gpu = {
   hasF16: true,
   hasTimestamps: false,
   isHardware: true,
+  limits: { workgroupBytes: 32_768, workgroupThreads: 256 },
 } as Gpu;
 
 // A device on which a run takes `msOf(arithmetic, rows)`, and a clock that goes only then.
@@ -165,6 +166,26 @@ describe("tuning", () => {
     expect(arithmetic.lanes).toBe("shared");
     const quick = new Fake(({ lanes }) => (lanes === "serial" ? 1 : 3));
     expect((await tune(gpu, kAny, "auto", quick.parts)).arithmetic.lanes).toBe("serial");
+  });
+
+  it("takes a block a thread where that is faster, with as many threads as there are", async () => {
+    const quick = new Fake(({ rowWalk }) => (rowWalk === "wide" ? 1 : rowWalk ? 2 : 3));
+    const first = await tune(gpu, kAny, "auto", quick.parts);
+    expect(first.arithmetic).toEqual({ ...usual, rowWalk: "blocks" });
+    expect(tunedText(first)).toContain(", a block a thread; measured in");
+    const again = await tune(gpu, kAny, "auto", quick.parts);
+    expect(again).toMatchObject({ how: "stored", arithmetic: first.arithmetic });
+    const limits = { ...gpu.limits, workgroupThreads: 512 };
+    const wide = new Fake(quick.msOf);
+    const found = await tune({ ...gpu, limits }, kAny, "auto", wide.parts);
+    expect(found.arithmetic).toEqual({ ...usual, rowWalk: "wide" });
+    // Without the threads that it wants, that is no choice.
+    const stored = await tune(gpu, kAny, "auto", wide.parts);
+    expect(stored.arithmetic.rowWalk).toBe("blocks");
+    const small = { ...gpu, limits: { ...limits, workgroupBytes: 16_384 } };
+    expect((await tune(small, kAny, "auto", new Fake(quick.msOf).parts)).arithmetic).toEqual(usual);
+    const slow = new Fake(({ rowWalk }) => (rowWalk ? 3 : 2));
+    expect((await tune(gpu, kAny, "auto", slow.parts)).arithmetic).toEqual(usual);
   });
 
   it("takes matrix units where a device has them, and they are right and faster", async () => {

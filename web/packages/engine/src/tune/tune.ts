@@ -129,13 +129,20 @@ class Search {
 // "int16, lanes by subgroups, 16 outputs, tiles of 4; measured in 812 ms": for people.
 export function tunedText({ arithmetic, how, ms }: Tuned): string {
   const { products, lanes, outputs, tileRows, units = false, fewUnits = false } = arithmetic;
+  const { rowWalk = "quarters" } = arithmetic;
   const shape =
     lanes === "serial"
       ? `${products}, lanes one after another`
       : `${products}, lanes by ${kLaneText[lanes]}, ${outputs} outputs, tiles of ${tileRows}`;
   const rows = fewUnits ? ` from ${kFewUnitsFrom} rows` : "";
-  const what = units ? `${shape}, matrix units${rows}` : shape;
+  const walk = kWalkText[rowWalk];
+  const what = units ? `${shape}${walk}, matrix units${rows}` : `${shape}${walk}`;
   return how === "measured" ? `${what}; measured in ${Math.round(ms)} ms` : `${what}; ${how}`;
 }
 
+const kWalkText = {
+  quarters: "",
+  blocks: ", a block a thread",
+  wide: ", a block a thread of 512",
+} as const;
 const kLaneText = { subgroups: "subgroups", shared: "workgroup memory" } as const;

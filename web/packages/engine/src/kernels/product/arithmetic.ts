@@ -8,11 +8,17 @@ export type ProductKind = "int16" | "f16" | "f32";
 // invocation that walks all lanes (no barriers).
 export type LaneKind = "subgroups" | "shared" | "serial";
 
+// How a workgroup walks one row of superblocks where it has shuffles: four threads share a block
+// (walk_superblocks_subgroups.wgsl), or each has one, in workgroups of up to 256 threads or of 512
+// (walk_blocks_subgroups.wgsl).
+export type RowWalk = "quarters" | "blocks" | "wide";
+
 export interface Arithmetic {
   readonly products: ProductKind;
   readonly lanes: LaneKind;
   readonly outputs: number; // rows of the matrix that a workgroup makes: 8, 16 or 32
   readonly tileRows: number; // rows of a prompt that share what is read of the weights
+  readonly rowWalk?: RowWalk; // as it comes: quarters
   readonly units?: boolean; // whether matrix units multiply superblocks with many rows
   readonly fewUnits?: boolean; // and with few: from kFewUnitsFrom on
 }

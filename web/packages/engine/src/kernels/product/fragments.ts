@@ -60,6 +60,7 @@ import superblockScale from "./fragments/superblock_scale.wgsl?raw";
 import serialBlocks from "./fragments/serial_blocks.wgsl?raw";
 import units from "./fragments/units.wgsl?raw";
 import walkSuperblocks from "./fragments/walk_superblocks.wgsl?raw";
+import walkBlocks from "./fragments/walk_blocks_subgroups.wgsl?raw";
 import walkSubgroups from "./fragments/walk_superblocks_subgroups.wgsl?raw";
 import weightsBf16 from "./fragments/weights_bf16.wgsl?raw";
 import weightsF16 from "./fragments/weights_f16.wgsl?raw";
@@ -88,6 +89,8 @@ export {
   tileRows,
   units,
 };
+
+export const walkOfBlocks = [inputsBlocks, superblockScale, walkBlocks];
 
 // What decides how a product is computed, beside its shape.
 export interface Products {
@@ -231,7 +234,7 @@ export function fragmentTexts(): string[] {
   const kQuants = [foundMinima, foundSums, ruleKQuants];
   const rules = [planesSuperblocks, readSuperblocks, ruleQ4s, ...kQuants];
   const own = [superblockScale, ownSuperblocks, ownShared, ownSubgroups];
-  const walks = [superblockPlanes, walkSuperblocks, walkSubgroups, serialSuperblocks];
+  const walks = [superblockPlanes, walkSuperblocks, walkSubgroups, walkBlocks, serialSuperblocks];
   const superblocks = [...rules, ...own, ...walks];
   const tiles = [tileRows, tileGathered, matmulOutputs, units];
   const planes = [laneRows, planesPlace, blocksPlanes, ...tiles, ...superblocks];

@@ -24,6 +24,7 @@ import {
   superblockRule,
   superblockScale,
   superblockWalk,
+  walkOfBlocks,
   tileGathered,
   tileRows,
   units,
@@ -54,9 +55,19 @@ export interface MatVecVariant extends ProductVariant {
   readonly paired: boolean;
   readonly experts: boolean;
   readonly byHead?: boolean; // each head has rows, and perhaps an input, of its own
+  readonly row?: RowTile | null;
 }
 
-export interface MatMulVariant extends Omit<MatVecVariant, "tileRows"> {
+// How a workgroup divides one row of superblocks, a block a thread (walk_blocks_subgroups.wgsl).
+export interface RowTile {
+  readonly kAcross: number; // threads side by side along the columns
+  readonly kSets: number; // of so many threads
+  readonly kEach: number; // how often a set takes kRowsEach outputs
+  readonly kRowsEach: number; // 4 or 8
+  readonly kAhead: boolean; // whether the next ones' weights are loaded before it multiplies
+}
+
+export interface MatMulVariant extends Omit<MatVecVariant, "tileRows" | "row"> {
   readonly tile: Pick<MatMulTile, "rows" | "units">;
   // Tiles have rows of one expert (moe_order.wgsl).
   readonly gathered?: boolean;
@@ -77,6 +88,19 @@ const kMostKQuantRows = 2;
 // with fewer waits.
 const kMostRowOutputs = 16;
 const kRowThreads = 256;
+// Of one row with a block a thread: what was fastest for matrices of so many blocks and groups.
+const kLeastRowBlocks = 64;
+const kManyRowGroups = 2048;
+const kFewRowGroups = 640;
+const kRowTiles = {
+  short: { kAcross: 64, kSets: 4, kEach: 2, kRowsEach: 4, kAhead: false },
+  many: { kAcross: 64, kSets: 4, kEach: 4, kRowsEach: 4, kAhead: true },
+  manyK: { kAcross: 64, kSets: 4, kEach: 4, kRowsEach: 4, kAhead: false },
+  middle: { kAcross: 128, kSets: 2, kEach: 2, kRowsEach: 8, kAhead: true },
+  few: { kAcross: 128, kSets: 2, kEach: 2, kRowsEach: 4, kAhead: false },
+  wideMiddle: { kAcross: 128, kSets: 4, kEach: 2, kRowsEach: 8, kAhead: true },
+  wide: { kAcross: 128, kSets: 4, kEach: 2, kRowsEach: 4, kAhead: true },
+} as const satisfies Record<string, RowTile>;
 const kThreadOutputs = 4; // of what a thread makes of a tile of `matmul`
 
 // What a workgroup of `matmul` makes of how many rows of a step.
@@ -216,9 +240,10 @@ export function tileRowsOf(of: Pick<MatVecVariant, "dtype" | "arithmetic">): num
 
 // Groups of 8 rows of the matrix that a workgroup makes.
 export function groupsOfMatVec(
-  of: Pick<MatVecVariant, "dtype" | "arithmetic" | "paired" | "tileRows">,
+  of: Pick<MatVecVariant, "dtype" | "arithmetic" | "paired" | "tileRows" | "row">,
 ): number {
-  const { arithmetic: { lanes, outputs }, paired, tileRows } = of;
+  const { arithmetic: { lanes, outputs }, paired, tileRows, row } = of;
+  if (row) return (row.kSets * row.kEach * row.kRowsEach) / 8;
   const least = paired ? 2 : 1; // a gate group and its up group
   if (lanes === "serial") return kSerialThreads * least;
   if (tileRows > 1) return kTileGroups;
@@ -236,6 +261,25 @@ export function productSources(): string {
   const superblocks = [matvecSuperblocks, matmulSuperblocks, quantiseSuperblocks];
   const withUnits = Object.values(kUnitsKernels);
   return [...fragmentTexts(), ...blocks, ...superblocks, ...withUnits].join("\n");
+}
+
+// How a workgroup divides one row of so many blocks, for a matrix of so many groups of 8 outputs;
+// null where threads of a block share it. Few outputs have small tiles, so that all of a GPU is
+// busy. A tile's terms lie in workgroup memory: outputs times kAcross / 8 of them.
+export function rowTileOf(
+  of: Pick<MatVecVariant, "dtype" | "arithmetic" | "tileRows" | "experts">,
+  blocks: number,
+  groups: number,
+): RowTile | null {
+  const { lanes, rowWalk = "quarters" } = of.arithmetic;
+  const isOther = rowWalk !== "quarters" && lanes === "subgroups" && preparesOwn(of);
+  if (!isOther || blocks < kLeastRowBlocks) return null;
+  if (blocks < 2 * kLeastRowBlocks) return kRowTiles.short;
+  const isK = of.dtype !== DType.q4s;
+  if (groups >= kManyRowGroups) return isK ? kRowTiles.manyK : kRowTiles.many;
+  const isMiddle = groups > kFewRowGroups && !isK;
+  if (rowWalk === "wide") return isMiddle ? kRowTiles.wideMiddle : kRowTiles.wide;
+  return isMiddle ? kRowTiles.middle : kRowTiles.few;
 }
 
 // Whether a kernel of superblocks prepares its input itself, so that `quantise` need not.
@@ -267,6 +311,32 @@ function tileFragments(gathered: boolean): string[] {
   return gathered ? [tileGathered, matmulOutputs] : [rowsMany, tileRows, matmulOutputs];
 }
 
+// One row with a block a thread.
+function rowOfBlocks(of: MatVecVariant, row: RowTile): Variant {
+  const { withNorm, paired, experts, biased, byHead = false } = of;
+  const { parts, constants } = superblockRule(of.dtype);
+  const { kSets, ...tile } = row;
+  const { key, code, bindings } = productVariant(of, {
+    name: "matvec blocks",
+    constants: {
+      ...constants,
+      ...tile,
+      kTileRows: 1,
+      kGroups: groupsOfMatVec(of),
+      kThreads: row.kAcross * kSets,
+      kPiecesEach: Math.ceil(4 / kSets),
+      kWithNorm: withNorm,
+      ...{ kPaired: paired, kExperts: experts, kByHead: byHead },
+      kBiased: biased,
+    },
+    hasVectors: biased || withNorm,
+    lanesOf: () => [laneRows, ...walkOfBlocks],
+    unused: [Binding.step],
+    kernel: [...parts, rowsOne, matvecSuperblocks],
+  });
+  return { key, code, bindings }; // a device has it only if it was measured there
+}
+
 // Those of matrices of superblocks.
 const superblockKernels = {
   matvec(of: MatVecVariant): Variant {
@@ -284,6 +354,7 @@ const superblockKernels = {
         kernel: [...read, superblockPlanes, serialSuperblocks, matvecSerial],
       });
     }
+    if (of.row) return rowOfBlocks(of, of.row);
     // Sums of superblocks have no order, so a workgroup may have as many threads as a matrix wants.
     const isRow = of.dtype === DType.q4s && preparesOwn(of);
     const manyThreads = isRow ? kRowThreads : 32 * of.parts;
