@@ -104,6 +104,7 @@ void PlacementBook::Restore(Instant now) {
   const Status status = CheckPlacement(placement, parts_.costs.layer_count());
   CHECK(status.ok(), status.ok() ? "" : status.error().message());
   CHECK(placement.swarm_id == parts_.options.swarm_id);
+  awaits_until_ = now + parts_.options.timeouts.restart_limit;
   for (const PlacedDevice& device : placement.devices) {
     Absence absence;
     absence.device = device.device;
@@ -148,6 +149,8 @@ void PlacementBook::Resume(Worker& worker, const wire::pb::Connect& connect, Ins
   parts_.checks.Resume(worker, absence->check);
   const std::vector<Binding> held = MatchHeld(worker, *absence, connect);
   if (!held.empty()) parts_.lifecycle.Resume(worker, held, absence->memory, now);
+  if (!held.empty() && awaited_.contains(worker.offer.device_id))
+    parts_.planning.NoteBack(worker.id);
   NoteClaims(worker, connect, held, now);
   EndSessions(worker, connect, held);
   if (held.size() < static_cast<size_t>(connect.held_size())) DropAllBut(worker, held);

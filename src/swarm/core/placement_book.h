@@ -61,6 +61,8 @@ class PlacementBook {
   void OnConnect(Worker& worker, const wire::pb::Connect& connect, Instant now);
   // Devices of before a restart that held layers and are not back.
   size_t awaited_count() const { return awaited_.size(); }
+  // Whether some of them are still waited for, with what they hold.
+  bool Awaits(Instant now) const { return !awaited_.empty() && now < awaits_until_; }
 
   // Forgets those that stayed away for too long; whether there were any.
   bool Expire(Instant now) { return absences_.Expire(now); }
@@ -81,6 +83,7 @@ class PlacementBook {
   Absences absences_;
   bool is_restored_ = false;
   std::set<std::string> awaited_;  // devices of before a restart that held layers
+  Instant awaits_until_;           // they are waited for until then
 };
 
 }  // namespace weft::swarm

@@ -36,6 +36,8 @@ class Claims {
   // Takes the place of an earlier claim of this binding. All of a session are kept until `until`.
   void Note(SessionId session, Claim claim, Instant until);
   bool Has(SessionId session) const { return sessions_.contains(session); }
+  // Those that hold something of the session.
+  std::vector<BindingId> BindingsOf(SessionId session) const;
   size_t session_count() const { return sessions_.size(); }
   // Gives them, by binding, and forgets them.
   std::vector<Claim> Take(SessionId session);

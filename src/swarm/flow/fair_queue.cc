@@ -46,12 +46,12 @@ void FairQueue::Leave(ClientShare& share) {
   if (least != shares_.end()) shares_.erase(least);
 }
 
-std::optional<size_t> FairQueue::Next(const CountActive& active, bool last_tries) const {
+std::optional<size_t> FairQueue::Next(const CountActive& active, const MayBegin& may_begin) const {
   std::optional<size_t> best;
   std::pair<uint32_t, uint64_t> best_turn;
   std::set<const ClientShare*> seen;
   for (size_t i = 0; i < waiting_.size(); ++i) {
-    if (waiting_[i].last_try && !last_tries) continue;
+    if (!may_begin(waiting_[i])) continue;
     const ClientShare* share = waiting_[i].share.get();
     if (!seen.insert(share).second) continue;
     const std::pair turn(active(*share), share->served);
@@ -69,7 +69,8 @@ uint32_t FairQueue::CountAhead(RequestId id, const CountActive& active) const {
     const auto more = given.find(&share);
     return active(share) + (more == given.end() ? 0 : more->second);
   };
-  for (uint32_t ahead = 0; auto next = rest.Next(count); ++ahead) {
+  const auto all = [](const ActiveRequest&) { return true; };
+  for (uint32_t ahead = 0; auto next = rest.Next(count, all); ++ahead) {
     const ActiveRequest taken = rest.Take(*next);
     if (taken.request.id == id) return ahead;
     ++given[taken.share.get()];

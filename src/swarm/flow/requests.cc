@@ -157,9 +157,10 @@ void Requests::HoldLastTries(Instant now) {
   for (const RequestId id : held) Pause(*sessions_.FindRequest(id), now);
 }
 
-void Requests::Admit(Instant now, bool last_tries, const std::function<void(Session&)>& place_at) {
+void Requests::Admit(Instant now, const FairQueue::MayBegin& may_begin,
+                     const std::function<void(Session&)>& place_at) {
   const auto count = [this](const ClientShare& share) { return CountActive(share); };
-  while (const auto next = queue_.Next(count, last_tries)) {
+  while (const auto next = queue_.Next(count, may_begin)) {
     size_t place = *next;
     if (!sessions_.HasPlace()) {
       if (!MakeRoom(queue_.waiting()[place], now)) return;

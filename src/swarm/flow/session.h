@@ -201,6 +201,8 @@ struct Session {
   void Adopt(const std::vector<Claim>& claims, const SessionTrace& trace);
   // The same of a device that comes back later than others did.
   void AdoptLate(const Claim& claim);
+  // The bindings that hold all of what is completed.
+  std::vector<BindingId> Holders() const;
   uint32_t last_generation() const { return last_generation_; }
   // Nothing of what was computed for it counts.
   void Doubt();
@@ -242,6 +244,8 @@ struct Session {
 
   // Begins to track a stage at those of the claimed positions that are the request's.
   StageProgress& Believe(const Claim& claim, const SessionTrace& trace);
+  // How far all layers are that somebody holds, each at whoever holds the most of it.
+  uint32_t HeldByAllLayers() const;
 
   uint32_t last_generation_ = 0;
 };

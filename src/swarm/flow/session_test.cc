@@ -38,6 +38,21 @@ std::vector<uint32_t> Tracked(const Session& session) {
   return bindings;
 }
 
+// Three devices had it: one all of it, one the first layers, and one that stood by a part of them.
+TEST(Adopt, OfEachLayerTheDeviceThatHoldsTheMostCounts) {
+  const SessionTrace trace{SessionId(4), 7, 9};
+  Session session;
+  session.tokens.resize(100);
+  session.Adopt({{Bound(1, 7, 0, 3), 8, 90, {}},
+                 {Bound(2, 8, 3, 6), 8, 80, {}},
+                 {Bound(3, 9, 0, 6), 8, 20, {}}},
+                trace);
+  EXPECT_EQ(session.completed, 80u);
+  EXPECT_EQ(session.Find(BindingId(1))->held, 80u);
+  EXPECT_EQ(session.Find(BindingId(3))->held, 20u);
+  EXPECT_THAT(session.Holders(), ElementsAre(BindingId(1), BindingId(2)));
+}
+
 TEST(Track, AStageIsFoundAgain) {
   Session session;
   At(session, Bound(1, 7, 0, 3), 20);
