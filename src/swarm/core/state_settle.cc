@@ -16,6 +16,9 @@ constexpr Duration kIdleBeforeMeasuring = Seconds(2);
 // is to see a pause.
 constexpr Duration kLeastSessionWait = Milliseconds(400);
 constexpr Duration kMostSessionWait = Seconds(2);
+// Whoever lacks no more than this holds all of a session: so many rows take no longer than a step
+// or two.
+constexpr size_t kFewRows = 32;
 
 }  // namespace
 
@@ -65,12 +68,15 @@ void State::Settle(bool after_frame) {
 }
 
 // Not where a plan that serves has it all, nor where nobody can bring more of it: a device that is
-// not back, or one that is and has not begun to serve beside the others.
+// not back, or one that is and has not begun to serve beside the others. A device that has stood by
+// may hold a part of it.
 bool State::WaitsForSession(const ActiveRequest& active) {
   const auto& resume = active.request.resume;
   if (!resume || active.request.wants_rows()) return false;
+  const size_t known = active.request.prompt_ids.size() + active.request.answer_ids.size();
+  const size_t most = known - std::min(known, kFewRows);
+  if (pipelines.Serve(sessions.claims().HoldersOf(*resume, most))) return false;
   const std::vector<BindingId> holders = sessions.claims().BindingsOf(resume->session);
-  if (pipelines.Serve(holders)) return false;
   const bool more_may_come =
       placements.Awaits(now) ||
       std::ranges::any_of(holders, [this](BindingId each) { return !pipelines.Uses(each); });

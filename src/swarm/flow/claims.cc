@@ -23,6 +23,15 @@ std::vector<BindingId> Claims::BindingsOf(SessionId session) const {
   return bindings;
 }
 
+std::vector<BindingId> Claims::HoldersOf(const SessionTrace& trace, size_t positions) const {
+  std::vector<BindingId> holders;
+  const auto found = sessions_.find(trace.session);
+  if (found != sessions_.end())
+    for (const auto& [binding, claim] : found->second.claims)
+      if (claim.IsOf(trace) && claim.positions >= positions) holders.push_back(binding);
+  return holders;
+}
+
 std::vector<Claim> Claims::Take(SessionId session) {
   const auto taken = sessions_.extract(session);
   std::vector<Claim> claims;

@@ -83,14 +83,13 @@ void Session::BeginAgain(uint32_t position) {
 }
 
 StageProgress& Session::Believe(const Claim& claim, const SessionTrace& trace) {
-  const bool is_ours =
-      claim.generation >= trace.first_generation && claim.generation <= trace.last_generation;
   StageProgress& stage = progress.emplace_back();
   stage.binding = claim.stage.binding;
   stage.worker = claim.stage.worker;
   stage.layers = claim.stage.layers;
   stage.sent = claim.positions;
-  stage.held = is_ours ? std::min(claim.positions, static_cast<uint32_t>(tokens.size())) : 0;
+  const auto known = static_cast<uint32_t>(tokens.size());
+  stage.held = claim.IsOf(trace) ? std::min(claim.positions, known) : 0;
   stage.marks = claim.marks;
   last_generation_ = std::max(last_generation_, claim.generation);
   return stage;

@@ -53,6 +53,18 @@ TEST(Adopt, OfEachLayerTheDeviceThatHoldsTheMostCounts) {
   EXPECT_THAT(session.Holders(), ElementsAre(BindingId(1), BindingId(2)));
 }
 
+// The second device has a part, and the third one rows of another request.
+TEST(Claims, WhoHoldsAllOfASession) {
+  const SessionTrace trace{SessionId(4), 7, 9};
+  Claims claims;
+  claims.Note(trace.session, {Bound(1, 7, 0, 6), 8, 90, {}}, Instant{1});
+  claims.Note(trace.session, {Bound(2, 8, 0, 6), 8, 40, {}}, Instant{1});
+  claims.Note(trace.session, {Bound(3, 9, 0, 6), 6, 90, {}}, Instant{1});
+  EXPECT_THAT(claims.HoldersOf(trace, 80), ElementsAre(BindingId(1)));
+  EXPECT_THAT(claims.HoldersOf({SessionId(5), 7, 9}, 80), IsEmpty());
+  EXPECT_THAT(claims.BindingsOf(trace.session), testing::SizeIs(3));
+}
+
 TEST(Track, AStageIsFoundAgain) {
   Session session;
   At(session, Bound(1, 7, 0, 3), 20);
