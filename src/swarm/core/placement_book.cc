@@ -57,7 +57,7 @@ WorkerTimes TimesOf(const PlacedTimes& placed) {
 uint64_t PlacementBook::version(Instant now) const {
   constexpr Duration kMeasuredInterval = Seconds(60);
   return parts_.lifecycle.version() + parts_.members.incarnation().version() +
-         parts_.sessions.last_id().value() / kSessionBlock +
+         parts_.sessions.last_id().value() / kSessionBlock + parts_.measuring.measured_count() +
          static_cast<uint64_t>(now.us / kMeasuredInterval.us);
 }
 

@@ -46,7 +46,8 @@ class PlacementBook {
   bool is_restored() const { return is_restored_; }
 
   // What the core after this one needs, and a number that rises with every change of it. What is
-  // measured changes with every step and counts once a minute.
+  // measured changes with every step and counts once a minute, but for what is measured first:
+  // without it a device cannot serve beside others at the next core until it is timed again.
   Placement Take(Instant now) const;
   uint64_t version(Instant now) const;
 

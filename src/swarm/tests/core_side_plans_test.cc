@@ -234,6 +234,24 @@ TEST_F(AdoptionBeside, ItGoesOnWhereItWas) {
   for (const TestRun& run : swarm.runs()) EXPECT_GE(run.run.first_position, 44u);
 }
 
+TEST(SidePlans, ADeviceThatIsTimedIsPlacedAnew) {
+  TestSwarm swarm(FourSessions());
+  swarm.BringUp(1, Busy());
+  swarm.Submit({1}, 12);
+  swarm.Advance(Seconds(1));
+  const auto times_of_last = [&swarm] {
+    return swarm.core().placement().devices.back().times.overhead_us.has_value();
+  };
+  swarm.Join(Busy());
+  uint64_t version = swarm.core().placement_version();
+  for (int i = 0; i < 1000 && !times_of_last(); ++i) {
+    version = swarm.core().placement_version();
+    swarm.Advance(Milliseconds(1));
+  }
+  ASSERT_TRUE(times_of_last());
+  EXPECT_GT(swarm.core().placement_version(), version);
+}
+
 TEST_F(AdoptionBeside, ItWaitsForItsDeviceWhileAnotherOneServes) {
   swarm.Return(1);
   swarm.ClearLog();
