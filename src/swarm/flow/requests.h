@@ -119,6 +119,8 @@ class Requests {
   Changes& changes_;
   Outbox& outbox_;
   FairQueue queue_;
+  // Of those that wait, as asked for since something changed last (ProgressOf).
+  mutable std::optional<std::map<RequestId, uint32_t>> ahead_;
   uint32_t last_tries_ = 0;  // requests with last_try
   uint64_t ended_ = 0;       // however
   RequestCounts counts_;
