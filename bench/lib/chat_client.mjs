@@ -31,7 +31,9 @@ export function streamChat(origin, request, onText, signal, more = {}, from = un
       ...(key ? { Authorization: `Bearer ${key}` } : {}) };
     const url = `${origin}/v1/chat/completions`;
     const { request: open } = url.startsWith("https:") ? https : http;
-    const sent = open(url, { method: "POST", headers, signal, localAddress: from }, (response) => {
+    const options = { method: "POST", headers, signal,
+      ...(from ? { localAddress: from, agent: false } : {}) };
+    const sent = open(url, options, (response) => {
       result.status = response.statusCode;
       let pending = "";
       response.setEncoding("utf8");

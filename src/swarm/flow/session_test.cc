@@ -65,6 +65,22 @@ TEST(Claims, WhoHoldsAllOfASession) {
   EXPECT_THAT(claims.BindingsOf(trace.session), testing::SizeIs(3));
 }
 
+// Two old sessions of another device do not keep it out, and go when their places are needed.
+TEST(Claims, OldSessionsKeepNobodyOut) {
+  SessionTable table(2);
+  for (const uint32_t id : {1, 2, 3})
+    table.NoteClaim(SessionId(id), {Bound(id, WorkerId(id), 0, 6), 8, 9, {}}, Instant{id});
+  ActiveRequest active;
+  active.request.prompt_ids.resize(10);
+  active.request.resume = SessionTrace{SessionId(3), 7, 9};
+  std::vector<SessionId> released;
+  EXPECT_EQ(table.Admit(std::move(active), released).completed, 9u);
+  EXPECT_THAT(released, ElementsAre(SessionId(1)));
+  EXPECT_TRUE(table.claims().Has(SessionId(2)));
+  table.NoteClaim(SessionId(4), {Bound(4, 4, 0, 6), 8, 9, {}}, Instant{9});
+  EXPECT_FALSE(table.claims().Has(SessionId(4)));
+}
+
 TEST(Track, AStageIsFoundAgain) {
   Session session;
   At(session, Bound(1, 7, 0, 3), 20);
