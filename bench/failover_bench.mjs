@@ -1,140 +1,146 @@
-// How long an answer pauses when the server that leads its model is killed. Three servers of a
-// cluster, PostgreSQL, and native workers are on this machine; the client asks a server that lives.
+// How long an answer pauses when the server that leads its model is lost, and what else clients see
+// of a cluster's faults. Servers, PostgreSQL and native workers are on this machine; who asks asks
+// a server that lives.
 //
-//   ./dev bench failover [--kills 100] [--workers 3] [--memory 20MiB] [--context 512]
-//                        [--prompt-sentences 1] [--tokens 120]
+//   ./dev bench failover [--fault kill] [--times 100] [--workers 3] [--memory 20MiB]
+//                        [--context 512] [--sessions 2] [--prompt-sentences 1] [--tokens 120]
+//                        [--clients 50] [--seconds 60] [--every 10] [--serve="--queue 4000"]
+//                        [--hash-worker build/release/hash_worker]
 //
-// Each time the leader is killed (SIGKILL) in the middle of an answer whose tokens are drawn, and
-// is started again afterwards. Prints a line for each kill, and a table at the end: the longest
-// pause between two pieces of the text, whether the text is that of an answer without a kill, how
-// many positions the next leader computed, and when all workers were there.
-import { spawnSync } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+// --fault:
+//   kill      the leader is killed (SIGKILL) in the middle of an answer, and started again
+//   reading   the same while the prompt is being read
+//   stop      the leader stops (SIGSTOP), with all connections open
+//   power     the leader's machine loses its network; needs the rights to make network namespaces
+//   database  the database stops for --seconds; --clients stream before, meanwhile and afterwards
+//   none      --clients stream from the leader and from another server by turns: what that one adds
+//   crowd     --clients stream for --seconds, while a server is killed every --every seconds
+//
+// A context of 4,096 with two conversations takes 64 MiB of a worker that holds all of weft-tiny:
+// with 165 sentences, which are 2,650 tokens, give it --context 4096 --memory 100MiB.
+//
+// With --hash-worker (`./dev build release hash_worker`) devices compute the simulator's hash model
+// in place of weft-tiny, for more clients than this machine can compute answers for.
+//
+// Prints a line for each loss and a table at the end: the longest pause between two pieces of the
+// text, whether the text is that of an answer without a fault, how many positions the next leader
+// computed, and when all workers were there.
+import { spawn } from "node:child_process";
 import { parseArgs } from "node:util";
 
-import { freePort, postgres } from "../tests/e2e/lib/postgres.mjs";
-import {
-  eventually, nativeWorker, packageOf, serve, stream, swarmOf,
-} from "../tests/e2e/lib/weft.mjs";
+import { TestCluster } from "../tests/e2e/lib/cluster.mjs";
+import { packageOf } from "../tests/e2e/lib/weft.mjs";
+import { stopDatabase } from "./failover/database.mjs";
+import { compareGateway } from "./failover/gateway.mjs";
+import { expectedOf, kKill, kStop, loseLeader, loseReader, requestOf } from
+  "./failover/kills.mjs";
+import { killUnderClients } from "./failover/many_clients.mjs";
+import { machines } from "./failover/machines.mjs";
+import { percentile } from "./lib/statistics.mjs";
 
-const { values: options } = parseArgs({
+const { values } = parseArgs({
   options: {
-    weft: { type: "string", default: "build/release/weft" },
-    kills: { type: "string", default: "100" },
+    weft: { type: "string" },
+    fault: { type: "string", default: "kill" },
+    times: { type: "string", default: "100" },
     workers: { type: "string", default: "3" },
     memory: { type: "string", default: "20MiB" },
     context: { type: "string", default: "512" },
+    sessions: { type: "string", default: "2" },
     "prompt-sentences": { type: "string", default: "1" },
     tokens: { type: "string", default: "120" },
+    clients: { type: "string", default: "50" },
+    seconds: { type: "string", default: "60" },
+    every: { type: "string", default: "10" },
+    serve: { type: "string", default: "" },
+    "hash-worker": { type: "string" },
+    verbose: { type: "boolean", default: false },
   },
 });
-const workerCount = Number(options.workers);
-const folder = mkdtempSync(join(tmpdir(), "weft-failover-bench-"));
-const key = join(folder, "cluster.key");
-const kStory = "A fox found a lantern in the snow and carried it home over the hill. ";
-const kRequest = {
-  model: "weft-tiny", ignore_eos: true, max_tokens: Number(options.tokens), temperature: 1, seed: 7,
-  messages: [{ role: "user", content: kStory.repeat(Number(options["prompt-sentences"])) }],
-};
-const kPatienceMs = 60_000;
+const [sentences, tokens] = [Number(values["prompt-sentences"]), Number(values.tokens)];
+const request = requestOf(sentences, tokens);
 
-const clusterOf = async ({ origin }) => await (await fetch(`${origin}/api/cluster`)).json();
-
-async function startServer(database, name, port) {
-  const url = `http://127.0.0.1:${port}`;
-  return Object.assign(await serve(packageOf("weft-tiny"),
-    ["--port", String(port), "--url", url, "--cluster", database.url, "--cluster-key", key,
-      "--context", options.context, "--sessions", "2", "--no-worker"],
-    { XDG_STATE_HOME: join(folder, name) }), { name, port });
-}
-
-// The leader, once it has all workers, and all servers have links to each other.
-async function settled(servers) {
-  return await eventually(async () => {
-    for (const server of servers) {
-      const { servers: known } = await clusterOf(server);
-      if (known.length !== servers.length || !known.every((each) => each.is_linked))
-        throw new Error("the servers are not linked yet");
-    }
-    return await leaderOf(servers);
-  }, kPatienceMs);
-}
-
-async function leaderOf(servers) {
-  for (const server of servers) {
-    if (!(await clusterOf(server)).leads) continue;
-    const swarm = await swarmOf(server.origin);
-    if (swarm.state === "up" && swarm.workers.length === workerCount) return { server, swarm };
-  }
-  throw new Error("no leader is up with all workers");
-}
-
-// One kill in the middle of an answer that another server streams.
-async function killOnce(database, servers, expected) {
-  const { server: leader } = await settled(servers);
-  const others = servers.filter((each) => each !== leader);
-  let [killedAt, last, pause, next] = [0, 0, 0, null];
-  let answer = { text: "", finishReason: "none" };
-  const failure = await stream(others[0].origin, kRequest, async (text) => {
-    const now = performance.now();
-    if (killedAt > 0) pause = Math.max(pause, now - last);
-    last = now;
-    if (killedAt > 0 || text.length < 40) return;
-    killedAt = performance.now();
-    leader.child.kill("SIGKILL");
-    next = eventually(async () => {
-      const { server } = await leaderOf(others);
-      return { server, ms: performance.now() - killedAt };
-    }, kPatienceMs);
-  }).then((whole) => {
-    answer = whole;
-    return "";
-  }, (error) => String(error));
-  const { server, ms: upMs } = await next;
-  const { computed_positions: computed } = await swarmOf(server.origin);
-  await leader.exited;
-  servers[servers.indexOf(leader)] = await startServer(database, leader.name, leader.port);
-  return {
-    pause_ms: Math.round(pause), up_ms: Math.round(upMs),
-    is_same: failure === "" && answer.text === expected, failure, computed,
+async function loseLeaders(cluster, fault, isReading) {
+  const { server } = await cluster.settled();
+  const expected = await expectedOf(server, request);
+  console.log(JSON.stringify({ prompt_tokens: expected.promptTokens, first_ms: expected.firstMs }));
+  const loseOnce = async (number) => {
+    if (isReading)
+      return await loseReader(cluster,
+        requestOf(sentences, tokens, `This is story number ${number}. `), fault,
+        expected.firstMs * (0.2 + 0.6 * Math.random()));
+    const run = await loseLeader(cluster, request, { fault });
+    return { ...run, is_same: run.error === null && run.text === expected.text };
   };
-}
-
-function percentile(sorted, share) {
-  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))];
-}
-
-const database = await postgres();
-const servers = [];
-const workers = [];
-try {
-  spawnSync(options.weft, ["cluster", "init", database.url, "--cluster-key", key]);
-  for (const name of ["a", "b", "c"])
-    servers.push(await startServer(database, name, await freePort()));
-  const others = servers.slice(1).map(({ origin }) => origin.replace(/^http/, "ws"));
-  for (let i = 0; i < workerCount; ++i)
-    workers.push(nativeWorker(servers[0].origin, [...others, "--name", `device ${i}`,
-      "--memory", options.memory, "--threads", "1", "--cache", join(folder, `cache ${i}`)]));
-  const { server } = await settled(servers);
-  const { text: expected } = await stream(server.origin, kRequest);
   const runs = [];
-  for (let i = 0; i < Number(options.kills); ++i) {
-    runs.push(await killOnce(database, servers, expected));
-    console.log(JSON.stringify({ kill: i + 1, ...runs.at(-1) }));
+  for (let tries = 0; runs.length < Number(values.times); ++tries) {
+    const { text, ...run } = await loseOnce(tries);
+    if (run.was_missed) continue;
+    runs.push(run);
+    console.log(JSON.stringify({ loss: runs.length, ...run, ...(run.is_same ? {} : { text }) }));
   }
-  const sorted = (pick) => runs.map(pick).sort((a, b) => a - b);
-  const [pauses, ups] = [sorted((run) => run.pause_ms), sorted((run) => run.up_ms)];
-  const computed = sorted((run) => run.computed);
+  const of = (pick, percent) => percentile(runs.map(pick), percent);
   console.table([{
-    kills: runs.length, wrong_texts: runs.filter((run) => !run.is_same).length,
-    pause_p50: percentile(pauses, 0.5), pause_p99: percentile(pauses, 0.99),
-    pause_most: pauses.at(-1), up_p50: percentile(ups, 0.5), up_most: ups.at(-1),
-    computed_p50: percentile(computed, 0.5), computed_most: computed.at(-1),
+    losses: runs.length, wrong_texts: runs.filter((run) => !run.is_same).length,
+    pause_p50: of((run) => run.pause_ms, 50), pause_p99: of((run) => run.pause_ms, 99),
+    pause_most: of((run) => run.pause_ms, 100), up_p50: of((run) => run.up_ms, 50),
+    up_most: of((run) => run.up_ms, 100), computed_p50: of((run) => run.computed, 50),
+    computed_most: of((run) => run.computed, 100),
+    differences: await cluster.differences(),
   }]);
+}
+
+const [clients, seconds] = [Number(values.clients), Number(values.seconds)];
+const kFaults = {
+  kill: (cluster) => loseLeaders(cluster, kKill),
+  reading: (cluster) => loseLeaders(cluster, kKill, true),
+  stop: (cluster) => loseLeaders(cluster, kStop),
+  power: (cluster) => loseLeaders(cluster, cluster.options.machines.kPower),
+  database: async (cluster) => {
+    const { server } = await cluster.settled();
+    const expected = await expectedOf(server, request);
+    console.log(await stopDatabase(cluster, request, expected, { clients, seconds }));
+  },
+  none: async (cluster) =>
+    console.log(await compareGateway(cluster, request, { clients, rounds: 4, turns: 5 })),
+  crowd: async (cluster) => console.log(await killUnderClients(cluster,
+    { clients, seconds, everyS: Number(values.every), tokens })),
+};
+const run = kFaults[values.fault];
+if (!run) throw new Error(`--fault ${values.fault}: expected ${Object.keys(kFaults).join(", ")}`);
+
+// Like the processes of tests/e2e/lib/weft.mjs.
+function hashWorker(name, origins) {
+  const child = spawn(values["hash-worker"], [packageOf("weft-tiny"), name, ...origins]);
+  const worker = { child, output: "" };
+  for (const stream of [child.stdout, child.stderr])
+    stream.setEncoding("utf8").on("data", (text) => (worker.output += text));
+  return worker;
+}
+
+// Servers of other machines have a certificate of their own, and want a key (cluster.mjs).
+function trustMachines({ tls }) {
+  process.env.SSL_CERT_FILE = tls.certificate;
+  process.env.NODE_TLS_REJECT_UNAUTHORIZED = "0";
+  const plain = globalThis.fetch;
+  globalThis.fetch = (url, options = {}) => plain(url, { ...options,
+    headers: { ...options.headers, Authorization: `Bearer ${process.env.WEFT_API_KEY ?? ""}` } });
+}
+
+const places = values.fault === "power" ? machines("abc") : undefined;
+if (places) trustMachines(places);
+let cluster;
+try {
+  cluster = await TestCluster.start({
+    workers: Number(values.workers), memory: values.memory, context: Number(values.context),
+    sessions: Number(values.sessions), serve: values.serve.split(" ").filter(Boolean),
+    machines: places, startWorker: values["hash-worker"] ? hashWorker : undefined,
+  });
+  await run(cluster);
 } finally {
-  for (const { child } of [...workers, ...servers]) child.kill("SIGKILL");
-  await database.stop();
-  rmSync(folder, { recursive: true, force: true });
+  if (values.verbose)
+    for (const { output } of [...cluster?.servers ?? [], ...cluster?.workers ?? []])
+      console.log(output);
+  await cluster?.stop();
+  places?.remove();
 }

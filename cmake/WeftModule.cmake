@@ -246,4 +246,7 @@ function(weft_benchmarks)
     add_executable(${stem} EXCLUDE_FROM_ALL ${source})
     target_link_libraries(${stem} PRIVATE ${modules} benchmark::benchmark)
   endforeach()
+  # A device for benchmarks of servers.
+  add_executable(hash_worker EXCLUDE_FROM_ALL bench/hash_worker.cc)
+  target_link_libraries(hash_worker PRIVATE ${modules})
 endfunction()

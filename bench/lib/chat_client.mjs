@@ -1,6 +1,7 @@
 // A client of the OpenAI API that streams greedy answers and notes when each piece of text came,
 // and prompts of wanted lengths.
 import http from "node:http";
+import https from "node:https";
 
 const kWords = ("river lantern fox morning harbour bread window garden silver quiet letter " +
   "bridge winter apple stone candle market forest music wheel paper cloud basket mountain"
@@ -15,7 +16,8 @@ export function textOf(number, wordCount) {
 
 // Streams one answer. onText(text, atMs) is told of every piece. Resolves to {status, error,
 // finish, usage}: `status` is HTTP's, `finish` null where the stream broke off.
-export function streamChat(origin, request, onText, signal) {
+// `more`: headers. `from`: the address that it is asked from.
+export function streamChat(origin, request, onText, signal, more = {}, from = undefined) {
   const body = JSON.stringify({ temperature: 0, ignore_eos: true, stream: true,
     stream_options: { include_usage: true }, ...request });
   const result = { status: 0, error: null, finish: null, usage: null };
@@ -24,9 +26,14 @@ export function streamChat(origin, request, onText, signal) {
       result.error ??= error.message;
       resolve(result);
     };
-    const headers = { "Content-Type": "application/json" };
+    const key = process.env.WEFT_API_KEY;
+    const headers = { "Content-Type": "application/json", ...more,
+      ...(key ? { Authorization: `Bearer ${key}` } : {}) };
     const url = `${origin}/v1/chat/completions`;
-    const sent = http.request(url, { method: "POST", headers, signal }, (response) => {
+    const { request: open } = url.startsWith("https:") ? https : http;
+    const options = { method: "POST", headers, signal,
+      ...(from ? { localAddress: from, agent: false } : {}) };
+    const sent = open(url, options, (response) => {
       result.status = response.statusCode;
       let pending = "";
       response.setEncoding("utf8");

@@ -21,8 +21,10 @@ namespace weft::cluster_host {
 // Pauses of the host; those of leases are cluster::LeaseOptions.
 struct LeaseHostTimes {
   Duration register_interval = Seconds(1);
-  Duration placement_interval = Seconds(1);  // at least, between two that are written
-  Duration read_again = Milliseconds(500);   // of a placement that could not be read
+  // At least, between two placements that are written. A leader that dies sooner after a change
+  // takes what devices hold with it: the next one does not know of it.
+  Duration placement_interval = Milliseconds(100);
+  Duration read_again = Milliseconds(500);  // of a placement that could not be read
 };
 
 class LeaseHost {

@@ -83,6 +83,7 @@ void ClusteredGenerator::Ask(const OpenPtr& open) {
   if (!known.empty()) request.logprobs_are_known = true;
   request.was_accepted |= open->was_accepted;
   if (open->trace) request.resume = open->trace;
+  open->asked_at = MonotonicNow();
   if (place_ == Place::kElsewhere) ++counts_.forwarded;
   if (open->was_accepted) ++counts_.moved;
   const swarm::RequestId id = leader_->Submit(std::move(request), CallbacksOf(open, attempt));
@@ -149,6 +150,27 @@ void ClusteredGenerator::AskAgain(const OpenPtr& open) {
   if (open->splice.HasTriedEnough())
     return Fail(open, "The server that leads the model's devices does not send all of the answer.");
   if (leader_ != nullptr) Ask(open);
+}
+
+// A former question that is late rather than lost comes to nothing: its number is over here, and
+// the leader is told to cancel it.
+void ClusteredGenerator::AskForLost(Instant now) {
+  if (leader_ == nullptr) return;
+  std::vector<OpenPtr> lost;
+  for (const auto& [id, open] : open_)
+    if (open->splice.is_asked() && now - open->asked_at >= options_.receipt_limit &&
+        !leader_->has_received(open->id_at_leader))
+      lost.push_back(open);
+  for (const OpenPtr& open : lost) {
+    open->splice.Lose();
+    leader_->Cancel(open->id_at_leader);
+    if (open->is_cancelled) {
+      End(open, {});
+      continue;
+    }
+    ++counts_.lost;
+    Ask(open);
+  }
 }
 
 void ClusteredGenerator::OnEnd(const OpenPtr& open, cluster::AttemptId attempt,
@@ -268,9 +290,10 @@ void ClusteredGenerator::LookLater() {
 
 void ClusteredGenerator::Look() {
   looks_ = false;
+  const Instant now = MonotonicNow();
+  AskForLost(now);
   std::vector<OpenPtr> late;
   bool anyone_waits = false;
-  const Instant now = MonotonicNow();
   for (const auto& [id, open] : open_) {
     if (!open->waits_since) continue;
     anyone_waits = true;

@@ -22,11 +22,15 @@ class ClusteredGenerator : public Generator {
   struct Options {
     Duration wait = Seconds(30);  // longest time of a request without a leader that serves
     size_t queue_limit = 0;       // requests that may wait for a leader
+    // A leader says in a turn of its loop that it has a request. One that has not said so for this
+    // long is asked once more.
+    Duration receipt_limit = Seconds(1);
   };
   // Since the start, for /metrics.
   struct Counts {
     uint64_t forwarded = 0;    // submitted to another server, each time
     uint64_t moved = 0;        // submitted once more, to the next leader
+    uint64_t lost = 0;         // submitted once more, to the same one
     uint64_t differences = 0;  // Splice::differences; 0 if all is well
   };
   enum class Place { kHere, kElsewhere };
@@ -68,6 +72,7 @@ class ClusteredGenerator : public Generator {
     RequestCallbacks callbacks;
     cluster::Splice splice;  // of the tokens behind request.answer_ids
     swarm::RequestId id_at_leader;
+    Instant asked_at;                          // the leader, last
     std::optional<swarm::SessionTrace> trace;  // of its session there, or at the one before
     bool was_accepted = false;                 // by any leader
     bool is_cancelled = false;                 // its client gets nothing but the end
@@ -79,6 +84,8 @@ class ClusteredGenerator : public Generator {
   void Ask(const OpenPtr& open);
   RequestCallbacks CallbacksOf(const OpenPtr& open, cluster::AttemptId attempt);
   void AskAgain(const OpenPtr& open);
+  // Asks once more for what the leader has not received.
+  void AskForLost(Instant now);
   void OnToken(const OpenPtr& open, cluster::AttemptId attempt, const swarm::EmitToken& token);
   void OnEnd(const OpenPtr& open, cluster::AttemptId attempt, const swarm::FinishRequest& end);
   void OnLost(const OpenPtr& open);

@@ -368,6 +368,45 @@ TEST_F(ClusteredGeneratorTest, WhatIsMissingIsAskedForAgain) {
   EXPECT_GT(a_.core.submitted.size(), 1u);
 }
 
+// The leader is up, so nothing else would end the wait.
+TEST_F(ClusteredGeneratorTest, AQuestionThatIsLostIsAskedOnceMore) {
+  ClusteredGenerator clustered({Milliseconds(400), 2, Milliseconds(1)}, loop_);
+  clustered.FindLeader(cluster::LinkId(1), cluster::Incarnation(1), a_.link->gateway(),
+                       Place::kElsewhere);
+  Turn();
+  int losses = 2;
+  a_.link->loses = [&](const wire::pb::RequestMessage& message) {
+    return message.has_submit() && --losses >= 0;
+  };
+  Heard heard, cancelled;
+  clustered.Submit(Asked(3), Listen(heard));
+  clustered.Cancel(clustered.Submit(Asked(3), Listen(cancelled)));
+  while (a_.core.submitted.empty()) Turn();
+  EXPECT_EQ(clustered.counts().lost, 1u);
+  ASSERT_THAT(cancelled.ends, SizeIs(1));
+  EXPECT_EQ(cancelled.ends[0].reason, swarm::FinishReason::kCancelled);
+  for (int i = 0; i < 4; ++i) Step(a_);
+  EXPECT_EQ(heard.ids, Answer(3));
+  ASSERT_THAT(heard.ends, SizeIs(1));
+  EXPECT_EQ(a_.core.submitted.size(), 1u);
+}
+
+TEST_F(ClusteredGeneratorTest, ALeaderSaysAtOnceThatItHasARequest) {
+  Follow(a_, 1);
+  Heard heard;
+  const swarm::RequestId id = Ask(Asked(3), heard);
+  const swarm::RequestId at_leader(1);
+  EXPECT_FALSE(a_.link->gateway().has_received(at_leader));
+  bool was_told = false;
+  a_.link->on_message = [&](wire::pb::RequestMessage& message) {
+    for (const auto& event : message.events().requests()) was_told |= event.received();
+  };
+  Turn();
+  EXPECT_TRUE(was_told);
+  EXPECT_TRUE(a_.link->gateway().has_received(at_leader));
+  EXPECT_TRUE(clustered_.has_accepted(id));
+}
+
 TEST_F(ClusteredGeneratorTest, ALeaderThatNeverSendsATokenIsGivenUp) {
   Follow(a_, 1);
   Heard heard;

@@ -36,6 +36,8 @@ class Generator {
   // What is kept under the name (swarm::Request::keep) need not be any longer.
   virtual void ForgetPrefix(const std::string& salt, const std::string& name) = 0;
 
+  // Whether whoever computes it has the request. Until then it may have been lost on its way.
+  virtual bool has_received(swarm::RequestId /*request*/) const { return true; }
   // Whether the request has its place in the queue: it is not refused any more.
   virtual bool has_accepted(swarm::RequestId request) const = 0;
   virtual bool is_up() const = 0;

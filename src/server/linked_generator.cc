@@ -39,6 +39,11 @@ void LinkedGenerator::ForgetPrefix(const std::string& salt, const std::string& n
   channel_.Send(std::move(message));
 }
 
+bool LinkedGenerator::has_received(swarm::RequestId request) const {
+  const auto found = open_.find(request.value());
+  return found == open_.end() || found->second.is_received;
+}
+
 bool LinkedGenerator::has_accepted(swarm::RequestId request) const {
   const auto found = open_.find(request.value());
   return found != open_.end() && found->second.is_accepted;
@@ -71,6 +76,7 @@ Status LinkedGenerator::OnEvent(const wire::pb::RequestEvent& event) {
   const uint64_t number = event.number();
   const auto found = open_.find(number);
   if (found == open_.end()) return OkStatus();
+  found->second.is_received = true;
   if (event.has_progress()) found->second.progress = FromMessage(event.progress());
   if (event.accepted() && !std::exchange(found->second.is_accepted, true) &&
       found->second.callbacks.on_accepted)

@@ -27,6 +27,7 @@ class LinkedGenerator : public Generator {
   swarm::RequestId Submit(swarm::Request request, RequestCallbacks callbacks) override;
   void Cancel(swarm::RequestId request) override;
   void ForgetPrefix(const std::string& salt, const std::string& name) override;
+  bool has_received(swarm::RequestId request) const override;
   bool has_accepted(swarm::RequestId request) const override;
   // Of before the leader's first word: it is not up.
   bool is_up() const override { return readiness_.up(); }
@@ -38,7 +39,7 @@ class LinkedGenerator : public Generator {
  private:
   struct Open {
     RequestCallbacks callbacks;
-    bool is_accepted = false;
+    bool is_received = false, is_accepted = false;
     std::optional<swarm::RequestProgress> progress;
   };
   Status OnEvent(const wire::pb::RequestEvent& event);

@@ -87,6 +87,7 @@ Status LinkedRequests::OnSubmit(PeerId id, pb::SubmitRequest message) {
   answer->number = number;
   answer->want_logprobs = request.want_logprobs;
   peer.answers[number] = answer;
+  SendLater(*answer);  // that it has been received
   Keep(answer, request);
   if (submitted.constraint_source.empty()) {
     Begin(answer, std::move(request));
@@ -142,6 +143,7 @@ bool LinkedRequests::GoOn(PeerId peer, uint64_t number, const swarm::Request& re
   answer.number = number;
   answer.told = known.size();
   answer.tells_accepted = answer.is_accepted;
+  answer.tells_received = true;
   answer.told_progress.reset();
   peers_.at(peer).answers[number] = found->second;
   SendLater(answer);
@@ -269,6 +271,7 @@ void LinkedRequests::Flush(Peer& peer) {
 // Of rows one piece at a time; what follows them waits until all are on their way.
 void LinkedRequests::Fill(Answer& answer, pb::RequestEvent& event) {
   event.set_number(answer.number);
+  event.set_received(std::exchange(answer.tells_received, false));
   event.set_accepted(std::exchange(answer.tells_accepted, false));
   if (answer.progress && answer.progress != answer.told_progress) {
     *event.mutable_progress() = ToMessage(*answer.progress);

@@ -57,6 +57,7 @@ class LinkedRequests {
     bool is_cancelled = false;  // meanwhile
     bool is_accepted = false;
     bool tells_accepted = false;  // the peer has not heard it
+    bool tells_received = true;   // the same
     // With a key all tokens, those that were known first; without one those that wait.
     std::vector<swarm::EmitToken> tokens;
     size_t told = 0;         // of `tokens`

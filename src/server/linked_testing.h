@@ -38,6 +38,8 @@ class MemoryLink {
   }
   // Called with each message of the leader's before the gateway gets it.
   std::function<void(wire::pb::RequestMessage&)> on_message = [](auto&) {};
+  // Whether this message of the gateway's is lost on its way.
+  std::function<bool(const wire::pb::RequestMessage&)> loses = [](const auto&) { return false; };
   int from_leader = 0;  // messages that have been delivered
   std::string problem;  // for which the link would have been closed
 
@@ -61,7 +63,7 @@ class MemoryLink {
         ++from_leader;
         on_message(message);
       }
-      if (!is_open_) return;
+      if (!is_open_ || (to_leader && loses(message))) return;
       const Status status =
           to_leader ? leader_.OnMessage(peer_, std::move(message)) : gateway_.OnMessage(message);
       if (!status.ok()) problem = status.error().message();

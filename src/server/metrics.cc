@@ -177,6 +177,8 @@ void AddMoveMetrics(MetricFamilies& families, const ClusteredGenerator::Counts& 
       counts.forwarded);
   add("weft_requests_moved_total", "Requests that were sent once more, to the cell's next leader",
       counts.moved);
+  add("weft_requests_lost_total", "Requests that were sent once more, to the same server",
+      counts.lost);
   add("weft_splice_differs_total",
       "Tokens that a next leader gave otherwise than the one before; 0 if all is well",
       counts.differences);

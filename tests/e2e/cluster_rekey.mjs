@@ -60,7 +60,7 @@ async function answer() {
 before(async () => {
   if (skip) return;
   database = await postgres();
-  database.run("create role weft_run login");
+  database.query("create role weft_run login");
   runner = database.url.replace("weft@", "weft_run@");
   const made = cluster("init", database.url, "--cluster-key", keyOf("a"), "--role", "weft_run");
   assert.equal(made.status, 0, made.output);

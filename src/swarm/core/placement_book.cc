@@ -58,7 +58,7 @@ WorkerTimes TimesOf(const PlacedTimes& placed) {
 uint64_t PlacementBook::version(Instant now) const {
   constexpr Duration kMeasuredInterval = Seconds(60);
   return parts_.lifecycle.version() + parts_.members.incarnation().version() +
-         parts_.sessions.last_id().value() / kSessionBlock +
+         parts_.sessions.last_id().value() / kSessionBlock + parts_.measuring.measured_count() +
          static_cast<uint64_t>(now.us / kMeasuredInterval.us);
 }
 
@@ -106,6 +106,7 @@ void PlacementBook::Restore(Instant now) {
   const Status status = CheckPlacement(placement, parts_.costs.layer_count());
   CHECK(status.ok(), status.ok() ? "" : status.error().message());
   CHECK(placement.swarm_id == parts_.options.swarm_id);
+  awaits_until_ = now + parts_.options.timeouts.restart_limit;
   for (const PlacedDevice& device : placement.devices) {
     Absence absence;
     absence.device = device.device;
@@ -150,6 +151,8 @@ void PlacementBook::Resume(Worker& worker, const wire::pb::Connect& connect, Ins
   parts_.checks.Resume(worker, absence->check);
   const std::vector<Binding> held = MatchHeld(worker, *absence, connect);
   if (!held.empty()) parts_.lifecycle.Resume(worker, held, absence->memory, now);
+  if (!held.empty() && awaited_.contains(worker.offer.device_id))
+    parts_.planning.NoteBack(worker.id);
   NoteClaims(worker, connect, held, now);
   EndSessions(worker, connect, held);
   if (held.size() < static_cast<size_t>(connect.held_size())) DropAllBut(worker, held);

@@ -46,7 +46,8 @@ class PlacementBook {
   bool is_restored() const { return is_restored_; }
 
   // What the core after this one needs, and a number that rises with every change of it. What is
-  // measured changes with every step and counts once a minute.
+  // measured changes with every step and counts once a minute, but for what is measured first:
+  // without it a device cannot serve beside others at the next core until it is timed again.
   Placement Take(Instant now) const;
   uint64_t version(Instant now) const;
 
@@ -61,6 +62,8 @@ class PlacementBook {
   void OnConnect(Worker& worker, const wire::pb::Connect& connect, Instant now);
   // Devices of before a restart that held layers and are not back.
   size_t awaited_count() const { return awaited_.size(); }
+  // Whether some of them are still waited for, with what they hold.
+  bool Awaits(Instant now) const { return !awaited_.empty() && now < awaits_until_; }
 
   // Forgets those that stayed away for too long; whether there were any.
   bool Expire(Instant now) { return absences_.Expire(now); }
@@ -81,6 +84,7 @@ class PlacementBook {
   Absences absences_;
   bool is_restored_ = false;
   std::set<std::string> awaited_;  // devices of before a restart that held layers
+  Instant awaits_until_;           // they are waited for until then
 };
 
 }  // namespace weft::swarm

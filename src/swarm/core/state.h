@@ -77,6 +77,9 @@ struct State {
   std::vector<Action> TakeActions();
   void LetLeaversGo();
   void SettlePlans();
+  // Whether the request waits for the devices that hold its session to serve (state_settle.cc).
+  bool WaitsForSession(const ActiveRequest& active);
+  Instant WaitsUntil(const ActiveRequest& active) const;
   void SettleTouched();
   void UpdatePipelines();
   // When TimerFired is wanted: as looked for after the last event that was no frame, or earlier
@@ -144,6 +147,7 @@ struct State {
   SwarmView view;
   PlacementBook placements;
   std::optional<Instant> timer;
+  std::optional<Instant> session_wait_ends;  // the first of those of WaitsForSession
   // Of the lifecycle and of the side plans, when the pipelines were told of them last.
   uint64_t pipelines_version = 0, side_version = 0;
   uint64_t settled_requests = 0;  // that had ended when everything was looked at last

@@ -10,6 +10,16 @@ namespace {
 // Idle for so long before active workers are timed, so that a chat's pauses are left alone.
 constexpr Duration kIdleBeforeMeasuring = Seconds(2);
 
+// A request of an earlier core waits for the devices that hold its session, as long as reading its
+// prompt again would take: so it waits at most twice as long as whoever knows what will come. Never
+// shorter than a device takes to come back, which tries every 250 ms; nor much longer than a client
+// is to see a pause.
+constexpr Duration kLeastSessionWait = Milliseconds(400);
+constexpr Duration kMostSessionWait = Seconds(2);
+// Whoever lacks no more than this holds all of a session: so many rows take no longer than a step
+// or two.
+constexpr size_t kFewRows = 32;
+
 }  // namespace
 
 void State::Settle(bool after_frame) {
@@ -46,11 +56,40 @@ void State::Settle(bool after_frame) {
   const bool steady = planning.IsSteady(lifecycle.active());
   if (requests.has_last_try() && !steady) requests.HoldLastTries(now);
   if (lifecycle.active()) {
-    requests.Admit(now, steady, [this](Session& session) { pipelines.Place(session); });
+    session_wait_ends.reset();
+    const auto may_begin = [&](const ActiveRequest& each) {
+      return (steady || !each.last_try) && !WaitsForSession(each);
+    };
+    requests.Admit(now, may_begin, [this](Session& session) { pipelines.Place(session); });
     pipelines.Pump(now);
   }
   SettleTouched();
   if (!small) timer = FindTimer();
+}
+
+// Not where a plan that serves has it all, nor where nobody can bring more of it: a device that is
+// not back, or one that is and has not begun to serve beside the others. A device that has stood by
+// may hold a part of it.
+bool State::WaitsForSession(const ActiveRequest& active) {
+  const auto& resume = active.request.resume;
+  if (!resume || active.request.wants_rows()) return false;
+  const size_t known = active.request.prompt_ids.size() + active.request.answer_ids.size();
+  const size_t most = known - std::min(known, kFewRows);
+  if (pipelines.Serve(sessions.claims().HoldersOf(*resume, most))) return false;
+  const std::vector<BindingId> holders = sessions.claims().BindingsOf(resume->session);
+  const bool more_may_come =
+      placements.Awaits(now) ||
+      std::ranges::any_of(holders, [this](BindingId each) { return !pipelines.Uses(each); });
+  const Instant until = WaitsUntil(active);
+  if (!more_may_come || until <= now) return false;
+  session_wait_ends = std::min(session_wait_ends.value_or(until), until);
+  return true;
+}
+
+Instant State::WaitsUntil(const ActiveRequest& active) const {
+  const size_t known = active.request.prompt_ids.size() + active.request.answer_ids.size();
+  const Duration reading = pipelines.ReadingTime(static_cast<uint32_t>(known));
+  return active.last_token_at + std::clamp(reading, kLeastSessionWait, kMostSessionWait);
 }
 
 std::vector<Action> State::TakeActions() {
@@ -127,6 +166,7 @@ std::optional<Instant> State::FindTimer() const {
   consider(probation.next_return());
   consider(placements.next_timer());
   consider(requests.next_timer());
+  consider(session_wait_ends);
   consider(sessions.claims().next_timer());
   consider(wishes.next_timer());
   for (const auto& [id, worker] : roster) {

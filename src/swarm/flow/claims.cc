@@ -14,6 +14,24 @@ void Claims::Note(SessionId session, Claim claim, Instant until) {
   claimed.claims.insert_or_assign(claim.stage.binding, std::move(claim));
 }
 
+std::vector<BindingId> Claims::BindingsOf(SessionId session) const {
+  std::vector<BindingId> bindings;
+  const auto found = sessions_.find(session);
+  if (found != sessions_.end())
+    for (const BindingId binding : std::views::keys(found->second.claims))
+      bindings.push_back(binding);
+  return bindings;
+}
+
+std::vector<BindingId> Claims::HoldersOf(const SessionTrace& trace, size_t positions) const {
+  std::vector<BindingId> holders;
+  const auto found = sessions_.find(trace.session);
+  if (found != sessions_.end())
+    for (const auto& [binding, claim] : found->second.claims)
+      if (claim.IsOf(trace) && claim.positions >= positions) holders.push_back(binding);
+  return holders;
+}
+
 std::vector<Claim> Claims::Take(SessionId session) {
   const auto taken = sessions_.extract(session);
   std::vector<Claim> claims;

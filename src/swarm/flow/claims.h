@@ -29,6 +29,11 @@ struct Claim {
   BoundStage stage;
   uint32_t generation = 0, positions = 0;
   std::set<uint32_t> marks;  // where recurrent state is kept
+
+  // Whether its rows are of the tokens of the request that had the session.
+  bool IsOf(const SessionTrace& trace) const {
+    return generation >= trace.first_generation && generation <= trace.last_generation;
+  }
 };
 
 class Claims {
@@ -36,6 +41,10 @@ class Claims {
   // Takes the place of an earlier claim of this binding. All of a session are kept until `until`.
   void Note(SessionId session, Claim claim, Instant until);
   bool Has(SessionId session) const { return sessions_.contains(session); }
+  // Those that hold something of the session; and those that hold at least so many rows of the
+  // request's tokens.
+  std::vector<BindingId> BindingsOf(SessionId session) const;
+  std::vector<BindingId> HoldersOf(const SessionTrace& trace, size_t positions) const;
   size_t session_count() const { return sessions_.size(); }
   // Gives them, by binding, and forgets them.
   std::vector<Claim> Take(SessionId session);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -46,12 +47,12 @@ void FairQueue::Leave(ClientShare& share) {
   if (least != shares_.end()) shares_.erase(least);
 }
 
-std::optional<size_t> FairQueue::Next(const CountActive& active, bool last_tries) const {
+std::optional<size_t> FairQueue::Next(const CountActive& active, const MayBegin& may_begin) const {
   std::optional<size_t> best;
   std::pair<uint32_t, uint64_t> best_turn;
   std::set<const ClientShare*> seen;
   for (size_t i = 0; i < waiting_.size(); ++i) {
-    if (waiting_[i].last_try && !last_tries) continue;
+    if (!may_begin(waiting_[i])) continue;
     const ClientShare* share = waiting_[i].share.get();
     if (!seen.insert(share).second) continue;
     const std::pair turn(active(*share), share->served);
@@ -62,19 +63,35 @@ std::optional<size_t> FairQueue::Next(const CountActive& active, bool last_tries
   return best;
 }
 
-uint32_t FairQueue::CountAhead(RequestId id, const CountActive& active) const {
-  FairQueue rest = *this;
-  std::map<const ClientShare*, uint32_t> given;
-  const auto count = [&](const ClientShare& share) {
-    const auto more = given.find(&share);
-    return active(share) + (more == given.end() ? 0 : more->second);
+// Next's order, without looking at all of them for each: of each client the first one stands in
+// line, by what decides whose turn it is.
+std::map<RequestId, uint32_t> FairQueue::CountAhead(const CountActive& active) const {
+  struct Client {
+    std::deque<size_t> places;
+    uint32_t sessions = 0;
   };
-  for (uint32_t ahead = 0; auto next = rest.Next(count); ++ahead) {
-    const ActiveRequest taken = rest.Take(*next);
-    if (taken.request.id == id) return ahead;
-    ++given[taken.share.get()];
+  std::map<const ClientShare*, Client> clients;
+  for (size_t i = 0; i < waiting_.size(); ++i) {
+    const auto [client, is_new] = clients.try_emplace(waiting_[i].share.get());
+    if (is_new) client->second.sessions = active(*client->first);
+    client->second.places.push_back(i);
   }
-  return 0;
+  std::set<std::tuple<uint32_t, uint64_t, size_t>> line;  // sessions, served, place
+  const auto stand = [&line](const ClientShare& share, const Client& client) {
+    if (!client.places.empty()) line.emplace(client.sessions, share.served, client.places.front());
+  };
+  for (const auto& [share, client] : clients) stand(*share, client);
+  std::map<RequestId, uint32_t> ahead;
+  while (!line.empty()) {
+    const size_t place = std::get<2>(line.extract(line.begin()).value());
+    const ActiveRequest& next = waiting_[place];
+    ahead.emplace(next.request.id, static_cast<uint32_t>(ahead.size()));
+    Client& client = clients.at(next.share.get());
+    client.places.pop_front();
+    ++client.sessions;
+    stand(*next.share, client);
+  }
+  return ahead;
 }
 
 ActiveRequest FairQueue::Take(size_t place) {

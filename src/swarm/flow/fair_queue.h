@@ -41,11 +41,12 @@ class FairQueue {
 
   // Sessions that the client has.
   using CountActive = std::function<uint32_t(const ClientShare&)>;
-  // The place in waiting() of the request whose turn is next; nullopt: none waits. Without
-  // `last_tries` those have no turn.
-  std::optional<size_t> Next(const CountActive& active, bool last_tries = true) const;
-  // How many of those that wait have their turn before this one, as far as is known now.
-  uint32_t CountAhead(RequestId id, const CountActive& active) const;
+  using MayBegin = std::function<bool(const ActiveRequest&)>;
+  // The place in waiting() of the request whose turn is next, of those that may begin; nullopt:
+  // none waits.
+  std::optional<size_t> Next(const CountActive& active, const MayBegin& may_begin) const;
+  // How many of those that wait have their turn before each of them, as far as is known now.
+  std::map<RequestId, uint32_t> CountAhead(const CountActive& active) const;
   ActiveRequest Take(size_t place);
 
   size_t CountOf(const std::string& client) const;

@@ -128,6 +128,20 @@ uint64_t Pipeline::LongestAnswerOf(WorkerId worker) const {
   return bytes;
 }
 
+bool Pipeline::IsMadeOf(std::span<const BindingId> bindings) const {
+  return std::ranges::all_of(stages_, [bindings](const Stage& stage) {
+    return std::ranges::find(bindings, stage.bound.binding) != bindings.end();
+  });
+}
+
+double Pipeline::ReadingUs(uint32_t rows) const {
+  double row_us = 0;
+  for (const Stage& stage : stages_)
+    row_us += costs_.StepUs(*roster_.Find(stage.bound.worker), stage.bound.layers, chunk_rows_) /
+              chunk_rows_;
+  return row_us * rows;
+}
+
 bool Pipeline::IsMeasured() const {
   return std::ranges::all_of(stages_, [this](const Stage& stage) {
     return roster_.Find(stage.bound.worker)->times.together.ExpectedUs(1).has_value();
@@ -153,12 +167,8 @@ double Pipeline::TogetherUs(const Stage& stage, uint32_t rows) const {
 double Pipeline::ExpectedUs(const Session& session, uint32_t tokens) const {
   const bool is_here = session.plan == plan_ && session.active;
   const uint32_t together = active_count() + (is_here ? 0 : 1);
-  double token_us = 0, row_us = 0;
-  for (const Stage& stage : stages_) {
-    const Worker& worker = *roster_.Find(stage.bound.worker);
-    token_us += TogetherUs(stage, together);
-    row_us += costs_.StepUs(worker, stage.bound.layers, chunk_rows_) / chunk_rows_;
-  }
+  double token_us = 0;
+  for (const Stage& stage : stages_) token_us += TogetherUs(stage, together);
   const BindingId first = stages_[0].bound.binding;
   const auto held_of = [first](const Session& each) {
     const auto at = std::ranges::find(each.progress, first, &StageProgress::binding);
@@ -168,7 +178,7 @@ double Pipeline::ExpectedUs(const Session& session, uint32_t tokens) const {
   for (const Kin& kin : session.kin)
     held = std::max(held, std::min(kin.common, held_of(*sessions_.Find(kin.session))));
   const auto known = static_cast<uint32_t>(session.tokens.size());
-  return row_us * (known - std::min(held, known)) + token_us * tokens;
+  return ReadingUs(known - std::min(held, known)) + token_us * tokens;
 }
 
 void Pipeline::LimitMessages(Worker& worker, uint64_t others_bytes) const {

@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -84,6 +85,8 @@ class Pipeline {
   PlanId plan() const { return plan_; }
   // Whether its plan counts on the binding.
   bool Uses(BindingId binding) const { return FindStage(binding) != nullptr; }
+  // Whether these bindings are all of its stages, and perhaps more. REQUIRES: serves().
+  bool IsMadeOf(std::span<const BindingId> bindings) const;
   // Whether a stage of it is the worker's.
   bool IsOn(WorkerId worker) const;
   // Whether every layer has its worker.
@@ -99,6 +102,8 @@ class Pipeline {
   // What the session would wait for its next `tokens` here, beside those that are active: its
   // rows that nobody has computed at these stages, then token by token. REQUIRES: serves().
   double ExpectedUs(const Session& session, uint32_t tokens) const;
+  // What computing so many rows of a prompt takes, one stage after the other. REQUIRES: serves().
+  double ReadingUs(uint32_t rows) const;
   // Whether all its devices have been seen to answer, so that ExpectedUs is more than a guess.
   bool IsMeasured() const;
 

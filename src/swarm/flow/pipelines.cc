@@ -1,6 +1,7 @@
 #include "swarm/flow/pipelines.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/check.h"
 #include "wire/data_frame.h"
@@ -116,7 +117,24 @@ void Pipelines::MoveTo(Session& session, const Pipeline& next) {
 // A last try is computed by those who stay the longest (Planning::SetSteady): the active plan's.
 void Pipelines::Place(Session& session) {
   if (session.active && session.active->last_try) return MoveTo(session, active_);
-  if (!beside_.empty()) PlaceAmong(session, Serving());
+  if (beside_.empty()) return;
+  if (const Pipeline* plan = session.adopted_as ? FindServing(session.Holders()) : nullptr)
+    return MoveTo(session, *plan);
+  PlaceAmong(session, Serving());
+}
+
+const Pipeline* Pipelines::FindServing(std::span<const BindingId> bindings) const {
+  for (const Pipeline* plan : Serving())
+    if (plan->IsMadeOf(bindings)) return plan;
+  return nullptr;
+}
+
+Duration Pipelines::ReadingTime(uint32_t rows) const {
+  std::optional<double> least;
+  for (const Pipeline* plan : Serving())
+    least =
+        std::min(least.value_or(std::numeric_limits<double>::infinity()), plan->ReadingUs(rows));
+  return Microseconds(static_cast<int64_t>(std::min(least.value_or(0), 1e12)));
 }
 
 void Pipelines::Pump(Instant now) {

@@ -8,12 +8,14 @@
 //
 // A request is given to the plan that is expected to answer it soonest. Its conversation stays
 // there until its next turn, unless the plan goes: then it goes on at another one, which computes
-// what it lacks of it, as whoever takes over a stage does.
+// what it lacks of it, as whoever takes over a stage does. An answer that an earlier core began
+// goes on at the plan whose devices hold it.
 #pragma once
 
 #include <deque>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -47,6 +49,10 @@ class Pipelines {
   void NoteLate(Worker& worker) const { active_.NoteLate(worker); }
   // Whether some plan counts on the binding.
   bool Uses(BindingId binding) const;
+  // Whether some plan that serves has all of its stages among these.
+  bool Serve(std::span<const BindingId> bindings) const { return FindServing(bindings) != nullptr; }
+  // What the quickest plan that serves needs to compute so many rows of a prompt; 0: none serves.
+  Duration ReadingTime(uint32_t rows) const;
   // Tells the host how long a message of a worker may be now (SetMessageLimit), where that changed.
   void LimitMessages(Worker& worker) const;
   // Workers that were sent something since the last call, or answered; some perhaps twice.
@@ -62,6 +68,7 @@ class Pipelines {
  private:
   const Pipeline* Find(PlanId plan) const;
   Pipeline& ThatSent(const std::deque<SentFrame>& frames, uint32_t sequence);
+  const Pipeline* FindServing(std::span<const BindingId> bindings) const;
   void PlaceAmong(Session& session, const std::vector<const Pipeline*>& plans);
   static void MoveTo(Session& session, const Pipeline& next);
   std::vector<const Pipeline*> Serving() const;

@@ -91,6 +91,7 @@ std::optional<Requests::NoRoom> Requests::FindNoRoom(const std::string& client) 
 }
 
 void Requests::Submit(Request request, Instant now) {
+  ahead_.reset();
   ActiveRequest active;
   active.last_token_at = now;
   active.prompt_tokens = static_cast<uint32_t>(request.prompt_ids.size());
@@ -157,9 +158,11 @@ void Requests::HoldLastTries(Instant now) {
   for (const RequestId id : held) Pause(*sessions_.FindRequest(id), now);
 }
 
-void Requests::Admit(Instant now, bool last_tries, const std::function<void(Session&)>& place_at) {
+void Requests::Admit(Instant now, const FairQueue::MayBegin& may_begin,
+                     const std::function<void(Session&)>& place_at) {
+  ahead_.reset();
   const auto count = [this](const ClientShare& share) { return CountActive(share); };
-  while (const auto next = queue_.Next(count, last_tries)) {
+  while (const auto next = queue_.Next(count, may_begin)) {
     size_t place = *next;
     if (!sessions_.HasPlace()) {
       if (!MakeRoom(queue_.waiting()[place], now)) return;
@@ -206,6 +209,7 @@ bool Requests::MakeRoom(const ActiveRequest& next, Instant now) {
 
 // Its tokens are known, and what its session holds is of use if it is still there.
 void Requests::Pause(Session& session, Instant now) {
+  ahead_.reset();
   ActiveRequest active = std::move(*session.active);
   const auto answer = session.tokens.begin() + active.prompt_tokens;
   active.request.answer_ids.assign(answer, session.tokens.end());
@@ -218,6 +222,7 @@ void Requests::Pause(Session& session, Instant now) {
 }
 
 void Requests::Cancel(RequestId id, Instant now) {
+  ahead_.reset();
   const auto& waiting = queue_.waiting();
   for (size_t i = 0; i < waiting.size(); ++i)
     if (waiting[i].request.id == id)
@@ -231,6 +236,7 @@ void Requests::DropOverdueClaims(Instant now) {
 }
 
 void Requests::EndOverdue(Instant now) {
+  ahead_.reset();
   const Instant least = now - options_.timeouts.token_limit;
   const auto is_overdue = [least](const ActiveRequest& active) {
     return active.last_token_at <= least;
@@ -269,8 +275,10 @@ std::optional<RequestProgress> Requests::ProgressOf(RequestId id) const {
     if (active.request.id != id) continue;
     RequestProgress progress;
     progress.prompt_tokens = active.prompt_tokens;
-    progress.requests_ahead =
-        queue_.CountAhead(id, [this](const ClientShare& share) { return CountActive(share); });
+    // A server asks for all of them in one go.
+    if (!ahead_)
+      ahead_ = queue_.CountAhead([this](const ClientShare& share) { return CountActive(share); });
+    progress.requests_ahead = ahead_->at(id);
     return progress;
   }
   const Session* session = sessions_.FindRequest(id);
@@ -287,6 +295,7 @@ void Requests::Doubt(Instant since, const std::string& problem, Instant now) {
   const Error error(ErrorCode::kUnavailable,
                     "A device computed a part of this answer and turned out to be wrong: " +
                         problem + " Ask again.");
+  ahead_.reset();
   // Of a request that is accepted `last_token_at` is when.
   const auto was_told = [&](const ActiveRequest& active) {
     return !problem.empty() && active.last_token_at >= since &&

@@ -45,9 +45,10 @@ class Requests {
   void Submit(Request request, Instant now);
   // Ends a waiting or running request as cancelled; unknown or finished ids are ignored.
   void Cancel(RequestId id, Instant now);
-  // Gives sessions to waiting requests by turns (fair_queue.h); to those on their last try where
-  // the plan that serves is one for them. `place_at` chooses the session's plan.
-  void Admit(Instant now, bool last_tries, const std::function<void(Session&)>& place_at);
+  // Gives sessions to waiting requests that may begin, by turns (fair_queue.h). `place_at` chooses
+  // the session's plan.
+  void Admit(Instant now, const FairQueue::MayBegin& may_begin,
+             const std::function<void(Session&)>& place_at);
   // The request is tried once more, by a plan of devices that stay: it waits until that serves.
   void TryOnceMore(Session& session, Instant now);
   // Those on their last try that run wait again: the plan is none for them any more.
@@ -118,6 +119,8 @@ class Requests {
   Changes& changes_;
   Outbox& outbox_;
   FairQueue queue_;
+  // Of those that wait, as asked for since something changed last (ProgressOf).
+  mutable std::optional<std::map<RequestId, uint32_t>> ahead_;
   uint32_t last_tries_ = 0;  // requests with last_try
   uint64_t ended_ = 0;       // however
   RequestCounts counts_;

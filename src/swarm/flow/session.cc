@@ -83,17 +83,26 @@ void Session::BeginAgain(uint32_t position) {
 }
 
 StageProgress& Session::Believe(const Claim& claim, const SessionTrace& trace) {
-  const bool is_ours =
-      claim.generation >= trace.first_generation && claim.generation <= trace.last_generation;
   StageProgress& stage = progress.emplace_back();
   stage.binding = claim.stage.binding;
   stage.worker = claim.stage.worker;
   stage.layers = claim.stage.layers;
   stage.sent = claim.positions;
-  stage.held = is_ours ? std::min(claim.positions, static_cast<uint32_t>(tokens.size())) : 0;
+  const auto known = static_cast<uint32_t>(tokens.size());
+  stage.held = claim.IsOf(trace) ? std::min(claim.positions, known) : 0;
   stage.marks = claim.marks;
   last_generation_ = std::max(last_generation_, claim.generation);
   return stage;
+}
+
+uint32_t Session::HeldByAllLayers() const {
+  std::map<uint32_t, uint32_t> most;  // by layer
+  for (const StageProgress& stage : progress)
+    for (uint32_t layer = stage.layers.first; layer < stage.layers.end; ++layer)
+      most[layer] = std::max(most[layer], stage.held);
+  uint32_t least = UINT32_MAX;
+  for (const auto& [layer, held] : most) least = std::min(least, held);
+  return least;
 }
 
 void Session::Adopt(const std::vector<Claim>& claims, const SessionTrace& trace) {
@@ -101,14 +110,15 @@ void Session::Adopt(const std::vector<Claim>& claims, const SessionTrace& trace)
   constexpr uint32_t kUnknownGenerations = 1024;
   adopted_as = trace;
   last_generation_ = trace.last_generation;
-  // The last known token always runs: its output is the first new token.
-  completed = static_cast<uint32_t>(tokens.size()) - 1;
-  for (const Claim& claim : claims) completed = std::min(completed, Believe(claim, trace).held);
+  for (const Claim& claim : claims) Believe(claim, trace);
+  // The last known token always runs: its output is the first new token. A device that stood by
+  // may hold less than the one that answered, and is sent what it lacks if it has to take over.
+  completed = std::min(static_cast<uint32_t>(tokens.size()) - 1, HeldByAllLayers());
   last_generation_ += kUnknownGenerations;
   adopted_from_ = trace;
   before_own_ = last_generation_;
   for (StageProgress& stage : progress) RewindStage(stage, completed);
-  for (const StageProgress& stage : progress) completed = std::min(completed, stage.held);
+  completed = std::min(completed, HeldByAllLayers());
 }
 
 bool Session::Knows(uint32_t generation) {
@@ -124,6 +134,13 @@ void Session::AdoptLate(const Claim& claim) {
   if (!adopted_as || Find(claim.stage.binding) != nullptr) return;
   StageProgress& stage = Believe(claim, *adopted_as);
   RewindStage(stage, std::min(stage.held, completed));
+}
+
+std::vector<BindingId> Session::Holders() const {
+  std::vector<BindingId> holders;
+  for (const StageProgress& stage : progress)
+    if (stage.held >= completed) holders.push_back(stage.binding);
+  return holders;
 }
 
 void Session::Doubt() {

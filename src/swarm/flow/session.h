@@ -201,6 +201,8 @@ struct Session {
   void Adopt(const std::vector<Claim>& claims, const SessionTrace& trace);
   // The same of a device that comes back later than others did.
   void AdoptLate(const Claim& claim);
+  // The bindings that hold all of what is completed.
+  std::vector<BindingId> Holders() const;
   uint32_t last_generation() const { return last_generation_; }
   // Its generations are above this one. Call it before it has a stage.
   void CountFrom(uint32_t generation) { last_generation_ = before_own_ = generation; }
@@ -247,6 +249,8 @@ struct Session {
 
   // Begins to track a stage at those of the claimed positions that are the request's.
   StageProgress& Believe(const Claim& claim, const SessionTrace& trace);
+  // How far all layers are that somebody holds, each at whoever holds the most of it.
+  uint32_t HeldByAllLayers() const;
 
   uint32_t last_generation_ = 0, before_own_ = 0;
   std::optional<SessionTrace> adopted_from_;  // of another leader

@@ -12,6 +12,9 @@ namespace {
 // Positions whose loss is no reason to keep a session whole: computing them again takes one step.
 constexpr uint32_t kSmallLoss = 8;
 
+// So many times as many sessions as there are places may be claimed at first.
+constexpr size_t kClaimsAtFirst = 4;
+
 uint32_t CommonPrefix(std::span<const int32_t> a, std::span<const int32_t> b) {
   const size_t limit = std::min(a.size(), b.size());
   const auto end =
@@ -130,7 +133,8 @@ std::unique_ptr<Session> SessionTable::Make(SessionId id) const {
 // Devices hold sessions up to the limit: in place of claimed ones, which nobody may ever want, then
 // of idle ones.
 Session& SessionTable::Add(std::unique_ptr<Session> session, std::vector<SessionId>& released) {
-  if (claims_.session_count() > 0 && sessions_.size() + claims_.session_count() >= session_limit_)
+  while (claims_.session_count() > 0 &&
+         sessions_.size() + claims_.session_count() >= session_limit_)
     released.push_back(claims_.DropFirst());
   if (sessions_.size() >= session_limit_) {
     const SessionId oldest = LeastRecent()->id;
@@ -143,7 +147,10 @@ Session& SessionTable::Add(std::unique_ptr<Session> session, std::vector<Session
 }
 
 void SessionTable::NoteClaim(SessionId session, Claim claim, Instant until) {
-  const bool has_place = sessions_.size() + claims_.session_count() < session_limit_;
+  // Before anything has begun nobody is given more than it holds, and old sessions of one device
+  // must not keep out what another one holds of an answer.
+  const size_t limit = sessions_.empty() ? kClaimsAtFirst * session_limit_ : session_limit_;
+  const bool has_place = sessions_.size() + claims_.session_count() < limit;
   if (Find(session) == nullptr && (claims_.Has(session) || has_place))
     claims_.Note(session, std::move(claim), until);
 }

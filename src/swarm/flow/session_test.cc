@@ -38,6 +38,49 @@ std::vector<uint32_t> Tracked(const Session& session) {
   return bindings;
 }
 
+// Three devices had it: one all of it, one the first layers, and one that stood by a part of them.
+TEST(Adopt, OfEachLayerTheDeviceThatHoldsTheMostCounts) {
+  const SessionTrace trace{SessionId(4), 7, 9};
+  Session session;
+  session.tokens.resize(100);
+  session.Adopt({{Bound(1, 7, 0, 3), 8, 90, {}},
+                 {Bound(2, 8, 3, 6), 8, 80, {}},
+                 {Bound(3, 9, 0, 6), 8, 20, {}}},
+                trace);
+  EXPECT_EQ(session.completed, 80u);
+  EXPECT_EQ(session.Find(BindingId(1))->held, 80u);
+  EXPECT_EQ(session.Find(BindingId(3))->held, 20u);
+  EXPECT_THAT(session.Holders(), ElementsAre(BindingId(1), BindingId(2)));
+}
+
+// The second device has a part, and the third one rows of another request.
+TEST(Claims, WhoHoldsAllOfASession) {
+  const SessionTrace trace{SessionId(4), 7, 9};
+  Claims claims;
+  claims.Note(trace.session, {Bound(1, 7, 0, 6), 8, 90, {}}, Instant{1});
+  claims.Note(trace.session, {Bound(2, 8, 0, 6), 8, 40, {}}, Instant{1});
+  claims.Note(trace.session, {Bound(3, 9, 0, 6), 6, 90, {}}, Instant{1});
+  EXPECT_THAT(claims.HoldersOf(trace, 80), ElementsAre(BindingId(1)));
+  EXPECT_THAT(claims.HoldersOf({SessionId(5), 7, 9}, 80), IsEmpty());
+  EXPECT_THAT(claims.BindingsOf(trace.session), testing::SizeIs(3));
+}
+
+// Two old sessions of another device do not keep it out, and go when their places are needed.
+TEST(Claims, OldSessionsKeepNobodyOut) {
+  SessionTable table(2);
+  for (const uint32_t id : {1, 2, 3})
+    table.NoteClaim(SessionId(id), {Bound(id, WorkerId(id), 0, 6), 8, 9, {}}, Instant{id});
+  ActiveRequest active;
+  active.request.prompt_ids.resize(10);
+  active.request.resume = SessionTrace{SessionId(3), 7, 9};
+  std::vector<SessionId> released;
+  EXPECT_EQ(table.Admit(std::move(active), released).completed, 9u);
+  EXPECT_THAT(released, ElementsAre(SessionId(1)));
+  EXPECT_TRUE(table.claims().Has(SessionId(2)));
+  table.NoteClaim(SessionId(4), {Bound(4, 4, 0, 6), 8, 9, {}}, Instant{9});
+  EXPECT_FALSE(table.claims().Has(SessionId(4)));
+}
+
 TEST(Track, AStageIsFoundAgain) {
   Session session;
   At(session, Bound(1, 7, 0, 3), 20);

@@ -46,6 +46,7 @@ void Planning::Want(Instant at) {
 }
 
 void Planning::OnWorkerGone(WorkerId worker, Instant now) {
+  back_.erase(worker);
   if (whole_on_ == worker) {
     whole_on_.reset();
     Want(now);
@@ -90,7 +91,7 @@ bool Planning::IsEligible(const Worker& worker, LayerForm form, Instant now) con
 // While a plan serves, whoever comes stands by first: one that goes again before it has done
 // anything takes nobody's answer with it.
 bool Planning::IsNewcomer(const Worker& worker, Instant now) const {
-  return worker.steps->tokens_computed == 0 &&
+  return worker.steps->tokens_computed == 0 && !back_.contains(worker.id) &&
          now < worker.connected_at + options_.timeouts.newcomer;
 }
 

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,8 @@ class Planning {
   void WaitUntil(Instant at) { waits_until_ = at; }
   void StopWaiting() { waits_until_.reset(); }
   bool waits() const { return waits_until_.has_value(); }
+  // The worker held layers before this core began, and has them still: it is no newcomer.
+  void NoteBack(WorkerId worker) { back_.insert(worker); }
   void OnWorkerGone(WorkerId worker, Instant now);
   Lifetimes& lifetimes() { return lifetimes_; }
   const Lifetimes& lifetimes() const { return lifetimes_; }
@@ -192,6 +195,7 @@ class Planning {
   WorkId next_work_ = 1;
   std::optional<Instant> waits_until_;
   Instant last_search_;
+  std::set<WorkerId> back_;              // NoteBack
   std::optional<Instant> newcomers_at_;  // when the next of them may be planned with
   uint64_t live_rows_ = 0;
   uint32_t live_requests_ = 0;

@@ -200,6 +200,84 @@ TEST(SidePlans, TheyAreBackAfterARestartWithoutLoadingAnything) {
   for (const WorkerId id : back) EXPECT_EQ(swarm.unanswered_steps(id), 1u) << id;
 }
 
+// A request of 40 tokens has five of its answer from a device beside the active plan, when the core
+// is lost. Whoever asked for it asks the next one.
+class AdoptionBeside : public testing::Test {
+ protected:
+  AdoptionBeside() {
+    swarm.Submit({10}, 20);
+    request.id = swarm.Submit(Counting(100, 40), 20);
+    while (swarm.Tokens(request.id).size() < 5) swarm.AnswerStep(2);
+    request.prompt_ids = Counting(100, 40);
+    request.answer_ids = swarm.Tokens(request.id);
+    request.resume = swarm.Trace(request.id);
+    request.id = 90;
+    request.max_tokens = 20;
+    request.sampling.temperature = 0;
+    for (WorkerId id = 1; id <= 2; ++id) swarm.worker(id).answer_steps = true;
+    swarm.Restart([](CoreOptions& options) { options.timeouts.newcomer = Seconds(3); });
+  }
+
+  SideBySide side;
+  TestSwarm& swarm = side.swarm;
+  Request request;
+};
+
+// Its device has served before: it need not stay for a while first.
+TEST_F(AdoptionBeside, ItGoesOnWhereItWas) {
+  for (WorkerId id = 1; id <= 2; ++id) swarm.Return(id);
+  swarm.ClearLog();
+  swarm.Submit(request);
+  swarm.Advance(Seconds(1));
+  EXPECT_EQ(swarm.Tokens(90), Counting(145, 15));
+  ASSERT_THAT(swarm.runs(), Not(IsEmpty()));
+  for (const TestRun& run : swarm.runs()) EXPECT_GE(run.run.first_position, 44u);
+}
+
+TEST(SidePlans, ADeviceThatIsTimedIsPlacedAnew) {
+  TestSwarm swarm(FourSessions());
+  swarm.BringUp(1, Busy());
+  swarm.Submit({1}, 12);
+  swarm.Advance(Seconds(1));
+  const auto times_of_last = [&swarm] {
+    return swarm.core().placement().devices.back().times.overhead_us.has_value();
+  };
+  swarm.Join(Busy());
+  uint64_t version = swarm.core().placement_version();
+  for (int i = 0; i < 1000 && !times_of_last(); ++i) {
+    version = swarm.core().placement_version();
+    swarm.Advance(Milliseconds(1));
+  }
+  ASSERT_TRUE(times_of_last());
+  EXPECT_GT(swarm.core().placement_version(), version);
+}
+
+TEST_F(AdoptionBeside, ItWaitsForItsDeviceWhileAnotherOneServes) {
+  swarm.Return(1);
+  swarm.ClearLog();
+  swarm.Submit(request);
+  swarm.Advance(Milliseconds(300));
+  EXPECT_THAT(swarm.runs(), IsEmpty());
+  const RequestId other = swarm.Submit({60}, 2);
+  swarm.Advance(Milliseconds(20));
+  EXPECT_THAT(swarm.Ends(other), SizeIs(1)) << "nobody else waits for it";
+  swarm.ClearLog();
+  swarm.Return(2);
+  swarm.Advance(Seconds(1));
+  EXPECT_EQ(swarm.Tokens(90), Counting(145, 15));
+  ASSERT_THAT(swarm.runs(), Not(IsEmpty()));
+  for (const TestRun& run : swarm.runs()) EXPECT_GE(run.run.first_position, 44u);
+}
+
+TEST_F(AdoptionBeside, ItDoesNotWaitForLong) {
+  swarm.Return(1);
+  swarm.ClearLog();
+  swarm.Submit(request);
+  swarm.Advance(Seconds(1));
+  EXPECT_EQ(swarm.Tokens(90), Counting(145, 15));
+  EXPECT_EQ(swarm.runs()[0].run.first_position, 0u);
+}
+
 TEST(SidePlans, AConversationStaysWhereItsRowsAre) {
   SideBySide side;
   TestSwarm& swarm = side.swarm;

@@ -266,6 +266,7 @@ Result<bool> Measuring::OnMeasured(Worker& worker, const wire::pb::Measured& mea
     ASSIGN_OR_RETURN(const StepSpeed speed,
                      SpeedFromMeasured(measured, {job.first, job.middle, job.end}, within,
                                        [this](LayerSpan layers) { return costs_.Cost(layers); }));
+    if (!worker.times.measured) ++measured_count_;
     worker.times.AddMeasured(speed);
     worker.times.repeated_speed = speed.ops_per_us;
   }

@@ -39,6 +39,8 @@ class Measuring {
   // It may still come: a device that computes for others may not get to it in time.
   void EndOverdue(Worker& worker, Instant now);
   std::optional<Instant> next_timer() const;
+  // Devices that were timed for the first time, since the start.
+  uint64_t measured_count() const { return measured_count_; }
 
  private:
   std::optional<MeasureRanges> PickRanges(const Worker& worker) const;
@@ -61,6 +63,7 @@ class Measuring {
   Changes& changes_;
   Outbox& outbox_;
   uint64_t requests_ = 0;  // that have ended
+  uint64_t measured_count_ = 0;
 };
 
 }  // namespace weft::swarm

@@ -1,7 +1,9 @@
 // A PostgreSQL of its own for end-to-end tests: in a temporary folder, on a free port.
 import assert from "node:assert/strict";
 import { execFileSync, spawn, spawnSync } from "node:child_process";
-import { chownSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import {
+  appendFileSync, chownSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync,
+} from "node:fs";
 import net from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -47,7 +49,8 @@ function childrenOf(parent) {
   });
 }
 
-export async function postgres() {
+// `host` is where others reach it, beside 127.0.0.1.
+export async function postgres(host = "127.0.0.1") {
   const folder = mkdtempSync(join(tmpdir(), "weft-postgres-"));
   const user = otherUser();
   if (user.uid !== undefined) chownSync(folder, user.uid, user.gid);
@@ -56,14 +59,26 @@ export async function postgres() {
   const made = spawnSync(join(programs(), "initdb"),
     ["-D", place, "-A", "trust", "-U", "weft", "-N"], options);
   assert.equal(made.status, 0, made.stderr.toString());
+  appendFileSync(join(place, "pg_hba.conf"), `host all all ${host}/24 trust\n`);
   const port = await freePort();
-  const settings = ["listen_addresses=127.0.0.1", "unix_socket_directories=", "max_connections=20",
+  const settings = [`listen_addresses=${[...new Set(["127.0.0.1", host])]}`,
+    "unix_socket_directories=", "max_connections=20",
     "shared_buffers=8MB"].flatMap((each) => ["-c", each]);
-  const child = spawn(join(programs(), "postgres"), ["-D", place, "-p", String(port), ...settings],
-    { ...options, stdio: "ignore" });
-  const gone = new Promise((resolve) => child.on("exit", resolve));
-  const at = ["-q", "-h", "127.0.0.1", "-p", String(port)];
-  await eventually(() => execFileSync(join(programs(), "pg_isready"), at));
+  const query = (sql) => {
+    const asked = spawnSync(join(programs(), "psql"),
+      ["-h", "127.0.0.1", "-p", String(port), "-U", "weft", "-At", "-c", sql, "postgres"]);
+    assert.equal(asked.status, 0, asked.stderr.toString());
+    return asked.stdout.toString().split("\n").filter((line) => line !== "");
+  };
+  let child, gone;
+  const start = async () => {
+    child = spawn(join(programs(), "postgres"), ["-D", place, "-p", String(port), ...settings],
+      { ...options, stdio: "ignore" });
+    gone = new Promise((resolve) => child.on("exit", resolve));
+    // It listens before it answers.
+    await eventually(() => query("select 1"));
+  };
+  await start();
   const signal = (name) => {
     for (const id of [child.pid, ...childrenOf(child.pid)]) {
       try {
@@ -74,13 +89,18 @@ export async function postgres() {
     }
   };
   return {
-    url: `postgres://weft@127.0.0.1:${port}/postgres`,
-    // Runs a statement.
-    run: (sql) =>
-      execFileSync(join(programs(), "psql"), [...at, "-U", "weft", "-c", sql, "postgres"]),
+    url: `postgres://weft@${host}:${port}/postgres`,
     // All of its processes stop, or go on.
     pause: () => signal("SIGSTOP"),
     goOn: () => signal("SIGCONT"),
+    // They all end without a word, whatever they were writing; then it begins again.
+    kill: async () => {
+      signal("SIGKILL");
+      await gone;
+    },
+    start,
+    // The rows of a query, each the text of its columns, separated by "|".
+    query,
     stop: async () => {
       signal("SIGCONT");
       child.kill("SIGQUIT");

@@ -118,9 +118,10 @@ export function kQuantPackageOf(model) {
 }
 
 class Process {
-  constructor(args, environment) {
+  constructor(args, environment, prefix = []) {
     this.output = "";
-    this.child = spawn(weft, args, { env: { ...process.env, ...environment } });
+    const [program, ...all] = [...prefix, weft, ...args];
+    this.child = spawn(program, all, { env: { ...process.env, ...environment } });
     for (const stream of [this.child.stdout, this.child.stderr]) {
       stream.setEncoding("utf8");
       stream.on("data", (text) => (this.output += text));
@@ -145,11 +146,12 @@ class Process {
 }
 
 // `weft serve` of a package, or of several, on any port unless `args` names one; stop() ends it.
-export async function serve(folder, args, environment = {}) {
+// `prefix` is a command that runs another one in its place.
+export async function serve(folder, args, environment = {}, prefix = []) {
   const port = args.includes("--port") ? [] : ["--port", "0"];
   // A GPU that this machine may have takes part only in tests that ask for it.
   const own = { WEFT_GPU: "off", ...environment };
-  const server = new Process(["serve", ...[folder].flat(), ...port, ...args], own);
+  const server = new Process(["serve", ...[folder].flat(), ...port, ...args], own, prefix);
   const match = await server.waitFor(/chat:\s+(https?:\/\/[^/\s]+)\//).catch(async (error) => {
     await server.stop();
     throw error;
