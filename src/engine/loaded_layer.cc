@@ -117,6 +117,25 @@ Status CheckRoutes(const program::Program& program) {
   return OkStatus();
 }
 
+// Ranges cover the head's columns, each from where the one before ends or earlier (head_ranges.h).
+Status CheckRanges(const program::Program& program, bool is_head) {
+  for (const program::Op& op : program.ops) {
+    const auto* ranges = std::get_if<program::RangeExchange>(&op);
+    if (ranges == nullptr) continue;
+    const uint64_t vocabulary = ranges->out.columns, columns = ranges->range_columns;
+    const bool covers = ranges->ranges >= 2 && columns >= 1 && columns <= vocabulary &&
+                        columns <= UINT16_MAX && (ranges->ranges - 1) * columns < vocabulary &&
+                        vocabulary <= ranges->ranges * columns;
+    if (is_head && covers) continue;
+    return Error(ErrorCode::kInvalidData,
+                 "The program of layer " + std::to_string(program.layer_index) + " exchanges " +
+                     std::to_string(ranges->ranges) + " ranges of " + std::to_string(columns) +
+                     " columns, which are not those of an output head of " +
+                     std::to_string(vocabulary) + " columns.");
+  }
+  return OkStatus();
+}
+
 }  // namespace
 
 Result<LoadedLayer> LoadedLayer::Load(const program::Program& program, DType kv_dtype,
@@ -139,13 +158,7 @@ Result<LoadedLayer> LoadedLayer::Load(const program::Program& program, DType kv_
   layer.program_ = program;
   layer.kv_dtype_ = kv_dtype;
   layer.is_head_ = EndsInLogits(program);
-  const bool in_ranges = std::ranges::any_of(program.ops, [](const program::Op& op) {
-    return std::holds_alternative<program::RangeExchange>(op);
-  });
-  if (in_ranges && !layer.is_head_)
-    return Error(ErrorCode::kUnsupported, "The program of layer " +
-                                              std::to_string(program.layer_index) +
-                                              " has a RangeExchange, but does not end in logits.");
+  TRY(CheckRanges(program, layer.is_head_));
   if (layer.is_head_ && exchanges) {
     return Error(ErrorCode::kUnsupported,
                  "The program of layer " + std::to_string(program.layer_index) +

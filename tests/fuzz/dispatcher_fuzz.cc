@@ -124,8 +124,12 @@ class Hostility {
     }
     const uint16_t layer = shape >> 6 & 1;
     begun_[batch] = begun;
-    LayerWork work{layer, begun.top_k, begun.hidden, rows, experts, begun.sums};
-    work.may_lose = begun.sums && (shape & 32) != 0;
+    const SlotKind all = (shape & 16) != 0 ? SlotKind::kRanges : SlotKind::kSums;
+    LayerWork work{layer, begun.top_k, begun.hidden,
+                   rows,  experts,     begun.sums ? all : SlotKind::kExperts};
+    work.range_columns = begun.hidden;
+    if (work.kind == SlotKind::kRanges) begun_[batch]->sums = false;
+    work.may_lose = work.kind == SlotKind::kSums && (shape & 32) != 0;
     Do(dispatcher_.Begin(now_, batch, work));
   }
 

@@ -92,8 +92,8 @@ void Step(engine::StageEngine& engine, const program::Program& program, Script& 
     auto* pending = std::get_if<std::unique_ptr<engine::PendingStep>>(&*progress);
     if (pending == nullptr) break;
     const engine::SlotRequest& request = (*pending)->request();
-    const size_t slots = request.row_count * (request.sums ? 1 : request.top_k);
-    const std::vector<float> rows_back(slots * request.columns, 0.5f);
+    const size_t slots = request.row_count * (request.kind == SlotKind::kSums ? 1 : request.top_k);
+    const std::vector<float> rows_back(slots * request.slot_columns, 0.5f);
     progress = engine.Resume(std::move(*pending), rows_back);
   }
   if (!progress.ok()) return;
