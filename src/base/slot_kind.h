@@ -1,6 +1,7 @@
 // What a step that stopped wants of each row's slots (engine/engine.h, dispatch/dispatcher.h).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace weft {
@@ -8,8 +9,17 @@ namespace weft {
 enum class SlotKind : uint8_t {
   kExperts,  // a row for every slot, one for each expert that the row chose
   kSums,     // the sum of the row's slots, one for every neuron group of the layer
-  kRanges,   // a row for every slot, one for every range of the output head
+  kRanges,   // a row for every slot, one for every range of the output head: its logits
+  kBest,     // the same, of rows that want their best token alone: the two best of the range
 };
+
+// Columns of a row of kBest: the best logit and its column in the range, then the second's. Equal
+// logits: the lower column comes first.
+inline constexpr size_t kBestColumns = 4;
+
+constexpr bool IsOfHead(SlotKind kind) {
+  return kind == SlotKind::kRanges || kind == SlotKind::kBest;
+}
 
 // Whether every row has the same slots, so that whoever holds some may have any share of them.
 constexpr bool IsShared(SlotKind kind) {

@@ -438,7 +438,7 @@ Status Dispatcher::CheckRows(const Batch& batch, const Task& task,
 void Dispatcher::Take(Instant now, uint32_t index, Task& task, Copy& copy,
                       const wire::ExpertFrame& frame) {
   HolderState& holder = holders_.at(copy.holder);
-  if (batches_[index].kind == SlotKind::kRanges)
+  if (IsOfHead(batches_[index].kind))
     NoteRanges(now, holder, batches_[index], copy, task.slots.size());
   else
     NoteAnswer(now, holder, copy, task.slots.size(), 1);

@@ -20,7 +20,7 @@
 // is copied ahead of a timeout, as shares, unlike experts, are as many as there are holders.
 //
 // The output head may be in ranges of the vocabulary. Everybody has a share of these, too, and
-// answers with the logits of each range in it.
+// answers with the logits of each range in it, or with the two best where no more is wanted.
 //
 // A layer in groups may lose some of them (LayerWork::may_lose). Holders with a line for datagrams
 // are then asked for their sums in fragments (wire/group_sums.h), and nobody waits for a lost
@@ -93,8 +93,8 @@ struct LayerWork {
   // Of sums: no value of an expert's row is further from 0; 0: that is not known. Who sends more
   // has not computed it.
   float largest_slot = 0;
-  uint16_t range_columns = 0;  // of ranges: columns of a slot's row
-  uint16_t slot_hidden() const { return kind == SlotKind::kRanges ? range_columns : hidden; }
+  uint16_t range_columns = 0;  // of an output head: columns of a slot's row
+  uint16_t slot_hidden() const { return IsOfHead(kind) ? range_columns : hidden; }
 };
 
 // Frames for a holder, dispatches or cancels, that fit one shard message.
@@ -289,10 +289,10 @@ class Dispatcher {
   void DispatchShares(Instant now, uint32_t batch);
   using Rates = std::array<std::optional<double>, 2>;
   static Rates& RatesOf(HolderState& holder, SlotKind kind) {
-    return kind == SlotKind::kRanges ? holder.range_rates : holder.sum_rates;
+    return IsOfHead(kind) ? holder.range_rates : holder.sum_rates;
   }
   static const Rates& RatesOf(const HolderState& holder, SlotKind kind) {
-    return kind == SlotKind::kRanges ? holder.range_rates : holder.sum_rates;
+    return IsOfHead(kind) ? holder.range_rates : holder.sum_rates;
   }
   double ShareRate(const HolderState& holder, SlotKind kind, bool is_long) const;
   static void NoteRanges(Instant now, HolderState& holder, const Batch& batch, const Copy& copy,

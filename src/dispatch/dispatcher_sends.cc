@@ -79,6 +79,7 @@ void Dispatcher::FlushSends(Instant now) {
       frame.tokens = static_cast<uint32_t>(task->slots.size());
       frame.rows = task->rows;
       frame.may_sum = batch.kind == SlotKind::kSums;
+      frame.best = batch.kind == SlotKind::kBest;
       frame.may_lose = IsInShare(batches_[batch_index], *task, id);
       frame.same_rows = before != nullptr && before->bytes().data() == task->rows.bytes().data() &&
                         send.frames.back().sequence == batch.sequence;
@@ -87,9 +88,9 @@ void Dispatcher::FlushSends(Instant now) {
       holder.last_sequence[batch_index] = batch.sequence;
       for (Copy& copy : task->copies) {
         if (copy.holder != id) continue;
-        copy.deadline = now + (batch.kind == SlotKind::kRanges
-                                   ? RangeTimeoutOf(holder, task->slots.size(), copy.sends)
-                                   : TimeoutOf(holder, row_count, copy.sends));
+        copy.deadline =
+            now + (IsOfHead(batch.kind) ? RangeTimeoutOf(holder, task->slots.size(), copy.sends)
+                                        : TimeoutOf(holder, row_count, copy.sends));
       }
       if (task->next_copy && task->copies.back().holder == id)
         task->next_copy = now + LateAfter(holder, row_count);

@@ -152,6 +152,26 @@ TEST(Dispatcher, RangesAreSharedByRateAndStandSideBySide) {
   EXPECT_EQ(To(next, 8).size(), 1u);
 }
 
+TEST(Dispatcher, OfARangeTheBestMayBeEnough) {
+  Dispatcher dispatcher({});
+  (void)dispatcher.SetHolders(kStart, 1, HoldersOf({{7, {0, 1}}}));
+  const std::vector<float> row = {1.5f, -2.0f};
+  const std::vector<uint32_t> ranges = {0, 1};
+  LayerWork work{kLayer, 2, kHidden, row, ranges, SlotKind::kBest};
+  work.range_columns = kBestColumns;
+  const auto asked = To(dispatcher.Begin(kStart, 0, work), 7);
+  ASSERT_EQ(asked.size(), 2u);
+  EXPECT_TRUE(asked[0].best && asked[1].best);
+  Actions last;
+  for (const auto& each : asked) {
+    wire::ExpertFrame best = Answer(each, {9, 5, 8, 4});
+    best.hidden = kBestColumns;
+    last = dispatcher.OnResult(At(1), 7, best);
+  }
+  ASSERT_EQ(last.done.size(), 1u);
+  EXPECT_EQ(last.done[0].slot_rows, (std::vector<float>{9, 5, 8, 4, 9, 5, 8, 4}));
+}
+
 TEST(Dispatcher, RangesOfWhoIsLostOrWrongAreAskedOfOthers) {
   Dispatcher dispatcher({});
   (void)dispatcher.SetHolders(kStart, 1, HoldersOf({{7, {0, 1, 2, 3}}, {8, {0, 1, 2, 3}}}));

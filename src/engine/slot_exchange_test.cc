@@ -107,7 +107,7 @@ TEST(SlotExchange, ExpertsWithoutAGateGiveTheBitsOfTheWholeLayers) {
 // A hub, and a holder of all ranges of its output head: three, of which the last two overlap.
 class RangedModel {
  public:
-  explicit RangedModel(DType dtype) : model(false, SpecOf(dtype)) {
+  explicit RangedModel(DType dtype, float softcap = 0) : model(false, SpecOf(dtype, softcap)) {
     program::Program& head = model.programs.back();
     for (program::Op& op : head.ops)
       if (auto* product = std::get_if<program::MatMul>(&op)) product->ranges = 3;
@@ -137,26 +137,31 @@ class RangedModel {
   Model model;
   const std::unique_ptr<StageEngine> whole = MakeNativeEngine(Options()),
                                      hub = MakeNativeEngine(Options());
-  size_t stops = 0;
+  size_t stops = 0, bests = 0;
 
  private:
-  static ModelSpec SpecOf(DType dtype) {
+  static ModelSpec SpecOf(DType dtype, float softcap) {
     ModelSpec spec;
     spec.matrix_dtype = dtype;
-    spec.final_softcap = 30;
+    spec.final_softcap = softcap;
     return spec;
   }
   std::vector<float> Slots(const SlotRequest& request) {
-    EXPECT_EQ(request.kind, SlotKind::kRanges);
-    EXPECT_EQ(request.slot_columns, 48u);
+    const bool best = request.kind == SlotKind::kBest;
+    EXPECT_EQ(request.slot_columns, best ? kBestColumns : 48u);
     ++stops;
+    bests += best ? 1 : 0;
     std::vector<float> slots;
     for (size_t row = 0; row < request.row_count; ++row)
       for (uint32_t range = 0; range < 3; ++range) {
-        const StepRun one = {1, ++generation_, 0, 1, {OutputKind::kLogits}};
+        const StepRun one = {
+            1, ++generation_, 0, 1, {best ? OutputKind::kArgmax : OutputKind::kLogits}};
         const auto in = request.in.subspan(row * request.columns, request.columns);
         const auto given = holder_->Step({{range, range + 1}, {&one, 1}, {}, in});
         slots.insert(slots.end(), given->logits.begin(), given->logits.end());
+        for (const Selection& selection : given->selections)
+          for (const sampling::TokenLogit& each : selection.candidates)
+            slots.insert(slots.end(), {each.logit, static_cast<float>(each.token_id)});
       }
     return slots;
   }
@@ -166,14 +171,24 @@ class RangedModel {
 };
 
 TEST(SlotExchange, AHeadInRangesGivesTheBitsOfTheWholeHead) {
-  for (const DType dtype : {DType::kF32, DType::kQ8, DType::kQ4}) {
-    RangedModel model(dtype);
+  for (const auto& [dtype, softcap] :
+       {std::pair(DType::kF32, 0.0f), {DType::kQ8, 30.0f}, {DType::kQ4, 0.0f}}) {
+    RangedModel model(dtype, softcap);
     // Every row's logits: the head takes eight rows at a time.
     const StepRun prompt = {1, 0, 0, kRows, {OutputKind::kLogits}};
     const auto got = model.Step(prompt, Ids());
     ASSERT_TRUE(got.ok()) << got.error().ToString();
     EXPECT_EQ(got->logits, model.Expected(prompt, Ids()).logits);
     EXPECT_EQ(model.stops, 128u / 8 + (kRows - 128u + 7) / 8);
+    EXPECT_EQ(model.bests, 0u);
+    // Greedy tokens, for which the best of each range are enough.
+    for (uint32_t id = 0; id < 40; ++id) {
+      const StepRun first = {2, id, 0, 1, {OutputKind::kArgmax}};
+      const std::vector<int32_t> ids = {static_cast<int32_t>(3 * id)};
+      EXPECT_EQ(model.Step(first, ids)->selections.at(0).candidates,
+                model.Expected(first, ids).selections.at(0).candidates);
+    }
+    EXPECT_EQ(model.bests, softcap == 0 ? 40u : 0u);
     // Tokens chosen in every way.
     const Sampling how = {{.temperature = 0.8f, .repetition_penalty = 1.2f}, {{7, 2}}};
     uint32_t position = kRows;
@@ -193,13 +208,21 @@ TEST(SlotExchange, AHeadInRangesGivesTheBitsOfTheWholeHead) {
 
 TEST(SlotExchange, RangesOfAnotherWidthEndTheStepWhichHasChangedNothing) {
   RangedModel model(DType::kF32);
-  const StepRun run = {1, 0, 0, 1, {OutputKind::kArgmax}};
+  const StepRun run = {1, 0, 0, 1, {OutputKind::kLogits}};
   auto pending = model.hub->Begin({model.model.layers, {&run, 1}, Ids(1), {}});
   const std::vector<float> few(3 * 47);
   const auto refused = model.hub->Resume(std::move(std::get<Pending>(*pending)), few);
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().message(),
             "Layer 3 wants 3 rows of its ranges, of 48 values each; it was given 141 values.");
+  const StepRun greedy = {1, 0, 0, 1, {OutputKind::kArgmax}};
+  auto best = model.hub->Begin({model.model.layers, {&greedy, 1}, Ids(1), {}});
+  const std::vector<float> outside = {1, 0, 0, 1, 1, 48, 0, 1, 1, 0, 0, 1};
+  const auto nowhere = model.hub->Resume(std::move(std::get<Pending>(*best)), outside);
+  ASSERT_FALSE(nowhere.ok());
+  EXPECT_EQ(nowhere.error().message(),
+            "Range 1 of the output head gave a logit of 1.000000 at its column 48.000000, expected "
+            "a finite one at one of 48.");
   EXPECT_TRUE(model.Step(run, Ids(1)).ok());
 }
 

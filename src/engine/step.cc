@@ -5,6 +5,7 @@
 #include <string>
 #include <unordered_set>
 
+#include "engine/best_of_ranges.h"
 #include "engine/select.h"
 
 namespace weft::engine {
@@ -271,6 +272,37 @@ void StepRunner::Select(StepFlight& step, const StepRow& row, std::span<float> l
   }
 }
 
+void StepRunner::AskForBest(const LoadedLayer& layer, StepFlight& step,
+                            std::span<const size_t> indices) {
+  const auto& ops = layer.program().ops;
+  const bool all = std::ranges::all_of(indices, [&step](size_t index) {
+    return step.input.runs[step.state->rows[index].run].output.kind == OutputKind::kArgmax;
+  });
+  // What follows the product might make logits equal that are not.
+  const bool is_last = *step.stopped_at + 1 == ops.size();
+  if (!all || !is_last || step.request.slot_columns < 2) return;
+  step.request.kind = SlotKind::kBest;
+  step.request.slot_columns = kBestColumns;
+}
+
+Status StepRunner::TakeBest(const LoadedLayer& layer, StepFlight& step, size_t row_count,
+                            std::span<const float> slots) {
+  const auto& op = std::get<program::RangeExchange>(layer.program().ops[*step.stopped_at]);
+  const program::HeadRanges ranges{0, op.ranges, op.range_columns, op.out.columns};
+  const size_t row_values = op.ranges * kBestColumns;
+  if (slots.size() != row_count * row_values)
+    return Invalid("Layer " + std::to_string(layer.program().layer_index) + " wants " +
+                   std::to_string(row_count * row_values) +
+                   " values of the best of its ranges; it was given " +
+                   std::to_string(slots.size()) + ".");
+  for (size_t row = 0; row < row_count; ++row) {
+    ASSIGN_OR_RETURN(Selection best,
+                     BestOfRanges(ranges, slots.subspan(row * row_values, row_values)));
+    step.output.selections.push_back(std::move(best));
+  }
+  return OkStatus();
+}
+
 Result<bool> StepRunner::RunHead(const LoadedLayer& layer, StepFlight& step,
                                  std::span<const float> slots) {
   StepState& state = *step.state;
@@ -293,6 +325,11 @@ Result<bool> StepRunner::RunHead(const LoadedLayer& layer, StepFlight& step,
         wanted.subspan(step.head_done, std::min(kHeadRowsPerPass, wanted.size() - step.head_done));
     float* gathered = state.scratch.residual[1 - step.in].Reserve(0);
     LayerResume resume;
+    if (step.stopped_at && step.request.kind == SlotKind::kBest) {
+      TRY(TakeBest(layer, step, indices.size(), slots));
+      step.stopped_at.reset();
+      continue;
+    }
     if (step.stopped_at) {
       resume = {*step.stopped_at, slots};
     } else {
@@ -309,6 +346,7 @@ Result<bool> StepRunner::RunHead(const LoadedLayer& layer, StepFlight& step,
     if (end.result == nullptr) {
       step.stopped_at = end.stopped_at;
       step.request = end.request;
+      AskForBest(layer, step, indices);
       return false;
     }
     TRY(CheckFinite(layer.program().layer_index, DType::kF32, step, indices,

@@ -93,6 +93,12 @@ class StepRunner {
   // end.
   Result<bool> RunHead(const LoadedLayer& layer, StepFlight& step, std::span<const float> slots);
   void Select(StepFlight& step, const StepRow& row, std::span<float> logits) const;
+  // Where the head stopped for ranges: asks for their best alone if the rows want no more, and
+  // takes these for the rows' selections.
+  static void AskForBest(const LoadedLayer& layer, StepFlight& step,
+                         std::span<const size_t> indices);
+  static Status TakeBest(const LoadedLayer& layer, StepFlight& step, size_t row_count,
+                         std::span<const float> slots);
   // Fills the positions, kv_rows and state_runs of the step for its rows[indices].
   static void Place(const LoadedLayer& layer, StepFlight& step, std::span<const size_t> indices);
 

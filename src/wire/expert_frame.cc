@@ -13,7 +13,8 @@ namespace {
 constexpr std::array<uint8_t, 4> kMagic = {'M', 'o', 'E', 'x'};
 constexpr size_t kHeartbeatBytes = 20;
 
-constexpr uint8_t kSameRowsFlag = 2, kFailedFlag = 8, kSumFlag = 16, kMayLoseFlag = 32;
+constexpr uint8_t kSameRowsFlag = 2, kFailedFlag = 8, kSumFlag = 16, kMayLoseFlag = 32,
+                  kBestFlag = 64;
 constexpr uint8_t kF32Code = 5;
 
 Error Malformed(std::string message) {
@@ -100,6 +101,7 @@ class Encoder {
         payload.push_back(frame.rows);
       if (frame.may_sum) flags |= kSumFlag;
       if (frame.may_lose && frame.type == ExpertFrameType::kDispatch) flags |= kMayLoseFlag;
+      if (frame.best && frame.type == ExpertFrameType::kDispatch) flags |= kBestFlag;
       if (!frame.added.empty()) {
         flags |= kSumFlag;
         payload.push_back(AddedBytes(frame.added));
@@ -219,7 +221,8 @@ class Decoder {
 
   static Status CheckFlags(ExpertFrameType type, uint8_t flags) {
     uint8_t known = 0;
-    if (type == ExpertFrameType::kDispatch) known = kSameRowsFlag | kSumFlag | kMayLoseFlag;
+    if (type == ExpertFrameType::kDispatch)
+      known = kSameRowsFlag | kSumFlag | kMayLoseFlag | kBestFlag;
     if (type == ExpertFrameType::kResult)
       known = (flags & kFailedFlag) != 0 ? kFailedFlag : kSumFlag;
     if (flags & ~known)
@@ -265,6 +268,7 @@ class Decoder {
                                 " bytes, expected at most ", kMaxShardRowBytes, "."));
     frame.may_sum = (flags & kSumFlag) != 0 && frame.type == ExpertFrameType::kDispatch;
     frame.may_lose = (flags & kMayLoseFlag) != 0;
+    frame.best = (flags & kBestFlag) != 0;
     if ((flags & kSumFlag) && !frame.may_sum) TRY(TakeAdded(frame, payload));
     frame.same_rows = (flags & kSameRowsFlag) != 0;
     const uint64_t expected = frame.same_rows ? 0 : row_bytes;

@@ -13,7 +13,8 @@
 //                                      20 u32 tokens
 //                                      24 u16 hidden (columns of a row)
 //                                      26 u8  element type: 5 f32
-//                                      27 u8  flags: 2 same rows, 8 failed, 16 sum, 32 may be lost
+//                                      27 u8  flags: 2 same rows, 8 failed, 16 sum, 32 may be lost,
+//                                         64 best
 //
 // From a hub the peer is the holder of the frames, from a holder it is the hub. A forwarder of a
 // message replaces these four bytes and nothing else.
@@ -24,6 +25,7 @@
 //                  goes once to a worker that runs several of its experts. Flag 16: the answer may
 //                  be the sum of this expert's rows and those of others that the message asks for
 //                  so. Flag 32: the answer may be datagrams, which may be lost (tensor_channel.h).
+//                  Flag 64: of a range of an output head the two best are wanted (slot_kind.h).
 //   2 RESULT       same sequence, layer and expert: unweighted rows [tokens, hidden]. Flag 8: it
 //                  failed; the payload is a sentence, and there is no tensor. Flag 16: the rows are
 //                  sums; behind them come the other experts in them, u16 each, rising, all above
@@ -35,7 +37,7 @@
 //                  only frame of its message.
 //   7 READY        from a holder: whether they get there (tensor_channel.h).
 // Frames without a tensor have tokens, hidden and element type 0; the last three have layer and
-// expert 0. Flag 32 and the types 6 and 7 are for native workers; tabs refuse them.
+// expert 0. Flags 32 and 64 and the types 6 and 7 are for native workers; tabs refuse them.
 #pragma once
 
 #include <cstdint>
@@ -84,6 +86,7 @@ struct ExpertFrame {
   bool may_sum = false;    // of a dispatch: its result may have others of the same rows in it
   // Of a dispatch: its result may be datagrams. A result has it as its dispatch had.
   bool may_lose = false;
+  bool best = false;  // of a dispatch: wanted of each row are the two best of the range
   // Of a result that is a sum: whose rows are in it beside those of `expert`, rising.
   std::vector<uint16_t> added;
   Slice rows;  // f32 [tokens, hidden]

@@ -95,6 +95,25 @@ TEST(ExpertFrame, MessagesAreTheGoldenBytes) {
   }
 }
 
+// Native workers alone send it, so it is in no golden message.
+TEST(ExpertFrame, ADispatchMayWantTheBestOfARange) {
+  ExpertFrame frame = OneToken(4);
+  frame.best = true;
+  const Slice bytes = [&] {
+    std::vector<uint8_t> joined;
+    for (const Slice& piece : EncodeShardMessage(1, {&frame, 1}))
+      joined.insert(joined.end(), piece.bytes().begin(), piece.bytes().end());
+    return Slice(std::move(joined));
+  }();
+  EXPECT_EQ(bytes.bytes()[kShardHeadBytes + 27], 64);
+  EXPECT_TRUE(DecodeShardMessage(bytes)->frames.at(0).best);
+  frame.type = ExpertFrameType::kResult;
+  std::vector<uint8_t> result;
+  for (const Slice& piece : EncodeShardMessage(1, {&frame, 1}))
+    result.insert(result.end(), piece.bytes().begin(), piece.bytes().end());
+  EXPECT_EQ(result[kShardHeadBytes + 27], 0) << "it is the dispatch's to say";
+}
+
 TEST(ExpertFrame, RefusesEveryIllegalForm) {
   ASSERT_GT(Golden().at("refused").as_array().size(), 40u);
   for (const Json& json : Golden().at("refused").as_array()) {

@@ -217,9 +217,25 @@ Status ExpertHost::RunRange(const Shard& shard, const wire::ExpertFrame& asked,
   for (float& value : rows) value = LoadLe<float>(from), from += sizeof(float);
   const auto layer =
       static_cast<uint32_t>(shard.layers.first + PlaceOf(shard.experts, asked.expert));
+  if (!asked.best) {
+    ASSIGN_OR_RETURN(const engine::StepOutput output,
+                     Step(layer, engine::OutputKind::kLogits, rows, asked.tokens));
+    result = ResultOf(asked, shard.slot_columns, output.logits);
+    return OkStatus();
+  }
+  // A run gives the best of its last row: each row is a run.
+  std::vector<engine::Run> runs;
+  ++steps_;
+  for (uint32_t row = 0; row < asked.tokens; ++row)
+    runs.push_back({row, steps_, 0, 1, {engine::OutputKind::kArgmax}});
   ASSIGN_OR_RETURN(const engine::StepOutput output,
-                   Step(layer, engine::OutputKind::kLogits, rows, asked.tokens));
-  result = ResultOf(asked, shard.slot_columns, output.logits);
+                   engine_->Step({{layer, layer + 1}, runs, {}, rows}));
+  std::vector<float> best;
+  for (const engine::Selection& selection : output.selections)
+    for (const sampling::TokenLogit& each :
+         {selection.candidates.at(0), selection.candidates.at(1)})
+      best.insert(best.end(), {each.logit, static_cast<float>(each.token_id)});
+  result = ResultOf(asked, kBestColumns, best);
   return OkStatus();
 }
 

@@ -147,7 +147,7 @@ struct StepWaits {
   float largest_slot = 0;  // engine::SlotRequest's
   // How large the outputs of neuron groups will be, by group, over all rows; empty: not known.
   std::vector<float> norms;
-  uint16_t range_columns = 0;  // of ranges: columns of a slot's row
+  uint16_t range_columns = 0;  // of an output head: columns of a slot's row
 };
 // Of one Generate of a batch.
 struct MadeOfOne {

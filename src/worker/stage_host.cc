@@ -44,8 +44,7 @@ Result<StepWaits> WaitsOf(const engine::SlotRequest& request) {
   StepWaits waits;
   waits.layer = static_cast<uint16_t>(request.layer);
   waits.columns = static_cast<uint16_t>(request.columns);
-  if (request.kind == SlotKind::kRanges)
-    waits.range_columns = static_cast<uint16_t>(request.slot_columns);
+  if (IsOfHead(request.kind)) waits.range_columns = static_cast<uint16_t>(request.slot_columns);
   waits.top_k = request.top_k;
   waits.kind = request.kind;
   waits.largest_slot = request.largest_slot;
