@@ -5,7 +5,9 @@
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 #include <boost/json/value_from.hpp>
+#include <chrono>
 #include <iostream>
+#include <thread>
 
 #include "apps/cluster_settings.h"
 #include "apps/commands.h"
@@ -122,6 +124,9 @@ Result<std::string> MakeKey(const KeysOptions& options) {
     ASSIGN_OR_RETURN(const auto store, OpenStore(options, OpenMode::kCreate));
     std::string key = store::MakeApiKey();
     TRY(store->AddKey(wanted, HashSecret(key), UnixNowMs()));
+    // Whoever sees it may use it at once, at any server.
+    if (!options.cluster.empty())
+      std::this_thread::sleep_for(std::chrono::microseconds(2 * store::kKeysLookInterval.us));
     return key;
   }
   json::object body{{"name", wanted.name}, {"role", options.role}};

@@ -9,7 +9,6 @@
 namespace weft::server {
 namespace {
 
-constexpr Duration kKeysLookInterval = Milliseconds(500);
 // Other servers that have not been heard for so long count no more.
 constexpr Duration kOthersLimit = Seconds(5);
 
@@ -136,7 +135,7 @@ KeyKeeper::~KeyKeeper() {
 void KeyKeeper::Start(const std::string& server) {
   if (!has_store_) return;
   disk_->SetServer(server);
-  timer_.FireAfter(kKeysLookInterval, [this] { Look(); });
+  timer_.FireAfter(store::kKeysLookInterval, [this] { Look(); });
 }
 
 void KeyKeeper::Look() {
@@ -159,7 +158,7 @@ void KeyKeeper::Look() {
           table_.NoteWritten(found.is_written);
           NoteOthers(found);
           Apply(std::move(found));
-          timer_.FireAfter(kKeysLookInterval, [this] { Look(); });
+          timer_.FireAfter(store::kKeysLookInterval, [this] { Look(); });
         });
       });
 }

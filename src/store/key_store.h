@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/result.h"
 #include "store/key.h"
 #include "store/usage.h"
@@ -17,6 +18,8 @@ namespace weft::store {
 
 // Of more keys that have not ended AddKey makes no other.
 inline constexpr int64_t kMostKeys = 10'000;
+// How often a server looks whether others have changed the keys.
+inline constexpr Duration kKeysLookInterval = Milliseconds(500);
 // Usage of longer ago is forgotten.
 inline constexpr int64_t kUsageKeptMs = int64_t{400} * 24 * 3600 * 1000;
 
