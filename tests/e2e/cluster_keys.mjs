@@ -155,10 +155,13 @@ test("a join token lets a device in at any server until it ends", { skip }, asyn
   };
   const device = nativeWorker(b.origin, [],
     { WEFT_JOIN_TOKEN: token, XDG_STATE_HOME: join(folder, "second") });
-  await eventually(async () => assert.equal(await workers(), 2), kPatienceMs);
-  must(["keys", "end", "class-7b"]);
-  await eventually(async () => assert.equal(await workers(), 1), 10_000);
-  device.child.kill();
+  try {
+    await eventually(async () => assert.equal(await workers(), 2), kPatienceMs);
+    must(["keys", "end", "class-7b"]);
+    await eventually(async () => assert.equal(await workers(), 1), 10_000);
+  } finally {
+    device.child.kill();
+  }
 });
 
 test("keys of a file are taken into the cluster, and come out of it again", { skip }, async () => {
