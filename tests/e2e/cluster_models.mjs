@@ -8,8 +8,9 @@ import { join } from "node:path";
 import { after, before, test } from "node:test";
 
 import { freePort, noPostgres, postgres } from "./lib/postgres.mjs";
-import { complete, eventually, nativeWorker, packageOf, reasonToSkip, serve, weft }
-  from "./lib/weft.mjs";
+import {
+  complete, endAll, eventually, nativeWorker, packageOf, reasonToSkip, serve, weft,
+} from "./lib/weft.mjs";
 
 const kModels = ["weft-tiny", "weft-tiny-moe"];
 const skip = reasonToSkip(...kModels) || noPostgres();
@@ -74,6 +75,7 @@ before(async () => {
 });
 
 after(async () => {
+  await endAll();
   await database?.stop();
   rmSync(folder, { recursive: true, force: true });
 });

@@ -8,7 +8,9 @@ import { join } from "node:path";
 import { after, before, test } from "node:test";
 
 import { freePort, noPostgres, postgres } from "./lib/postgres.mjs";
-import { eventually, nativeWorker, packageOf, reasonToSkip, serve, weft } from "./lib/weft.mjs";
+import {
+  endAll, eventually, nativeWorker, packageOf, reasonToSkip, serve, weft,
+} from "./lib/weft.mjs";
 
 const skip = reasonToSkip("weft-tiny") || noPostgres();
 const kPatienceMs = 30_000;
@@ -78,6 +80,7 @@ before(async () => {
 });
 
 after(async () => {
+  await endAll();
   await database?.stop();
   rmSync(folder, { recursive: true, force: true });
 });

@@ -117,6 +117,9 @@ export function kQuantPackageOf(model) {
   return folder;
 }
 
+// Those that have not ended: while one of them is there, the file that started it does not end.
+const running = new Set();
+
 class Process {
   constructor(args, environment, prefix = []) {
     this.output = "";
@@ -127,6 +130,8 @@ class Process {
       stream.on("data", (text) => (this.output += text));
     }
     this.exited = new Promise((resolve) => this.child.on("exit", resolve));
+    running.add(this);
+    this.exited.then(() => running.delete(this));
   }
 
   async waitFor(pattern, timeoutMs = 20_000) {
@@ -143,6 +148,11 @@ class Process {
     await this.exited;
     clearTimeout(timer);
   }
+}
+
+// Ends every server and worker that a file has started.
+export async function endAll() {
+  await Promise.all([...running].map((each) => each.stop()));
 }
 
 // `weft serve` of a package, or of several, on any port unless `args` names one; stop() ends it.
