@@ -29,7 +29,7 @@ test("with faults of the database alone each cell is taken once", () => {
 test("unknown faults, and faults without servers, are refused with what there is", () => {
   const unknown = sim("--cluster", "--faults", "rain");
   assert.equal(unknown.status, 2);
-  assert.match(unknown.stderr, /rain not in \{all,reject,db,kill,loss\}/);
+  assert.match(unknown.stderr, /rain not in \{all,reject,db,kill,loss,relay\}/);
   const alone = sim("--faults", "db");
   assert.equal(alone.status, 2);
   assert.match(alone.stderr, /--faults requires --cluster/);
