@@ -40,8 +40,8 @@ Result<std::unique_ptr<postgres::Connection>> OpenDatabase(net::EventLoop& loop,
 // The keys of the cluster with that database, which have a connection of their own. The error says
 // what to do.
 Result<std::unique_ptr<shared_store::SharedKeys>> OpenKeys(const std::string& url);
-// The keys of a file in the order in which they count: the database says which one is first.
-// kInvalidArgument: it belongs to none of them.
+// The keys of a file in the order in which they count: the database says which one is first. Keys
+// that are not its own stay where they are.
 Result<std::vector<ClusterKey>> SortKeys(const std::string& url, std::vector<ClusterKey> keys);
 // Runs `loop` until `ask` has told its answer. REQUIRES: the same; and that it tells one.
 Status Await(net::EventLoop& loop, const std::function<void(std::function<void()>)>& ask);

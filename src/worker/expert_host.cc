@@ -60,6 +60,10 @@ size_t PlaceOf(const std::vector<uint32_t>& held, uint32_t expert) {
   return static_cast<size_t>(std::lower_bound(held.begin(), held.end(), expert) - held.begin());
 }
 
+uint64_t AnswerBytes(const wire::ExpertFrame& asked, uint32_t slot_columns) {
+  return uint64_t{asked.tokens} * (asked.best ? kBestColumns : slot_columns) * sizeof(float);
+}
+
 wire::ExpertFrame ResultOf(const wire::ExpertFrame& asked, uint32_t columns,
                            std::span<const float> values) {
   std::vector<uint8_t> bytes(values.size_bytes());
@@ -145,6 +149,8 @@ void ExpertHost::Clear() {
 std::vector<wire::ExpertFrame> ExpertHost::Run(std::span<const wire::ExpertFrame> dispatches) {
   std::vector<wire::ExpertFrame> results(dispatches.size());
   std::map<uint32_t, std::vector<size_t>> by_layer;
+  // Ranges of a head answer with more columns than they are asked with.
+  uint64_t answered_bytes = 0;
   for (size_t i = 0; i < dispatches.size(); ++i) {
     const wire::ExpertFrame& asked = dispatches[i];
     const auto shard = shards_.find(asked.layer);
@@ -160,6 +166,12 @@ std::vector<wire::ExpertFrame> ExpertHost::Run(std::span<const wire::ExpertFrame
           wire::FailedResult(asked, "The rows have " + std::to_string(asked.hidden) +
                                         " columns, layer " + std::to_string(asked.layer) +
                                         " takes " + std::to_string(shard->second.columns) + ".");
+    } else if ((answered_bytes += AnswerBytes(asked, shard->second.slot_columns)) >
+               wire::kMaxShardRowBytes) {
+      results[i] = wire::FailedResult(asked, "The answers to a message would have " +
+                                                 std::to_string(answered_bytes) +
+                                                 " bytes of rows, expected at most " +
+                                                 std::to_string(wire::kMaxShardRowBytes) + ".");
     } else {
       by_layer[asked.layer].push_back(i);
     }

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "engine/test_model.h"
@@ -157,6 +158,56 @@ TEST_F(ExpertHostTest, NeverHoldsMoreThanTheEnginesMayTogether) {
   EXPECT_TRUE(second->Load({&shard, 1}, weights_).ok());
   second.reset();
   EXPECT_TRUE(first->Load({&shard, 1}, weights_).ok());
+}
+
+// An output head in two ranges of 32,768 columns each.
+TEST(ExpertHostRanges, AnswersThatNoMessageHasRoomForAreRefusedAndTheBestFit) {
+  engine::ModelSpec spec;
+  spec.vocabulary = 65'536;
+  engine::MemorySource weights;
+  std::vector<program::Program> programs =
+      engine::ModelBuilder(spec, engine::RandomTensors(3), weights).Build();
+  program::Program& head = programs.back();
+  for (program::Op& op : head.ops)
+    if (auto* product = std::get_if<program::MatMul>(&op)) product->ranges = 2;
+  ExpertHost host(engine::MakeNativeEngine({}));
+  auto read = host.Read({{head.layer_index, {1}}}, {&head, 1}, weights);
+  ASSERT_TRUE(read.ok()) << read.error().ToString();
+  host.Install(std::move(*read));
+  const auto asked = [&](uint32_t rows) {
+    wire::ExpertFrame frame;
+    frame.layer = static_cast<uint16_t>(head.layer_index);
+    frame.expert = 1;
+    frame.hidden = 64;
+    frame.tokens = rows;
+    const std::vector<float> values(size_t{rows} * 64, 0.5f);
+    const ByteSpan bytes = AsBytes(std::span<const float>(values));
+    frame.rows = Slice(std::vector<uint8_t>(bytes.begin(), bytes.end()));
+    return frame;
+  };
+  // 480 rows of 32,768 f32 are the 60 MiB of a message.
+  wire::ExpertFrame many = asked(481);
+  const wire::ExpertFrame refused = host.Run({&many, 1}).at(0);
+  ASSERT_TRUE(refused.failed);
+  EXPECT_EQ(AsText(refused.body.bytes()),
+            "The answers to a message would have 63045632 bytes of rows, expected at most "
+            "62914560.");
+  wire::ExpertFrame one = asked(1);
+  const wire::ExpertFrame logits = host.Run({&one, 1}).at(0);
+  ASSERT_FALSE(logits.failed) << AsText(logits.body.bytes());
+  ASSERT_EQ(logits.hidden, 32'768);
+  std::vector<float> values(logits.hidden);
+  ToF32(DType::kF32, logits.rows.bytes().data(), values);
+  one.best = true;
+  const wire::ExpertFrame best = host.Run({&one, 1}).at(0);
+  ASSERT_FALSE(best.failed) << AsText(best.body.bytes());
+  std::vector<float> two(kBestColumns);
+  ToF32(DType::kF32, best.rows.bytes().data(), two);
+  const auto first = std::max_element(values.begin(), values.end());
+  EXPECT_EQ(two[0], *first);
+  EXPECT_EQ(two[1], static_cast<float>(first - values.begin()));
+  *first = -1e9f;
+  EXPECT_EQ(two[2], *std::max_element(values.begin(), values.end()));
 }
 
 }  // namespace
