@@ -145,7 +145,7 @@ void RemoteCells::OnList(const RemoteCellList& list) {
     helped = helped_.erase(helped);
   }
   for (const RemoteCell& cell : list.cells)
-    helped_.try_emplace(cell.cell, Helped{cell.model, 0, nullptr, cell.need_bytes});
+    helped_.try_emplace(cell.cell, Helped{.model = cell.model, .need_bytes = cell.need_bytes});
   HelpMore();
 }
 
@@ -156,7 +156,7 @@ void RemoteCells::HelpMore() {
   for (const auto& [cell, helped] : helped_) left_bytes -= std::min(left_bytes, helped.offer_bytes);
   for (auto& [cell, helped] : helped_) {
     const uint64_t offer_bytes = OfferFor(helped.need_bytes, left_bytes);
-    if (helped.worker || offer_bytes == 0) continue;
+    if (helped.worker || helped.is_given_up || offer_bytes == 0) continue;
     const auto servers = std::make_shared<ServerList>(servers_);
     auto source = make_source_(servers);
     if (!source.ok()) return Over(source.error());
@@ -184,9 +184,25 @@ void RemoteCells::OnCellOver(uint32_t cell, const Status& status) {
     if (leaving_count_ > 0 && --leaving_count_ == 0) Over(OkStatus());
     return;
   }
-  // A device that one model's server refuses is refused by all of them.
   LogError("the worker of '{}' stopped: {}", helped_[cell].model, status.error().message());
-  loop_.Post([this, status] { Over(status); });
+  loop_.Post([this, cell, status] { GiveUp(cell, status); });
+}
+
+// A device that one model's server refuses is refused by all of them. What else goes wrong ends
+// the help for this model: one that is being unloaded has no package any more, for example.
+void RemoteCells::GiveUp(uint32_t cell, const Status& status) {
+  const auto found = helped_.find(cell);
+  if (found == helped_.end() || leaving_) return;
+  const ErrorCode code = status.error().code();
+  if (code == ErrorCode::kPermissionDenied) return Over(status);
+  Helped& helped = found->second;
+  helped.is_given_up = true;
+  helped.offer_bytes = 0;
+  Drop(std::move(helped.worker));
+  const auto is_given_up = [](const auto& each) { return each.second.is_given_up; };
+  if (code != ErrorCode::kNotFound && std::all_of(helped_.begin(), helped_.end(), is_given_up))
+    return Over(status);
+  HelpMore();
 }
 
 void RemoteCells::Leave(const std::string& reason) {

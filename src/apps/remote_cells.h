@@ -60,8 +60,9 @@ class RemoteCells {
   struct Helped {
     std::string model;
     uint64_t offer_bytes = 0;
-    std::unique_ptr<RemoteWorker> worker;  // null: the others leave it no memory
+    std::unique_ptr<RemoteWorker> worker;  // null: the others leave it no memory, or given up
     uint64_t need_bytes = 0;
+    bool is_given_up = false;  // something went wrong that a new connection would not mend
   };
 
   // On the thread that asks.
@@ -74,6 +75,7 @@ class RemoteCells {
   void HelpMore();
   void Drop(std::unique_ptr<RemoteWorker> worker);
   void OnCellOver(uint32_t cell, const Status& status);
+  void GiveUp(uint32_t cell, const Status& status);
   void Over(Status status);
 
   net::EventLoop& loop_;

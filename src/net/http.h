@@ -120,6 +120,7 @@ class WebSocket {
 };
 
 struct WebSocketCallbacks {
+  // Empty where nobody wants the connection any more: it is closed, and nothing is read.
   std::function<void(Slice message)> on_message;
   // Is told what the peer's close frame says, right before on_closed. May be empty.
   std::function<void(uint16_t code, const std::string& reason)> on_close_frame = {};

@@ -63,6 +63,7 @@ class WebSocketConnection : public WebSocket,
     hold_timer_.expires_at(asio::steady_timer::time_point::max());
     Hold();
     callbacks_ = on_open(shared_from_this());
+    if (!callbacks_.on_message) return Close("nobody waits for it any more");
     Read();
   }
 

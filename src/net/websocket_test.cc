@@ -298,6 +298,24 @@ TEST_F(WebSocketTest, HowLongAServerMayBeSilentCanBeSaidLater) {
   EXPECT_EQ(EndOf(ServerUrl("ws", "/ws"), limits, shorten), "closed: nothing came for 50 ms");
 }
 
+TEST_F(WebSocketTest, AConnectionThatNobodyWantsWhenItOpensIsClosed) {
+  Listen();
+  EventLoop loop;
+  ConnectWebSocket(
+      loop, ServerUrl("ws", "/ws-held"), {}, {}, {},
+      [](const std::shared_ptr<WebSocket>&) { return WebSocketCallbacks(); },
+      [](const Error& error) { ADD_FAILURE() << error.message(); });
+  std::thread thread([&] { loop.Run(); });
+  // What comes to it is nobody's.
+  EXPECT_TRUE(Comes(handler_.is_open.get_future()));
+  OnLoop([&] {
+    if (handler_.held_socket) handler_.held_socket->Send({Slice(std::vector<uint8_t>{1})});
+  });
+  EXPECT_TRUE(Comes(handler_.socket_closed.get_future()));
+  loop.Stop();
+  thread.join();
+}
+
 TEST(WebSocketClient, AServerThatNeverAnswersTheHandshakeIsLeft) {
   const int listener = socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address = {};

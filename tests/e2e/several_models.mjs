@@ -5,13 +5,13 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { test } from "node:test";
+import { after, test } from "node:test";
 
 import { proxy } from "./lib/proxy.mjs";
 import { buildHarness, harness, launchBrowser, noBrowser, Tab } from "./lib/tabs.mjs";
 import {
-  complete, eventually, gpuWorker, modelFolder, nativeWorker, noDawn, packageOf, reasonToSkip,
-  serve, stream,
+  complete, endAll, eventually, gpuWorker, modelFolder, nativeWorker, noDawn, packageOf,
+  reasonToSkip, serve, stream, within,
 } from "./lib/weft.mjs";
 
 const skip = reasonToSkip("weft-tiny", "weft-tiny-moe");
@@ -19,6 +19,8 @@ const kServer = ["--context", "256", "--sessions", "2", "--threads", "1"];
 const question = (text) => ({
   messages: [{ role: "user", content: text }], max_tokens: 12,
 });
+
+after(endAll);
 
 // A library of these packages; body({library, start}), `start` starts a server of all of it.
 function libraryTest(name, packages, body, reason = skip) {
@@ -123,13 +125,13 @@ libraryTest("without memory for two, one goes when it idles, and an answer is le
       assert.deepEqual(await statesOf(server), { one: "on disk", two: "loaded" });
       // While one answers the other waits, and is told so in the end.
       let refused = null;
-      const { text } = await stream(server.origin,
+      const { text } = await within(60_000, stream(server.origin,
         { model: "two", ...question("Once"), max_tokens: 200, ignore_eos: true }, async () => {
           if (refused) return;
           worker.child.kill("SIGSTOP");
           refused = await ask(server, "one");
           worker.child.kill("SIGCONT");
-        });
+        }));
       assert.ok(text.length > 0);
       assert.equal(refused.status, 503);
       assert.ok(Number(refused.headers.get("retry-after")) > 0);

@@ -242,6 +242,19 @@ export async function stream(origin, request, onDelta = () => {}) {
   return { text, finishReason };
 }
 
+// What `promise` gives, or an error after so long, so that the test that waits still cleans up.
+export async function within(timeoutMs, promise) {
+  let timer;
+  const late = new Promise((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`nothing came in ${timeoutMs} ms`)), timeoutMs);
+  });
+  try {
+    return await Promise.race([promise, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
 // Waits until `check` does not throw any more.
 export async function eventually(check, timeoutMs = 20_000) {
   const endMs = Date.now() + timeoutMs;
