@@ -70,9 +70,8 @@ export function countTap(text) {
   counts.passed = number("pass");
   counts.failed = number("fail") + number("cancelled");
   counts.skipped = number("skipped") + number("to" + "do");
-  for (const [, name] of text.matchAll(/^\s*ok \d+ - (.*?) # SKIP/gm)) {
-    counts.skippedNames.push(name);
-  }
+  for (const [, name, reason] of text.matchAll(/^\s*ok \d+ - (.*?) # SKIP *(.*)$/gm))
+    counts.skippedNames.push(reason ? `${name}: ${reason}` : name);
   return counts;
 }
 
@@ -112,7 +111,7 @@ function step(path, status) {
 }
 
 // The patterns of "What may be skipped" in docs/testing.md: the first column of its table, where
-// `*` stands for anything.
+// `*` stands for anything. A test of Node is "name: why it is skipped".
 export function mayBeSkipped(text) {
   const section = /^## What may be skipped$([\s\S]*?)(?=^## |(?![\s\S]))/m.exec(text)?.[1] ?? "";
   const plain = (word) => word.replace(/[.+?^${}()|[\]\\]/g, "\\$&");

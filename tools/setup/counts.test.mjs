@@ -58,7 +58,7 @@ test("TAP: the totals of node --test", () => {
   const counts = countTap("ok 1 - a\nok 2 - b # SKIP no GPU\n# tests 4\n# pass 2\n# fail 1\n" +
     "# cancelled 0\n# skipped 1\n");
   assert.deepEqual(numbers(counts), [2, 1, 1]);
-  assert.deepEqual(counts.skippedNames, ["b"]);
+  assert.deepEqual(counts.skippedNames, ["b: no GPU"]);
 });
 
 test("a step's exit status and its counts must agree", () => {
