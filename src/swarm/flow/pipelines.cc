@@ -50,8 +50,14 @@ void Pipelines::SetPlans(const SwarmPlan* active, std::vector<BoundStage> follow
                                                  outbox_, totals_));
     beside_.back()->SetPlan(&each.plan, {});
   }
-  for (const auto& session : sessions_.sessions())
-    if (Find(session->plan) == nullptr) PlaceAmong(*session, Serving());
+  for (const auto& session : sessions_.sessions()) {
+    if (Find(session->plan) != nullptr) continue;
+    // The devices of a plan beside may be those of the active plan now.
+    if (const Pipeline* plan = FindServing(session->Holders()))
+      MoveTo(*session, *plan);
+    else
+      PlaceAmong(*session, Serving());
+  }
 }
 
 const Pipeline* Pipelines::Find(PlanId plan) const {

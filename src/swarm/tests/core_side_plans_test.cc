@@ -140,6 +140,27 @@ TEST(SidePlans, OneTakesTheActivePlansPlace) {
   EXPECT_THAT(swarm.Ends(second), SizeIs(1));
 }
 
+// Reading what it has would take long, and how long is a guess.
+TEST(SidePlans, AConversationFollowsItsRowsIntoTheActivePlan) {
+  SideBySide side(2);
+  TestSwarm& swarm = side.swarm;
+  swarm.Submit({10}, 12);
+  std::vector<int32_t> prompt(30);
+  for (size_t i = 0; i < prompt.size(); ++i) prompt[i] = 50 + static_cast<int32_t>(i);
+  const RequestId long_one = swarm.Submit(prompt, 30);
+  const RequestId quick = swarm.Submit({90}, 3);
+  swarm.worker(3).compute_us = 50;
+  swarm.AnswerSteps(3);
+  ASSERT_THAT(swarm.Ends(quick), SizeIs(1));
+  while (swarm.Tokens(long_one).size() < 3 && swarm.unanswered_steps(2) > 0) swarm.AnswerStep(2);
+  ASSERT_THAT(swarm.Tokens(long_one), SizeIs(3));
+  swarm.Lose(1);
+  ASSERT_EQ(swarm.picture().stages[0].worker, WorkerId(2));
+  swarm.ClearLog();
+  for (int i = 0; i < 3; ++i) swarm.AnswerStep(2);
+  EXPECT_EQ(side.AskedFor(3), std::vector<WorkerId>{2});
+}
+
 TEST(SidePlans, AnswersOfADeviceWhoseNumbersFailAreGivenElsewhere) {
   SideBySide side;
   TestSwarm& swarm = side.swarm;
