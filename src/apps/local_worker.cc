@@ -34,8 +34,8 @@ class LocalWorker::State : public std::enable_shared_from_this<State> {
         backoff_(static_cast<uint64_t>(MonotonicNow().us)) {}
 
   void Attach();
-  void OnDatagram(const DatagramAddress& from, std::vector<uint8_t> bytes) {
-    if (worker_) worker_->OnDatagram(from, std::move(bytes));
+  void OnDatagram(ReceivedDatagram datagram) {
+    if (worker_) worker_->OnDatagram(std::move(datagram));
   }
   // The LocalWorker is gone: callbacks that are still under way do nothing.
   std::shared_ptr<worker::NativeWorker> End() {
@@ -156,10 +156,9 @@ LocalWorker::LocalWorker(net::EventLoop& loop, server::SwarmHost& host,
   state_ = std::make_shared<State>(loop, host, std::move(options),
                                    worker::MakeLocalSource(std::move(package)));
   if (datagrams_)
-    datagrams_->Receive(
-        [weak = std::weak_ptr(state_)](const DatagramAddress& from, std::vector<uint8_t> bytes) {
-          if (const auto state = weak.lock()) state->OnDatagram(from, std::move(bytes));
-        });
+    datagrams_->Receive([weak = std::weak_ptr(state_)](ReceivedDatagram datagram) {
+      if (const auto state = weak.lock()) state->OnDatagram(std::move(datagram));
+    });
   state_->Attach();
 }
 

@@ -51,8 +51,8 @@ class RemoteCells {
   RemoteCells& operator=(const RemoteCells&) = delete;
 
   void Start();
-  void OnDatagram(const DatagramAddress& from, std::vector<uint8_t> bytes) {
-    if (single_) single_->OnDatagram(from, std::move(bytes));
+  void OnDatagram(ReceivedDatagram datagram) {
+    if (single_) single_->OnDatagram(std::move(datagram));
   }
   void Leave(const std::string& reason);
 

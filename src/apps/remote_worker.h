@@ -43,8 +43,8 @@ class RemoteWorker {
 
   void Start() { Connect(); }
   // Takes a datagram of the socket of `options`.
-  void OnDatagram(const DatagramAddress& from, std::vector<uint8_t> bytes) {
-    if (worker_ && !has_finished_) worker_->OnDatagram(from, std::move(bytes));
+  void OnDatagram(ReceivedDatagram datagram) {
+    if (worker_ && !has_finished_) worker_->OnDatagram(std::move(datagram));
   }
   // Finishes what it was asked to compute and goes.
   void Leave(const std::string& reason);

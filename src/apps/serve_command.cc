@@ -192,6 +192,8 @@ class ServeCommand {
                      FindOrPull({.model = options_.packages.front()}));
     ASSIGN_OR_RETURN(server::ServedModel model, OpenModel(folder, options_, server.plan_kind));
     package_ = model.package;
+    is_divided_ = std::ranges::any_of(
+        model.info.layers, [](const swarm::ModelLayer& layer) { return layer.expert_count > 0; });
     model.files = std::move(files);
     return Take(server::Server::Listen(server, std::move(model)));
   }
@@ -239,7 +241,7 @@ class ServeCommand {
       cell_workers_ = std::make_unique<CellWorkers>(server_->loop(), worker);
     } else if (package_.manifest.lowered) {
       worker_ = std::make_unique<LocalWorker>(server_->loop(), server_->host(), worker, package_,
-                                              options_.lossy ? OpenDatagrams() : nullptr);
+                                              is_divided_ ? OpenDatagrams() : nullptr);
     }
   }
 
@@ -286,12 +288,11 @@ class ServeCommand {
     auto socket = net::UdpSocket::Open(server_->loop(), address, server_->reach().port);
     if (!socket.ok()) socket = net::UdpSocket::Open(server_->loop(), address, 0);
     if (!socket.ok()) {
-      LogWarn("{} What neuron groups add up to goes over the WebSocket, where nothing is lost.",
+      LogWarn("{} What devices exchange in a layer goes through WebSockets.",
               socket.error().message());
       return nullptr;
     }
-    LogInfo("what neuron groups add up to may come as datagrams, to UDP port {}",
-            (*socket)->port());
+    LogInfo("devices may exchange rows in datagrams, by UDP port {}", (*socket)->port());
     return *std::move(socket);
   }
 
@@ -380,6 +381,7 @@ class ServeCommand {
 
   ServeOptions options_;
   package::Package package_;
+  bool is_divided_ = false;  // into experts, neuron groups or ranges: devices may exchange rows
   std::unique_ptr<server::Server> server_;
   server::Secrets secrets_;                       // until they are printed
   std::unique_ptr<LocalWorker> worker_;           // of one model

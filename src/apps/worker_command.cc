@@ -118,8 +118,8 @@ Status RunWorker(const WorkerCommandOptions& options) {
   });
   loop.OnStopSignal([&] { remote.Leave("stopped by its user"); });
   if (datagrams.ok())
-    (*datagrams)->Receive([&](const DatagramAddress& from, std::vector<uint8_t> bytes) {
-      remote.OnDatagram(from, std::move(bytes));
+    (*datagrams)->Receive([&](ReceivedDatagram datagram) {
+      remote.OnDatagram(std::move(datagram));
     });
   remote.Start();
   loop.Run();

@@ -19,6 +19,11 @@ void TaskQueue::Push(std::function<void()> task) {
   wake_.notify_one();
 }
 
+bool TaskQueue::IsEmpty() const {
+  const std::lock_guard lock(mutex_);
+  return tasks_.empty();
+}
+
 void TaskQueue::Stop() {
   std::deque<std::function<void()>> dropped;  // outside of the lock: what they hold may take long
   {

@@ -21,13 +21,15 @@ class TaskQueue {
 
   // Any thread.
   void Push(std::function<void()> task);
+  // Whether no task waits. Any thread.
+  bool IsEmpty() const;
   // Finishes the tasks that run, drops the others, joins the threads. Further tasks are ignored.
   void Stop();
 
  private:
   void Loop();
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<std::function<void()>> tasks_;
   bool stopping_ = false;

@@ -341,7 +341,9 @@ void Dispatcher::RetryMissing(Instant now) {
 
 // ---- answers
 
-Actions Dispatcher::OnResult(Instant now, uint32_t holder, const wire::ExpertFrame& frame) {
+Actions Dispatcher::OnResult(Instant now, uint32_t holder, const wire::ExpertFrame& frame,
+                             const AnswerTimes& times) {
+  times_ = times;
   const auto found = holders_.find(holder);
   // What a holder said before it was lost or put aside is of no use and no harm.
   if (found == holders_.end() || found->second.is_aside) return Finish(now);
@@ -439,9 +441,9 @@ void Dispatcher::Take(Instant now, uint32_t index, Task& task, Copy& copy,
                       const wire::ExpertFrame& frame) {
   HolderState& holder = holders_.at(copy.holder);
   if (IsOfHead(batches_[index].kind))
-    NoteRanges(now, holder, batches_[index], copy, task.slots.size());
+    NoteRanges(times_.came.value_or(now), holder, batches_[index], copy, task.slots.size());
   else
-    NoteAnswer(now, holder, copy, task.slots.size(), 1);
+    NoteAnswer(times_.came.value_or(now), holder, copy, task.slots.size(), 1);
   Close(copy);
   if (task.is_done) return;
   CountWin(holder, copy);
@@ -451,10 +453,12 @@ void Dispatcher::Take(Instant now, uint32_t index, Task& task, Copy& copy,
   EndIfDone(now, index);
 }
 
-void Dispatcher::NoteAnswer(Instant now, HolderState& holder, const Copy& copy, size_t row_count,
+void Dispatcher::NoteAnswer(Instant came, HolderState& holder, const Copy& copy, size_t row_count,
                             size_t shares) {
-  Sample(holder, now - copy.sent, row_count);
-  NoteShares(holder.sum_rates, now - copy.sent, row_count, shares);
+  Sample(holder, came - copy.sent, row_count);
+  const bool is_long = row_count > kShortRows;
+  holder.sum_costs[is_long].Note(came - copy.sent, times_.computed,
+                                 static_cast<double>(shares * (is_long ? row_count : 1)));
   if (copy.is_timed_out) return;
   holder.timeouts_in_a_row = 0;
   holder.demoted_until = {};
@@ -621,6 +625,14 @@ Actions Dispatcher::OnHeartbeat(Instant now, uint32_t id, const wire::Heartbeat&
 }
 
 // ---- time
+
+Actions Dispatcher::AskAgain(Instant now, uint32_t holder) {
+  for (Batch& batch : batches_)
+    for (Task& task : batch.tasks)
+      for (Copy& copy : task.copies)
+        if (copy.holder == holder && IsWaitedFor(copy)) copy.deadline = now;
+  return OnTimer(now);
+}
 
 Actions Dispatcher::OnTimer(Instant now) {
   MergeDue(now);

@@ -44,6 +44,7 @@
 #include "dispatch/latency_window.h"
 #include "dispatch/layer_forecast.h"
 #include "dispatch/loss_guard.h"
+#include "dispatch/share_cost.h"
 #include "wire/expert_frame.h"
 #include "wire/group_sums.h"
 
@@ -170,14 +171,26 @@ class Dispatcher {
   // Takes all who can be asked now. A statement that is not newer than the last one's changes
   // nothing.
   Actions SetHolders(Instant now, uint32_t statement, std::vector<Holder> holders);
+  // What is known of an answer beside its rows: when it came, where that is not now, and how long
+  // its sender computed for it.
+  struct AnswerTimes {
+    std::optional<Instant> came;
+    std::optional<Duration> computed;
+  };
   // Takes a decoded result frame. An answer counts against the holder and is refused in three
   // cases. It does not answer a dispatch exactly, it is not finite, or it cannot be the sum of so
   // many experts.
-  Actions OnResult(Instant now, uint32_t holder, const wire::ExpertFrame& frame);
+  Actions OnResult(Instant now, uint32_t holder, const wire::ExpertFrame& frame,
+                   const AnswerTimes& times);
+  Actions OnResult(Instant now, uint32_t holder, const wire::ExpertFrame& frame) {
+    return OnResult(now, holder, frame, {});
+  }
   // Counts a message of this holder that is no shard message, too.
   Actions OnMalformed(Instant now, uint32_t holder, const std::string& sentence);
   Actions OnHeartbeat(Instant now, uint32_t holder, const wire::Heartbeat& heartbeat);
   Actions OnTimer(Instant now);
+  // What this holder was asked may not have come there: it, or another one, is asked again.
+  Actions AskAgain(Instant now, uint32_t holder);
 
   // Of layers that may lose groups: when that is too much, and how large the outputs of each
   // layer's groups are; without, all count alike.
@@ -249,9 +262,8 @@ class Dispatcher {
     std::set<std::pair<uint16_t, uint16_t>> experts;  // layer, expert
     LatencyWindow round_trips;                        // of short messages
     std::optional<double> row_us;                     // of long ones
-    // Experts of a share that it computes in a millisecond, the way there and back included: of
-    // short messages, and of long ones times their rows.
-    std::array<std::optional<double>, 2> sum_rates, range_rates;
+    // Of short messages, and of long ones times their rows.
+    std::array<ShareCost, 2> sum_costs, range_costs;
     uint32_t open = 0;  // copies that are not closed
     Duration queue;     // at its last heartbeat
     uint32_t timeouts_in_a_row = 0, bad_answers = 0;
@@ -287,16 +299,16 @@ class Dispatcher {
   void DispatchFirst(Instant now, uint32_t batch, Task& task);
   // Sums (dispatcher_sums.cc).
   void DispatchShares(Instant now, uint32_t batch);
-  using Rates = std::array<std::optional<double>, 2>;
-  static Rates& RatesOf(HolderState& holder, SlotKind kind) {
-    return IsOfHead(kind) ? holder.range_rates : holder.sum_rates;
+  using Costs = std::array<ShareCost, 2>;
+  static Costs& CostsOf(HolderState& holder, SlotKind kind) {
+    return IsOfHead(kind) ? holder.range_costs : holder.sum_costs;
   }
-  static const Rates& RatesOf(const HolderState& holder, SlotKind kind) {
-    return IsOfHead(kind) ? holder.range_rates : holder.sum_rates;
+  static const Costs& CostsOf(const HolderState& holder, SlotKind kind) {
+    return IsOfHead(kind) ? holder.range_costs : holder.sum_costs;
   }
-  double ShareRate(const HolderState& holder, SlotKind kind, bool is_long) const;
-  static void NoteRanges(Instant now, HolderState& holder, const Batch& batch, const Copy& copy,
-                         size_t row_count);
+  double ShareUs(const HolderState& holder, SlotKind kind, bool is_long, double count) const;
+  void NoteRanges(Instant came, HolderState& holder, const Batch& batch, const Copy& copy,
+                  size_t row_count) const;
   // Sums that may lose some (dispatcher_lossy.cc).
   struct Choice {
     Task* task = nullptr;
@@ -319,7 +331,6 @@ class Dispatcher {
   void MergeDue(Instant now);
   static void TakeSum(Batch& batch, const wire::ExpertFrame& frame);
   void NoteLosses(Instant now, const Batch& batch, Done& done);
-  static void NoteShares(Rates& rates, Duration round_trip, size_t row_count, size_t shares);
   // A result with the rows of several experts in it. REQUIRES: of the batch's sequence.
   Status AcceptSum(Instant now, uint32_t holder, const wire::ExpertFrame& frame);
   void Ask(Instant now, uint32_t batch, Task& task, uint32_t holder);
@@ -340,7 +351,7 @@ class Dispatcher {
   Result<Copy*> AskedFor(uint32_t holder, const wire::ExpertFrame& frame, uint16_t expert);
   Status CheckRows(const Batch& batch, const Task& task, const wire::ExpertFrame& frame) const;
   void Take(Instant now, uint32_t batch, Task& task, Copy& copy, const wire::ExpertFrame& frame);
-  void NoteAnswer(Instant now, HolderState& holder, const Copy& copy, size_t row_count,
+  void NoteAnswer(Instant came, HolderState& holder, const Copy& copy, size_t row_count,
                   size_t shares);
   static void TakeRows(Batch& batch, const Task& task, const wire::ExpertFrame& frame);
   void End(Instant now, Batch& batch, Task& task);
@@ -371,6 +382,7 @@ class Dispatcher {
   };
   std::map<uint32_t, std::vector<Queued>> outbox_;
   std::map<uint32_t, std::vector<wire::ExpertFrame>> cancels_;
+  AnswerTimes times_;  // of the result that is taken
   Actions actions_;
 };
 

@@ -16,7 +16,7 @@
 
 #include "base/sentence.h"
 #include "dispatch/dispatcher.h"
-#include "dispatch/sum_sender.h"
+#include "dispatch/hub_channel.h"
 
 namespace weft::dispatch {
 namespace {
@@ -45,7 +45,7 @@ bool Dispatcher::MayLose(Instant now, const LayerWork& work, const Batch& batch)
   const size_t groups = batch.tasks.size();
   return work.kind == SlotKind::kSums && work.may_lose && !lines_.empty() && guard_.MayLose(now) &&
          groups <= 8 * wire::kMaxGroupSetBytes && batch.tasks.back().expert + 1u == groups &&
-         work.rows.size() / work.hidden <= SumSender::kMostRows;
+         work.rows.size() / work.hidden <= HubChannel::kMostRows;
 }
 
 float Dispatcher::NormOf(const Batch& batch, uint32_t group) const {

@@ -10,8 +10,8 @@
 
 #include "base/random.h"
 #include "dispatch/dispatcher.h"
-#include "dispatch/sum_channels.h"
-#include "dispatch/sum_sender.h"
+#include "dispatch/holder_channels.h"
+#include "dispatch/hub_channel.h"
 #include "dispatch/virtual_time_testing.h"
 
 namespace weft::dispatch {
@@ -29,7 +29,7 @@ struct Line {
 
 struct Device {
   Line line;
-  std::unique_ptr<SumSender> sender;
+  std::unique_ptr<HubChannel> sender;
   bool is_gone = false;                   // answers nothing any more
   Duration computes = Microseconds(500);  // a group
   uint64_t reliable = 0, datagrams = 0;   // answers so far
@@ -60,12 +60,12 @@ class World {
   // Everybody holds every group, as long as he is there.
   void Tell() {
     std::vector<Holder> holders;
-    std::vector<uint32_t> senders;
+    std::map<uint32_t, bool> senders;
     for (const auto& [id, device] : devices_) {
       Holder holder{id, {}};
       for (uint16_t group = 0; group < kGroups; ++group) holder.experts.emplace_back(3, group);
       holders.push_back(std::move(holder));
-      if (id != kSelf) senders.push_back(id);
+      if (id != kSelf) senders[id] = false;
     }
     channels_.SetHolders(time_.now(), senders);
     Do(dispatcher_.SetHolders(time_.now(), ++statement_, std::move(holders)));
@@ -106,7 +106,7 @@ class World {
   std::vector<float> predicted_;               // norms of the layers that begin
   std::set<uint32_t> lossy_groups_;  // that were asked for as datagrams, in the last layer
   VirtualTime time_;
-  SumChannels& channels() { return channels_; }
+  HolderChannels& channels() { return channels_; }
 
  private:
   void Begin() {
@@ -186,7 +186,7 @@ class World {
       const auto read = wire::ReadChannel(wire::ChannelFrame(channel));
       ASSERT_TRUE(read.ok());
       EXPECT_EQ(*read, channel);
-      found->second.sender = std::make_unique<SumSender>(time_.now(), *read);
+      found->second.sender = std::make_unique<HubChannel>(time_.now(), *read);
     }
     for (auto& [id, device] : devices_) {
       if (!device.sender) continue;
@@ -195,7 +195,7 @@ class World {
       for (const OutgoingDatagram& out : device.sender->TakeDatagrams())
         if (out.to == AddressOf(0))
           Travel(device.line, [this, id = id, bytes = out.bytes] {
-            const auto heard = channels_.OnDatagram(AddressOf(id), bytes);
+            const auto heard = channels_.OnDatagram(time_.now(), AddressOf(id), bytes);
             if (heard && heard->type == wire::DatagramType::kSums)
               Do(dispatcher_.OnSums(time_.now(), heard->holder, heard->body));
             else if (heard)
@@ -264,7 +264,7 @@ class World {
   }
 
   SeededRandom random_;
-  SumChannels channels_;
+  HolderChannels channels_;
   std::map<uint32_t, std::optional<Instant>> due_;
   Instant began_;
   uint32_t statement_ = 0, rows_ = 1;
@@ -360,7 +360,7 @@ TEST(DispatcherLossy, WhereDatagramsDoNotGetThroughSumsAreReliable) {
   EXPECT_GT(blocked.reliable, 20u);
   // It is tried again.
   blocked.line.is_blocked = false;
-  world.Pass(SumChannels::kRetry + Seconds(1));
+  world.Pass(HolderChannels::kRetry + Seconds(1));
   EXPECT_EQ(world.channels().StateOf(2), ChannelState::kReady);
   world.Run(5);
   EXPECT_GT(blocked.datagrams, 0u);
@@ -375,12 +375,12 @@ TEST(DispatcherLossy, WhereDatagramsDoNotGetThroughSumsAreReliable) {
 }
 
 // A hub that allows a byte in a millisecond does not make the holder keep what it computes for it.
-TEST(SumSender, WhatThePaceHoldsUpHasABound) {
+TEST(HubChannel, WhatThePaceHoldsUpHasABound) {
   wire::TensorChannel channel;
   channel.channel = {1, 1};
   channel.bytes_per_ms = 1;
   channel.addresses = {AddressOf(0)};
-  SumSender sender(Instant{0}, channel);
+  HubChannel sender(Instant{0}, channel);
   wire::DatagramOpener up(channel.channel, channel.up);
   wire::DatagramSealer down(channel.channel, channel.down);
   sender.OnDatagram(Instant{0}, AddressOf(0),

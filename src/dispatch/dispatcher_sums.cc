@@ -1,8 +1,7 @@
 // The dispatcher's layers that are shared out: who computes how much of one, and when a sum counts.
 //
-// Everybody's share takes equally long where experts are given out by the rate at which each holder
-// has answered so far, the way there and back included. Example: 12 experts, A answers 4 of them in
-// 4 ms, B 4 in 8 ms, because it is 4 ms away. By rates 1 and 0.5 A gets 8 and B 4: 8 ms each.
+// Everybody's share takes equally long where each expert is given to who is done with it soonest
+// (share_cost.h).
 #include <algorithm>
 #include <cmath>
 
@@ -10,40 +9,24 @@
 #include "dispatch/dispatcher.h"
 
 namespace weft::dispatch {
-namespace {
-
-// Of rates that are measured again and again.
-constexpr double kNewShare = 0.25;
-// Nobody knows whether who is too slow to be asked has become faster: it looks faster by so much
-// with every layer, until it is asked again.
-constexpr double kForgetting = 1.002;
-
-}  // namespace
-
-double Dispatcher::ShareRate(const HolderState& holder, SlotKind kind, bool is_long) const {
-  if (const auto& known = RatesOf(holder, kind)[is_long]) return *known;
+double Dispatcher::ShareUs(const HolderState& holder, SlotKind kind, bool is_long,
+                           double count) const {
+  if (const ShareCost& cost = CostsOf(holder, kind)[is_long]; cost.is_known())
+    return cost.Us(count);
   double sum = 0;
   size_t known = 0;
   for (const auto& [id, each] : holders_) {
-    const std::optional<double>& rate = RatesOf(each, kind)[is_long];
-    if (!rate) continue;
-    sum += *rate;
+    const ShareCost& cost = CostsOf(each, kind)[is_long];
+    if (!cost.is_known()) continue;
+    sum += cost.Us(count);
     ++known;
   }
-  return known > 0 ? sum / static_cast<double>(known) : 1;
+  return known > 0 ? sum / static_cast<double>(known) : count;
 }
 
-void Dispatcher::NoteShares(Rates& rates, Duration round_trip, size_t row_count, size_t shares) {
-  const bool is_long = row_count > kShortRows;
-  const double work = static_cast<double>(shares) * static_cast<double>(is_long ? row_count : 1);
-  const double rate = 1000 * work / std::max(1.0, static_cast<double>(round_trip.us));
-  std::optional<double>& known = rates[is_long];
-  known = known ? (1 - kNewShare) * *known + kNewShare * rate : rate;
-}
-
-// The ranges of a share are answered one by one: its rate is known with the last of them.
-void Dispatcher::NoteRanges(Instant now, HolderState& holder, const Batch& batch, const Copy& copy,
-                            size_t row_count) {
+// The ranges of a share are answered one by one: its cost is known with the last of them.
+void Dispatcher::NoteRanges(Instant came, HolderState& holder, const Batch& batch, const Copy& copy,
+                            size_t row_count) const {
   size_t asked = 0;
   for (const Task& task : batch.tasks)
     for (const Copy& other : task.copies) {
@@ -51,7 +34,9 @@ void Dispatcher::NoteRanges(Instant now, HolderState& holder, const Batch& batch
       ++asked;
       if (&other != &copy && !other.is_closed) return;
     }
-  NoteShares(holder.range_rates, now - copy.sent, row_count, asked);
+  const bool is_long = row_count > kShortRows;
+  holder.range_costs[is_long].NoteLongAnswers(
+      came - copy.sent, times_.computed, static_cast<double>(asked * (is_long ? row_count : 1)));
   if (copy.is_timed_out) return;
   holder.timeouts_in_a_row = 0;
   holder.demoted_until = {};
@@ -62,9 +47,9 @@ Duration Dispatcher::RangeTimeoutOf(const HolderState& holder, size_t row_count,
                                     uint32_t sends) const {
   constexpr double kMostRanges = 64;
   const bool is_long = row_count > kShortRows;
-  const std::optional<double>& rate = holder.range_rates[is_long];
+  const ShareCost& cost = holder.range_costs[is_long];
   const double rows = is_long ? static_cast<double>(row_count) : 1;
-  const double usual_us = rate ? 1000 * kMostRanges * rows / *rate : 0;
+  const double usual_us = cost.is_known() ? cost.Us(kMostRanges * rows) : 0;
   return options_.timeout * std::min(sends, kMostBackoff) +
          Microseconds(static_cast<int64_t>(4 * usual_us));
 }
@@ -82,9 +67,8 @@ void Dispatcher::DispatchShares(Instant now, uint32_t batch_index) {
     std::tuple<bool, double, uint32_t> best{true, HUGE_VAL, 0};
     for (const uint32_t id : ids) {
       const HolderState& holder = holders_.at(id);
-      const double ms =
-          (given[id] + 1) / ShareRate(holder, batch.kind, task->slots.size() > kShortRows);
-      best = std::min(best, {now < holder.demoted_until, ms, id});
+      const double us = ShareUs(holder, batch.kind, task->slots.size() > kShortRows, given[id] + 1);
+      best = std::min(best, {now < holder.demoted_until, us, id});
     }
     chosen = std::get<2>(best);
     ++given[chosen];
@@ -100,8 +84,7 @@ void Dispatcher::DispatchShares(Instant now, uint32_t batch_index) {
     ids.empty() ? Redispatch(now, batch_index, *task) : Ask(now, batch_index, *task, chosen);
   for (const auto& [id, count] : given) {
     if (count > 0) continue;
-    for (std::optional<double>& rate : RatesOf(holders_.at(id), batch.kind))
-      if (rate) *rate *= kForgetting;
+    for (ShareCost& cost : CostsOf(holders_.at(id), batch.kind)) cost.Forget();
   }
 }
 
@@ -129,7 +112,7 @@ Status Dispatcher::AcceptSum(Instant now, uint32_t id, const wire::ExpertFrame& 
   const bool counts = rows.ok() && std::none_of(parts.begin(), parts.end(), [](const Part& part) {
                         return part.task->is_done;
                       });
-  if (rows.ok()) NoteAnswer(now, holder, *first, frame.tokens, parts.size());
+  if (rows.ok()) NoteAnswer(times_.came.value_or(now), holder, *first, frame.tokens, parts.size());
   if (counts) TakeRows(batch, *parts.front().task, frame);
   for (const auto& [task, copy] : parts) {
     ++copy->answers;

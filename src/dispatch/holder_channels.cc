@@ -1,4 +1,4 @@
-#include "dispatch/sum_channels.h"
+#include "dispatch/holder_channels.h"
 
 #include <algorithm>
 
@@ -8,16 +8,17 @@ namespace {
 // Loss is measured over so many sequences at a time. The last ones may still be on their way.
 constexpr uint64_t kLossSequences = 256;
 constexpr double kNewLossShare = 0.25;
+// A holder that heard a challenge has answered it. The answer may have been lost.
+constexpr Duration kChallengeInterval = Milliseconds(100);
 
 }  // namespace
 
-void SumChannels::SetHolders(Instant now, std::span<const uint32_t> holders) {
+void HolderChannels::SetHolders(Instant now, const std::map<uint32_t, bool>& holders) {
   if (options_.addresses.empty() || !options_.random) return;
-  std::erase_if(channels_, [&](const auto& each) {
-    return std::ranges::find(holders, each.first) == holders.end();
-  });
-  for (const uint32_t holder : holders) {
+  std::erase_if(channels_, [&](const auto& each) { return !holders.contains(each.first); });
+  for (const auto& [holder, has_messages] : holders) {
     const auto [channel, is_new] = channels_.try_emplace(holder);
+    channel->second.has_messages = has_messages;
     if (!is_new) continue;
     channel->second.number = ++last_number_;
     Agree(holder, channel->second);
@@ -26,7 +27,7 @@ void SumChannels::SetHolders(Instant now, std::span<const uint32_t> holders) {
 }
 
 // New keys for every key epoch: sequences begin at 1, and no key may seal two first datagrams.
-void SumChannels::Agree(uint32_t holder, Channel& channel) {
+void HolderChannels::Agree(uint32_t holder, Channel& channel) {
   wire::TensorChannel agreed;
   agreed.channel = {channel.number, ++last_key_epoch_};
   agreed.addresses = options_.addresses;
@@ -40,11 +41,13 @@ void SumChannels::Agree(uint32_t holder, Channel& channel) {
   channel.opener.emplace(agreed.channel, agreed.up);
   channel.sealer.emplace(agreed.channel, agreed.down);
   channel.proof = {};
+  channel.line.reset();
+  channel.challenge_at.reset();
   channel.counted_from = channel.accepted_then = 0;
   agreements_.emplace_back(holder, std::move(agreed));
 }
 
-void SumChannels::OnReady(Instant now, uint32_t holder, const wire::ChannelReady& answer) {
+void HolderChannels::OnReady(Instant now, uint32_t holder, const wire::ChannelReady& answer) {
   const auto found = channels_.find(holder);
   if (found == channels_.end() || found->second.agreed.key_epoch != answer.key_epoch) return;
   Channel& channel = found->second;
@@ -53,32 +56,89 @@ void SumChannels::OnReady(Instant now, uint32_t holder, const wire::ChannelReady
   // Probes went to all of the hub's addresses, and most of these do not exist for the holder.
   channel.counted_from = channel.opener->highest_sequence();
   channel.accepted_then = channel.opener->accepted();
+  OpenLine(channel);
+  if (channel.has_messages && answer.ready && !channel.proof.proven())
+    channel.challenge_at = now + kChallengeInterval;
 }
 
-void SumChannels::Doubt(Instant now, uint32_t holder) {
+void HolderChannels::OpenLine(Channel& channel) {
+  if (channel.has_messages && channel.state == ChannelState::kReady && channel.proof.proven() &&
+      !channel.line)
+    channel.line.emplace();
+}
+
+void HolderChannels::Doubt(Instant now, uint32_t holder) {
   const auto found = channels_.find(holder);
   if (found == channels_.end() || found->second.state != ChannelState::kReady) return;
   Agree(holder, found->second);
   found->second.retry_at = now + kRetry;
 }
 
-void SumChannels::OnTimer(Instant now) {
+void HolderChannels::OnTimer(Instant now) {
   for (auto& [holder, channel] : channels_) {
+    if (channel.line) channel.line->OnTimer(now);
+    if (channel.challenge_at && now >= *channel.challenge_at) ChallengeAgain(now, channel);
     if (!channel.retry_at || now < *channel.retry_at) continue;
     Agree(holder, channel);
     channel.retry_at = now + kRetry;
   }
 }
 
-std::optional<Instant> SumChannels::timer() const {
+void HolderChannels::ChallengeAgain(Instant now, Channel& channel) {
+  channel.challenge_at.reset();
+  if (channel.proof.proven() || !channel.proof.asked()) return;
+  out_.push_back({*channel.proof.asked(),
+                  channel.sealer->Seal(wire::DatagramType::kChallenge, channel.proof.challenge())});
+  channel.challenge_at = now + kChallengeInterval;
+}
+
+std::optional<Instant> HolderChannels::timer() const {
   std::optional<Instant> next;
-  for (const auto& [holder, channel] : channels_)
-    if (channel.retry_at && (!next || *channel.retry_at < *next)) next = channel.retry_at;
+  const auto consider = [&next](std::optional<Instant> due) {
+    if (due && (!next || *due < *next)) next = due;
+  };
+  for (const auto& [holder, channel] : channels_) {
+    consider(channel.retry_at);
+    consider(channel.challenge_at);
+    if (channel.line) consider(channel.line->timer());
+  }
   return next;
 }
 
-std::optional<SumChannels::Heard> SumChannels::OnDatagram(const DatagramAddress& from,
-                                                          ByteSpan datagram) {
+bool HolderChannels::HasRoomFor(uint32_t holder, size_t byte_count) const {
+  const auto found = channels_.find(holder);
+  return found != channels_.end() && found->second.line &&
+         found->second.line->HasRoomFor(byte_count);
+}
+
+void HolderChannels::Send(Instant now, uint32_t holder, std::vector<uint8_t> message) {
+  channels_.at(holder).line->Send(now, std::move(message));
+}
+
+std::vector<uint32_t> HolderChannels::TakeBroken(Instant now) {
+  std::vector<uint32_t> broken;
+  for (auto& [holder, channel] : channels_) {
+    if (!channel.line || !channel.line->is_broken()) continue;
+    channel.line.reset();
+    channel.retry_at = now + kRetry;
+    broken.push_back(holder);
+  }
+  return broken;
+}
+
+std::vector<OutgoingDatagram> HolderChannels::TakeDatagrams() {
+  std::vector<OutgoingDatagram> out = std::exchange(out_, {});
+  for (auto& [holder, channel] : channels_) {
+    if (!channel.line) continue;
+    for (const MessageLine::Body& body : channel.line->TakeBodies())
+      out.push_back({*channel.proof.proven(), channel.sealer->Seal(body.type, body.bytes)});
+  }
+  return out;
+}
+
+std::optional<HolderChannels::Heard> HolderChannels::OnDatagram(Instant now,
+                                                                const DatagramAddress& from,
+                                                                ByteSpan datagram) {
   const auto refuse = [&](wire::DatagramFault fault) {
     ++faults_[static_cast<size_t>(fault)];
     return std::nullopt;
@@ -101,8 +161,14 @@ std::optional<SumChannels::Heard> SumChannels::OnDatagram(const DatagramAddress&
   MeasureLoss(channel);
   using Type = wire::DatagramType;
   if (opened->type == Type::kSums || opened->type == Type::kSent)
-    return Heard{found->first, opened->type, std::move(opened->body)};
-  if (opened->type == Type::kProof) (void)channel.proof.OnProof(from, opened->body);
+    return Heard{found->first, opened->type, std::move(opened->body), {}};
+  if (opened->type == Type::kPacket || opened->type == Type::kReceived ||
+      opened->type == Type::kParity) {
+    if (!channel.line) return std::nullopt;
+    auto messages = channel.line->OnBody(now, opened->type, opened->body);
+    return Heard{found->first, opened->type, {}, std::move(messages)};
+  }
+  if (opened->type == Type::kProof && channel.proof.OnProof(from, opened->body)) OpenLine(channel);
   if (opened->type != Type::kProbe) return std::nullopt;
   wire::AddressProof<DatagramAddress>::Challenge fresh{};
   options_.random(fresh);
@@ -112,7 +178,7 @@ std::optional<SumChannels::Heard> SumChannels::OnDatagram(const DatagramAddress&
   return std::nullopt;
 }
 
-void SumChannels::MeasureLoss(Channel& channel) {
+void HolderChannels::MeasureLoss(Channel& channel) {
   const uint64_t sent = channel.opener->highest_sequence() - channel.counted_from;
   if (channel.state != ChannelState::kReady || sent < kLossSequences) return;
   const uint64_t came = channel.opener->accepted() - channel.accepted_then;
@@ -122,12 +188,12 @@ void SumChannels::MeasureLoss(Channel& channel) {
   channel.accepted_then += came;
 }
 
-ChannelState SumChannels::StateOf(uint32_t holder) const {
+ChannelState HolderChannels::StateOf(uint32_t holder) const {
   const auto found = channels_.find(holder);
   return found == channels_.end() ? ChannelState::kBlocked : found->second.state;
 }
 
-double SumChannels::LossOf(uint32_t holder) const {
+double HolderChannels::LossOf(uint32_t holder) const {
   const auto found = channels_.find(holder);
   return found == channels_.end() ? 0 : found->second.loss.value_or(0);
 }

@@ -1,7 +1,8 @@
-// A hub's ends of the channels on which holders send sums (wire/tensor_channel.h): agrees on them,
-// opens what comes, and measures how much is lost. A state machine without sockets, clock, threads
-// or randomness of its own. What it sends is challenges, which are no longer than the probes that
-// asked for them.
+// A hub's ends of its channels to holders (wire/tensor_channel.h): agrees on them, opens what
+// comes, and measures how much is lost. Holders send sums on a channel, and both ends send messages
+// (message_line.h). A state machine without sockets, clock, threads or randomness of its own.
+// Whoever has not shown that it listens at an address gets nothing there but a challenge, no longer
+// than the probe that asked for it.
 #pragma once
 
 #include <array>
@@ -15,6 +16,7 @@
 
 #include "base/clock.h"
 #include "base/datagram_address.h"
+#include "dispatch/message_line.h"
 #include "wire/tensor_channel.h"
 
 namespace weft::dispatch {
@@ -22,7 +24,7 @@ namespace weft::dispatch {
 // How it goes with a holder's datagrams.
 enum class ChannelState : uint8_t { kAsked, kReady, kBlocked };
 
-class SumChannels {
+class HolderChannels {
  public:
   // A channel that is blocked is tried again after this.
   static constexpr Duration kRetry = Seconds(30);
@@ -32,10 +34,10 @@ class SumChannels {
     std::function<void(MutableByteSpan)> random;
     double bytes_per_ms = 125'000;  // of the line to the hub, for all holders: 1 Gbit/s
   };
-  explicit SumChannels(Options options) : options_(std::move(options)) {}
+  explicit HolderChannels(Options options) : options_(std::move(options)) {}
 
-  // Who may send datagrams, all of them.
-  void SetHolders(Instant now, std::span<const uint32_t> holders);
+  // Who has a channel, all of them; true: messages may go on it.
+  void SetHolders(Instant now, const std::map<uint32_t, bool>& holders);
   void OnReady(Instant now, uint32_t holder, const wire::ChannelReady& answer);
   // Nothing of several exchanges came: the holder is asked whether datagrams still get here.
   void Doubt(Instant now, uint32_t holder);
@@ -44,10 +46,15 @@ class SumChannels {
   struct Heard {
     uint32_t holder = 0;
     wire::DatagramType type = wire::DatagramType::kSums;
-    std::vector<uint8_t> body;
+    std::vector<uint8_t> body;    // of kSums and kSent
+    std::vector<Slice> messages;  // of all others
   };
-  // kSums and kSent that are authentic, each once.
-  std::optional<Heard> OnDatagram(const DatagramAddress& from, ByteSpan datagram);
+  // What is authentic, each once: kSums, kSent, and what belongs to messages.
+  std::optional<Heard> OnDatagram(Instant now, const DatagramAddress& from, ByteSpan datagram);
+  // Whether a message of so many bytes can go to this holder on its channel now.
+  bool HasRoomFor(uint32_t holder, size_t byte_count) const;
+  // REQUIRES: HasRoomFor(holder, message.size()).
+  void Send(Instant now, uint32_t holder, std::vector<uint8_t> message);
 
   ChannelState StateOf(uint32_t holder) const;
   // Of what the holder sent lately, 0 where nothing is known.
@@ -59,7 +66,9 @@ class SumChannels {
   std::vector<std::pair<uint32_t, wire::TensorChannel>> TakeAgreements() {
     return std::exchange(agreements_, {});
   }
-  std::vector<OutgoingDatagram> TakeDatagrams() { return std::exchange(out_, {}); }
+  std::vector<OutgoingDatagram> TakeDatagrams();
+  // Holders that messages do not get to any more. What was under way may not have come.
+  std::vector<uint32_t> TakeBroken(Instant now);
   std::optional<Instant> timer() const;
 
  private:
@@ -69,14 +78,18 @@ class SumChannels {
     ChannelState state = ChannelState::kAsked;
     std::optional<wire::DatagramOpener> opener;
     std::optional<wire::DatagramSealer> sealer;
+    bool has_messages = false;
+    std::optional<MessageLine> line;  // once messages may go to where it listens
     wire::AddressProof<DatagramAddress> proof;
     // Loss: of the sequences since `counted_from`, so many had come then.
     uint64_t counted_from = 0, accepted_then = 0;
     std::optional<double> loss;
-    std::optional<Instant> retry_at;
+    std::optional<Instant> retry_at, challenge_at;
   };
 
   void Agree(uint32_t holder, Channel& channel);
+  static void OpenLine(Channel& channel);
+  void ChallengeAgain(Instant now, Channel& channel);
   static void MeasureLoss(Channel& channel);
 
   Options options_;

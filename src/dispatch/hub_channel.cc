@@ -1,4 +1,4 @@
-#include "dispatch/sum_sender.h"
+#include "dispatch/hub_channel.h"
 
 #include <algorithm>
 #include <cmath>
@@ -21,7 +21,7 @@ constexpr int kSentCopies = 2;
 
 }  // namespace
 
-SumSender::SumSender(Instant now, const wire::TensorChannel& agreed)
+HubChannel::HubChannel(Instant now, const wire::TensorChannel& agreed)
     : agreed_(agreed),
       sealer_(agreed.channel, agreed.up),
       opener_(agreed.channel, agreed.down),
@@ -31,45 +31,71 @@ SumSender::SumSender(Instant now, const wire::TensorChannel& agreed)
   Probe(now);
 }
 
-void SumSender::Probe(Instant now) {
+void HubChannel::Probe(Instant now) {
   const std::vector<uint8_t> padding(wire::kProbeBodyBytes, 0);
   for (const DatagramAddress& address : agreed_.addresses)
     out_.push_back({address, sealer_.Seal(wire::DatagramType::kProbe, padding)});
   next_probe_ = now + kProbeInterval;
 }
 
-void SumSender::OnDatagram(Instant now, const DatagramAddress& from, ByteSpan datagram) {
+std::optional<std::vector<Slice>> HubChannel::OnDatagram(Instant now, const DatagramAddress& from,
+                                                         ByteSpan datagram) {
   const auto opened = opener_.Open(datagram);
-  if (!opened || opened->type != wire::DatagramType::kChallenge || state_ != State::kProbes) return;
+  if (!opened) return std::nullopt;
+  using Type = wire::DatagramType;
+  if (opened->type == Type::kPacket || opened->type == Type::kReceived ||
+      opened->type == Type::kParity) {
+    if (state_ != State::kReady) return std::vector<Slice>();
+    hub_has_messages_ = hub_has_messages_ || opened->type == Type::kPacket;
+    return line_.OnBody(now, opened->type, opened->body);
+  }
+  if (opened->type != Type::kChallenge || state_ == State::kBlocked) return std::vector<Slice>();
   // A challenge that somebody caught and sent on must not lead the sums to him.
-  if (std::ranges::find(agreed_.addresses, from) == agreed_.addresses.end()) return;
-  hub_ = from;
-  state_ = State::kReady;
-  answer_ = true;
-  credited_at_ = now;
-  out_.push_back({hub_, sealer_.Seal(wire::DatagramType::kProof, opened->body)});
+  if (std::ranges::find(agreed_.addresses, from) == agreed_.addresses.end())
+    return std::vector<Slice>();
+  if (state_ == State::kProbes) {
+    hub_ = from;
+    state_ = State::kReady;
+    answer_ = true;
+    credited_at_ = now;
+  } else if (from != hub_) {
+    return std::vector<Slice>();
+  }
+  // The one before may have been lost.
+  out_.push_back({hub_, sealer_.Seal(Type::kProof, opened->body)});
+  return std::vector<Slice>();
 }
 
-void SumSender::OnTimer(Instant now) {
-  if (state_ == State::kReady) return Flush(now);
+std::vector<OutgoingDatagram> HubChannel::TakeDatagrams() {
+  std::vector<OutgoingDatagram> out = std::exchange(out_, {});
+  for (const MessageLine::Body& body : line_.TakeBodies())
+    out.push_back({hub_, sealer_.Seal(body.type, body.bytes)});
+  return out;
+}
+
+void HubChannel::OnTimer(Instant now) {
+  if (state_ == State::kReady) {
+    line_.OnTimer(now);
+    return Flush(now);
+  }
   if (state_ == State::kBlocked || now < next_probe_) return;
   if (now - began_ < kProbeLimit) return Probe(now);
   state_ = State::kBlocked;
   answer_ = false;
 }
 
-bool SumSender::HasRoomFor(size_t rows, size_t columns) const {
+bool HubChannel::HasRoomFor(size_t rows, size_t columns) const {
   const double most_bytes = std::max(kLeastQueueBytes, kMostQueuedMs * agreed_.bytes_per_ms);
   return static_cast<double>(queued_bytes_ + rows * columns * sizeof(float)) <= most_bytes;
 }
 
-void SumSender::Queue(std::vector<uint8_t> datagram) {
+void HubChannel::Queue(std::vector<uint8_t> datagram) {
   queued_bytes_ += datagram.size();
   queue_.push_back(std::move(datagram));
 }
 
-void SumSender::Send(Instant now, const wire::SumsOf& of, const wire::GroupSet& groups,
-                     std::span<const float> rows, size_t columns) {
+void HubChannel::Send(Instant now, const wire::SumsOf& of, const wire::GroupSet& groups,
+                      std::span<const float> rows, size_t columns) {
   CHECK(is_ready() && columns > 0 && rows.size() % columns == 0);
   CHECK(rows.size() / columns <= kMostRows);
   for (size_t row = 0; row < rows.size() / columns; ++row)
@@ -79,13 +105,13 @@ void SumSender::Send(Instant now, const wire::SumsOf& of, const wire::GroupSet& 
   Flush(now);
 }
 
-void SumSender::End(Instant now, const wire::SumsOf& of) {
+void HubChannel::End(Instant now, const wire::SumsOf& of) {
   for (int copy = 0; copy < kSentCopies; ++copy)
     Queue(sealer_.Seal(wire::DatagramType::kSent, wire::SentBody(of)));
   Flush(now);
 }
 
-void SumSender::Flush(Instant now) {
+void HubChannel::Flush(Instant now) {
   const double gained = static_cast<double>((now - credited_at_).us) * agreed_.bytes_per_ms * 1e-3;
   credit_bytes_ = std::min(kBurstBytes, credit_bytes_ + std::max(0.0, gained));
   credited_at_ = now;
@@ -97,12 +123,15 @@ void SumSender::Flush(Instant now) {
   }
 }
 
-std::optional<Instant> SumSender::timer() const {
+std::optional<Instant> HubChannel::timer() const {
   if (state_ == State::kProbes) return next_probe_;
-  if (queue_.empty()) return std::nullopt;
+  const std::optional<Instant> of_line = line_.timer();
+  if (queue_.empty()) return of_line;
   const double missing = static_cast<double>(queue_.front().size()) - credit_bytes_;
-  return credited_at_ +
-         Microseconds(1 + static_cast<int64_t>(std::ceil(1e3 * missing / agreed_.bytes_per_ms)));
+  const Instant flush =
+      credited_at_ +
+      Microseconds(1 + static_cast<int64_t>(std::ceil(1e3 * missing / agreed_.bytes_per_ms)));
+  return of_line ? std::min(*of_line, flush) : flush;
 }
 
 }  // namespace weft::dispatch

@@ -1,6 +1,6 @@
-// This is a holder's end of a channel for sums (wire/tensor_channel.h). It finds the hub's address,
-// and sends the sums of its groups as datagrams, no faster than the hub allows. A state machine
-// without sockets, clock or threads.
+// A holder's end of a channel (wire/tensor_channel.h). It finds the hub's address, and sends
+// the sums of its groups as datagrams, no faster than the hub allows. Messages go both ways
+// (message_line.h). A state machine without sockets, clock or threads.
 //
 //   CHANNEL -> PROBE to every address, again every 100 ms
 //           -> a CHALLENGE with this channel's key: PROOF, and sums go there from now on
@@ -17,22 +17,39 @@
 
 #include "base/clock.h"
 #include "base/datagram_address.h"
+#include "dispatch/message_line.h"
 #include "wire/group_sums.h"
 #include "wire/tensor_channel.h"
 
 namespace weft::dispatch {
 
-class SumSender {
+class HubChannel {
  public:
   // Rows of an exchange that may be sent so; more are for the reliable line.
   static constexpr uint32_t kMostRows = 16;
 
-  SumSender(Instant now, const wire::TensorChannel& agreed);
+  HubChannel(Instant now, const wire::TensorChannel& agreed);
 
   bool is_ready() const { return state_ == State::kReady; }
   uint32_t key_epoch() const { return agreed_.channel.key_epoch; }
-  void OnDatagram(Instant now, const DatagramAddress& from, ByteSpan datagram);
+  // The messages that are whole now; nullopt: the datagram is not of this channel.
+  std::optional<std::vector<Slice>> OnDatagram(Instant now, const DatagramAddress& from,
+                                               ByteSpan datagram);
   void OnTimer(Instant now);
+  // Whether a message of so many bytes can go to the hub on this channel now.
+  bool HasRoomForMessage(size_t byte_count) const {
+    return hub_has_messages_ && line_.HasRoomFor(byte_count);
+  }
+  // Messages that may not have come to the hub: its line is broken.
+  std::vector<std::vector<uint8_t>> TakeUnconfirmed() {
+    return line_.is_broken() ? line_.TakeUnconfirmed() : std::vector<std::vector<uint8_t>>();
+  }
+  // The hub's questions come by another way now, and there the answers go.
+  void StopMessages() { hub_has_messages_ = false; }
+  // REQUIRES: HasRoomForMessage(message.size()).
+  void SendMessage(Instant now, std::vector<uint8_t> message) {
+    line_.Send(now, std::move(message));
+  }
   // Whether so many more rows get out in time at the pace that the hub allows. What does not is for
   // the reliable line, where it waits for nobody but its receiver.
   bool HasRoomFor(size_t rows, size_t columns) const;
@@ -44,7 +61,7 @@ class SumSender {
   void End(Instant now, const wire::SumsOf& of);
 
   // What goes out now.
-  std::vector<OutgoingDatagram> TakeDatagrams() { return std::exchange(out_, {}); }
+  std::vector<OutgoingDatagram> TakeDatagrams();
   // Once: whether datagrams get to the hub.
   std::optional<bool> TakeAnswer() { return std::exchange(answer_, std::nullopt); }
   // When OnTimer is due.
@@ -65,6 +82,9 @@ class SumSender {
   const Instant began_;
   Instant next_probe_;
   DatagramAddress hub_;
+  // Hubs from before there were messages never send any.
+  MessageLine line_;
+  bool hub_has_messages_ = false;
   std::optional<bool> answer_;
   std::vector<OutgoingDatagram> out_;
   std::deque<std::vector<uint8_t>> queue_;

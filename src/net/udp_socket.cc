@@ -2,14 +2,18 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
 #include <boost/asio/ip/udp.hpp>
 #include <boost/asio/ip/v6_only.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
 #include <cstring>
+#include <ctime>
+#include <optional>
 
 #include "net/address.h"
 #include "net/loop_context.h"
@@ -26,6 +30,8 @@ constexpr int kBufferBytes = 4 << 20;
 constexpr size_t kLongestDatagram = 2048;
 // Datagrams that are read before other work of the loop has its turn.
 constexpr int kAtOnce = 256;
+// Of a call of the system.
+constexpr unsigned kOfACall = 16;
 constexpr std::array<uint8_t, 12> kMappedIPv4 = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
 
 bool IsIPv4(const DatagramAddress& address) {
@@ -50,6 +56,46 @@ socklen_t Fill(const DatagramAddress& from, bool is_v4, sockaddr_storage& out) {
   return sizeof(address);
 }
 
+// Where the system says when a datagram came.
+struct TimeStamp {
+  alignas(cmsghdr) char bytes[CMSG_SPACE(sizeof(timespec))];
+};
+constexpr int64_t kLongestWaitUs = 1'000'000;
+
+int64_t NanosecondsOf(clockid_t clock) {
+  timespec time{};
+  (void)::clock_gettime(clock, &time);
+  return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+}
+
+std::optional<int64_t> StampOf(msghdr& message) {
+  for (cmsghdr* each = CMSG_FIRSTHDR(&message); each != nullptr;
+       each = CMSG_NXTHDR(&message, each)) {
+    if (each->cmsg_level != SOL_SOCKET || each->cmsg_type != SCM_TIMESTAMPNS) continue;
+    timespec time{};
+    std::memcpy(&time, CMSG_DATA(each), sizeof(time));
+    return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+  }
+  return std::nullopt;
+}
+
+DatagramAddress FromSystem(const sockaddr_storage& from) {
+  DatagramAddress address;
+  if (from.ss_family == AF_INET) {
+    sockaddr_in v4{};
+    std::memcpy(&v4, &from, sizeof(v4));
+    std::ranges::copy(kMappedIPv4, address.ip.begin());
+    std::memcpy(address.ip.data() + kMappedIPv4.size(), &v4.sin_addr, sizeof(v4.sin_addr));
+    address.port = ntohs(v4.sin_port);
+  } else {
+    sockaddr_in6 v6{};
+    std::memcpy(&v6, &from, sizeof(v6));
+    std::memcpy(address.ip.data(), &v6.sin6_addr, address.ip.size());
+    address.port = ntohs(v6.sin6_port);
+  }
+  return address;
+}
+
 DatagramAddress FromEndpoint(const udp::endpoint& endpoint) {
   DatagramAddress address;
   address.port = endpoint.port();
@@ -62,33 +108,82 @@ DatagramAddress FromEndpoint(const udp::endpoint& endpoint) {
 
 }  // namespace
 
+// The loop waits for `ready`, an epoll of the system that holds the socket alone. So the socket can
+// be taken out of the loop's sight, and back, by any thread.
 struct UdpSocket::State : std::enable_shared_from_this<State> {
   explicit State(std::shared_ptr<LoopContext> made_on)
-      : context(std::move(made_on)), socket(*context) {}
+      : context(std::move(made_on)), socket(*context), ready(*context) {}
 
+  // REQUIRES: the socket is open.
+  void Watch(boost::system::error_code& error) {
+    descriptor = socket.native_handle();
+    const int epoll = ::epoll_create1(EPOLL_CLOEXEC);
+    if (epoll < 0) error.assign(errno, boost::system::system_category());
+    if (epoll >= 0) ready.assign(epoll, error);
+    epoll_event event{};
+    event.events = EPOLLIN;
+    if (!error && ::epoll_ctl(epoll, EPOLL_CTL_ADD, descriptor, &event) != 0)
+      error.assign(errno, boost::system::system_category());
+  }
+  void SetPolled(bool is_polled) {
+    epoll_event event{};
+    event.events = is_polled ? 0u : static_cast<uint32_t>(EPOLLIN);
+    (void)::epoll_ctl(ready.native_handle(), EPOLL_CTL_MOD, descriptor, &event);
+  }
   void Wait() {
-    socket.async_wait(udp::socket::wait_read,
-                      [self = shared_from_this()](const boost::system::error_code& error) {
-                        if (error || !self->on_datagram) return;
-                        self->Read();
-                        if (self->on_datagram) self->Wait();
-                      });
+    ready.async_wait(asio::posix::stream_descriptor::wait_read,
+                     [self = shared_from_this()](const boost::system::error_code& error) {
+                       if (error || !self->on_datagram) return;
+                       self->Read();
+                       if (self->on_datagram) self->Wait();
+                     });
   }
   void Read() {
-    std::array<uint8_t, kLongestDatagram> buffer;
-    for (int i = 0; i < kAtOnce && on_datagram; ++i) {
-      udp::endpoint from;
-      boost::system::error_code error;
-      const size_t size = socket.receive_from(asio::buffer(buffer), from, 0, error);
-      if (error == asio::error::would_block) break;
-      if (error) continue;  // that an earlier datagram was refused, say
-      on_datagram(FromEndpoint(from), {buffer.begin(), buffer.begin() + size});
+    for (int left = kAtOnce; left > 0 && on_datagram;) {
+      const int came = Take([this](ReceivedDatagram datagram) {
+        if (on_datagram) on_datagram(std::move(datagram));
+      });
+      if (came == 0) return;
+      left -= came;
     }
+  }
+  // Several threads may, each gets others. Gives how many there were.
+  int Take(const OnDatagram& take) const {
+    std::array<std::array<uint8_t, kLongestDatagram>, kOfACall> buffers;
+    std::array<sockaddr_storage, kOfACall> from;
+    std::array<iovec, kOfACall> pieces;
+    std::array<mmsghdr, kOfACall> messages{};
+    std::array<TimeStamp, kOfACall> stamps;
+    for (unsigned i = 0; i < kOfACall; ++i) {
+      pieces[i] = {buffers[i].data(), buffers[i].size()};
+      messages[i].msg_hdr.msg_control = stamps[i].bytes;
+      messages[i].msg_hdr.msg_controllen = sizeof(stamps[i].bytes);
+      messages[i].msg_hdr.msg_name = &from[i];
+      messages[i].msg_hdr.msg_namelen = sizeof(from[i]);
+      messages[i].msg_hdr.msg_iov = &pieces[i];
+      messages[i].msg_hdr.msg_iovlen = 1;
+    }
+    const int came = ::recvmmsg(descriptor, messages.data(), kOfACall, MSG_DONTWAIT, nullptr);
+    // An earlier datagram was refused, say; the next ones may be there.
+    if (came < 0) return errno == EAGAIN || errno == EWOULDBLOCK ? 0 : 1;
+    const Instant now = MonotonicNow();
+    const int64_t now_ns = NanosecondsOf(CLOCK_REALTIME);
+    for (int i = 0; i < came; ++i) {
+      const auto stamped_ns = StampOf(messages[i].msg_hdr);
+      const int64_t ago_us = stamped_ns ? (now_ns - *stamped_ns) / 1000 : 0;
+      // A clock that was set meanwhile says nothing.
+      const bool is_known = ago_us >= 0 && ago_us < kLongestWaitUs;
+      take({FromSystem(from[i]),
+            {buffers[i].begin(), buffers[i].begin() + messages[i].msg_len},
+            is_known ? now - Microseconds(ago_us) : now});
+    }
+    return came;
   }
 
   const std::shared_ptr<LoopContext> context;
   udp::socket socket;
-  int descriptor = -1;  // of the socket, for sending from other threads
+  asio::posix::stream_descriptor ready;
+  int descriptor = -1;  // of the socket, for other threads
   bool is_v4 = true;
   OnDatagram on_datagram;
 };
@@ -123,7 +218,12 @@ Result<std::shared_ptr<UdpSocket>> UdpSocket::Open(EventLoop& loop, const std::s
   boost::system::error_code ignored;
   socket.set_option(asio::socket_base::receive_buffer_size(kBufferBytes), ignored);
   socket.set_option(asio::socket_base::send_buffer_size(kBufferBytes), ignored);
-  state->descriptor = socket.native_handle();
+  const int wanted = 1;
+  (void)::setsockopt(socket.native_handle(), SOL_SOCKET, SO_TIMESTAMPNS, &wanted, sizeof(wanted));
+  state->Watch(error);
+  if (error)
+    return Error(ErrorCode::kUnavailable,
+                 "A UDP socket cannot be waited for: " + error.message() + ".");
   const udp::endpoint bound = socket.local_endpoint(ignored);
   std::vector<std::string> reachable = {address};
   if (ip.is_unspecified()) {
@@ -150,7 +250,7 @@ void UdpSocket::Receive(OnDatagram on_datagram) {
 void UdpSocket::Stop() {
   state_->on_datagram = nullptr;
   boost::system::error_code ignored;
-  state_->socket.cancel(ignored);
+  state_->ready.cancel(ignored);
 }
 
 // The system's call, not Asio's: a socket of Asio is not for several threads at once, and the
@@ -184,6 +284,15 @@ void UdpSocket::AfterReceived(std::function<void()> then) {
     if (state->on_datagram) state->Read();
     then();
   });
+}
+
+void UdpSocket::TakeReceived(const OnDatagram& take) {
+  while (state_->Take(take) == static_cast<int>(kOfACall)) {
+  }
+}
+
+void UdpSocket::SetPolled(bool is_polled) {
+  state_->SetPolled(is_polled);
 }
 
 uint16_t UdpSocket::port() const {

@@ -22,13 +22,15 @@ class UdpSocket : public DatagramSender {
   ~UdpSocket() override;
 
   // Calls `on_datagram` on the loop until Stop. Call it on the loop's thread.
-  using OnDatagram = std::function<void(const DatagramAddress&, std::vector<uint8_t>)>;
+  using OnDatagram = std::function<void(ReceivedDatagram)>;
   void Receive(OnDatagram on_datagram);
   void Stop();
 
   // Sends from any thread. Whatever the system does not take at once is lost.
   void Send(std::span<const OutgoingDatagram> datagrams) override;
   void AfterReceived(std::function<void()> then) override;
+  void TakeReceived(const OnDatagram& take) override;
+  void SetPolled(bool is_polled) override;
   // Gives all of this machine's addresses, loopback last, where the socket is bound to all.
   std::vector<DatagramAddress> Addresses() const override { return addresses_; }
   uint16_t port() const;

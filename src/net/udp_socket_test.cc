@@ -18,14 +18,17 @@ TEST(UdpSocket, DatagramsArriveWithWhereTheyComeFrom) {
     ASSERT_EQ((*hub)->Addresses().size(), 1u);
     EXPECT_NE((*hub)->port(), 0);
     std::vector<uint8_t> answer;
-    (*hub)->Receive([&](const DatagramAddress& from, std::vector<uint8_t> bytes) {
-      EXPECT_EQ(from, device->Addresses()[0]);
-      std::ranges::reverse(bytes);
-      (*hub)->Send(std::vector<OutgoingDatagram>{{from, bytes}});
+    const Instant begin = MonotonicNow();
+    (*hub)->Receive([&](ReceivedDatagram datagram) {
+      EXPECT_EQ(datagram.from, device->Addresses()[0]);
+      std::ranges::reverse(datagram.bytes);
+      (*hub)->Send(std::vector<OutgoingDatagram>{{datagram.from, datagram.bytes}});
     });
-    device->Receive([&](const DatagramAddress& from, std::vector<uint8_t> bytes) {
-      EXPECT_EQ(from, (*hub)->Addresses()[0]);
-      answer = std::move(bytes);
+    device->Receive([&](ReceivedDatagram datagram) {
+      EXPECT_EQ(datagram.from, (*hub)->Addresses()[0]);
+      EXPECT_GE(datagram.came, begin - Milliseconds(1));
+      EXPECT_LE(datagram.came, MonotonicNow());
+      answer = std::move(datagram.bytes);
       loop.Stop();
     });
     const std::vector<uint8_t> question = {1, 2, 3};
@@ -35,12 +38,41 @@ TEST(UdpSocket, DatagramsArriveWithWhereTheyComeFrom) {
   }
 }
 
+TEST(UdpSocket, WhoPollsTakesWhatComesAndTheLoopTheRest) {
+  EventLoop loop;
+  const auto hub = UdpSocket::Open(loop, "127.0.0.1", 0).value();
+  const auto device = UdpSocket::Open(loop, "127.0.0.1", 0).value();
+  const auto send = [&](uint8_t byte) {
+    device->Send(std::vector<OutgoingDatagram>{{hub->Addresses()[0], {byte}}});
+  };
+  std::vector<uint8_t> of_loop, of_poll;
+  hub->Receive([&](const ReceivedDatagram& datagram) {
+    of_loop.push_back(datagram.bytes.at(0));
+    loop.Stop();
+  });
+  hub->SetPolled(true);
+  send(1);
+  // The loop has nothing to do, and would take it.
+  EventLoop::Timer timer(loop);
+  timer.FireAfter(Milliseconds(30), [&] { loop.Stop(); });
+  loop.Run();
+  EXPECT_TRUE(of_loop.empty());
+  hub->TakeReceived(
+      [&](const ReceivedDatagram& datagram) { of_poll.push_back(datagram.bytes.at(0)); });
+  EXPECT_EQ(of_poll, std::vector<uint8_t>{1});
+  // What was not taken is the loop's.
+  send(2);
+  hub->SetPolled(false);
+  loop.Run();
+  EXPECT_EQ(of_loop, std::vector<uint8_t>{2});
+}
+
 TEST(UdpSocket, WhatIsThereIsReceivedBeforeItIsGivenUp) {
   EventLoop loop;
   const auto hub = UdpSocket::Open(loop, "127.0.0.1", 0).value();
   const auto device = UdpSocket::Open(loop, "127.0.0.1", 0).value();
   size_t received = 0, then = 0;
-  hub->Receive([&](const DatagramAddress&, const std::vector<uint8_t>&) { ++received; });
+  hub->Receive([&](const ReceivedDatagram&) { ++received; });
   device->Send(std::vector<OutgoingDatagram>(100, {hub->Addresses()[0], {1, 2}}));
   hub->AfterReceived([&] {
     then = received;
@@ -76,7 +108,7 @@ TEST(UdpSocket, MayOutliveItsLoop) {
     EventLoop loop;
     waits = UdpSocket::Open(loop, "127.0.0.1", 0).value();
     waits_not = UdpSocket::Open(loop, "127.0.0.1", 0).value();
-    waits->Receive([waits](const DatagramAddress&, const std::vector<uint8_t>&) { FAIL(); });
+    waits->Receive([waits](const ReceivedDatagram&) { FAIL(); });
     set.emplace(loop).FireAfter(Duration(), [] { FAIL(); });
     not_set.emplace(loop);
   }

@@ -44,6 +44,8 @@ worker::Offer OfferOf(const Device& device) {
   offer.states_ahead = device.token_batch > 0;
   offer.takes_experts = offer.can_be_hub = offer.runs_groups = device.is_hub_and_holder;
   offer.datagrams = device.datagram_port != 0;
+  // Some are from before messages went in datagrams.
+  offer.messages = offer.datagrams && device.datagram_port % 4 != 0;
   if (offer.datagrams) offer.datagram_addresses = {AddressOf(device)};
   return offer;
 }

@@ -74,7 +74,7 @@ class ModelWorker : public std::enable_shared_from_this<ModelWorker> {
   void OnControl(wire::pb::ServerMessage message);
   void OnFrame(Slice message) { Feed(worker::MessageReceived{std::move(message)}); }
   void OnDatagram(const DatagramAddress& from, std::vector<uint8_t> bytes) {
-    Feed(worker::DatagramReceived{from, std::move(bytes)});
+    Feed(worker::DatagramReceived{{from, std::move(bytes), scheduler_.now()}});
   }
   // Nothing is answered any more; a frozen worker still takes messages.
   void Freeze() { frozen_ = true; }

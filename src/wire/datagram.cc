@@ -64,7 +64,7 @@ std::optional<DatagramFault> DatagramOpener::Check(ByteSpan datagram) const {
   if (datagram.size() > kMaxDatagramBytes) return DatagramFault::kOversized;
   if (datagram[0] != kDatagramVersion) return DatagramFault::kVersion;
   if (datagram[1] < static_cast<uint8_t>(DatagramType::kProbe) ||
-      datagram[1] > static_cast<uint8_t>(DatagramType::kSent))
+      datagram[1] > static_cast<uint8_t>(DatagramType::kParity))
     return DatagramFault::kType;
   if (LoadLe<uint16_t>(datagram.data() + 2) != channel_.channel) return DatagramFault::kChannel;
   if (LoadLe<uint32_t>(datagram.data() + 4) != channel_.key_epoch) return DatagramFault::kKeyEpoch;

@@ -37,10 +37,11 @@ enum class DatagramType : uint8_t {
   kProbe = 1,      // from a device, first and whenever its address may have changed: padding
   kChallenge = 2,  // from the hub: 8 random bytes
   kProof = 3,      // from the device: the same 8
-  kRows = 4,       // from the hub: rows to compute
+  kPacket = 4,     // of a message, either way (dispatch/message_line.h)
   kSums = 5,       // from a device: what its groups add up to (wire/group_sums.h)
-  kReceived = 6,   // from a device: which kRows it has
+  kReceived = 6,   // which packets came
   kSent = 7,       // from a device: that all kSums of an exchange are on their way (SumsOf)
+  kParity = 8,     // of several packets
 };
 
 // Why a datagram was dropped.
@@ -154,6 +155,9 @@ class AddressProof {
   }
   // Where rows may be sent.
   const std::optional<Address>& proven() const { return proven_; }
+  // Where a challenge was sent that is not answered, and which.
+  const std::optional<Address>& asked() const { return asked_; }
+  const Challenge& challenge() const { return challenge_; }
 
  private:
   std::optional<Address> proven_, asked_;

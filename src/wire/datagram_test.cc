@@ -46,7 +46,7 @@ TEST(Datagram, IsLaidOutAsTheHeaderSays) {
 TEST(Datagram, FaultsAreCountedByTheirReason) {
   DatagramSealer sealer(kChannel, Key(1));
   DatagramOpener opener(kChannel, Key(1));
-  const std::vector<uint8_t> good = sealer.Seal(DatagramType::kRows, std::vector<uint8_t>(40, 9));
+  const std::vector<uint8_t> good = sealer.Seal(DatagramType::kPacket, std::vector<uint8_t>(40, 9));
   const auto expect = [&](DatagramFault fault, const std::vector<uint8_t>& datagram) {
     const uint64_t before = opener.faults(fault);
     EXPECT_FALSE(opener.Open(datagram)) << DatagramFaultName(fault);
@@ -62,7 +62,7 @@ TEST(Datagram, FaultsAreCountedByTheirReason) {
   expect(DatagramFault::kOversized, std::vector<uint8_t>(kMaxDatagramBytes + 1, 1));
   expect(DatagramFault::kVersion, with(0, 2));
   expect(DatagramFault::kType, with(1, 0));
-  expect(DatagramFault::kType, with(1, 8));
+  expect(DatagramFault::kType, with(1, 9));
   expect(DatagramFault::kChannel, with(2, 8));
   expect(DatagramFault::kKeyEpoch, with(4, 2));
   expect(DatagramFault::kForged, with(1, 5));     // another type: the header is authenticated
@@ -70,14 +70,14 @@ TEST(Datagram, FaultsAreCountedByTheirReason) {
   expect(DatagramFault::kForged, with(20, 200));  // another body
   expect(DatagramFault::kForged, {good.begin(), good.end() - 1});
   DatagramSealer other(kChannel, Key(2));
-  expect(DatagramFault::kForged, other.Seal(DatagramType::kRows, {}));
+  expect(DatagramFault::kForged, other.Seal(DatagramType::kPacket, {}));
   const auto opened = opener.Open(good);
   ASSERT_TRUE(opened) << "no forgery of its sequence kept the right one out";
-  EXPECT_EQ(opened->type, DatagramType::kRows);
+  EXPECT_EQ(opened->type, DatagramType::kPacket);
   EXPECT_EQ(opened->body, std::vector<uint8_t>(40, 9));
   expect(DatagramFault::kReplayed, good);
   for (uint64_t i = 0; i < ReplayWindow::kBits; ++i) {
-    EXPECT_TRUE(opener.Open(sealer.Seal(DatagramType::kRows, {})));
+    EXPECT_TRUE(opener.Open(sealer.Seal(DatagramType::kPacket, {})));
   }
   expect(DatagramFault::kLate, good);
   EXPECT_EQ(opener.accepted(), 1 + ReplayWindow::kBits);
@@ -186,7 +186,7 @@ TEST(AddressProof, SendsRowsOnlyWhereAChallengeWasAnswered) {
 
 // A device's share of a block, on a grid, so that sums are exact.
 constexpr SumsOf kOf = {41, 5, 1};
-constexpr uint32_t kRows = 2, kColumns = 600, kGroups = 12;
+constexpr uint32_t kPacket = 2, kColumns = 600, kGroups = 12;
 
 struct Share {
   GroupSet groups{kGroups};
@@ -196,7 +196,7 @@ struct Share {
 // Groups are dealt to devices; their sums as bodies.
 std::vector<Share> Deal(SeededRandom& random, size_t devices, std::vector<float>* sum) {
   std::vector<Share> shares(devices);
-  sum->assign(size_t{kRows} * kColumns, 0);
+  sum->assign(size_t{kPacket} * kColumns, 0);
   std::vector<std::vector<float>> values(devices, *sum);
   for (uint32_t group = 0; group < kGroups; ++group) {
     const size_t device = group < devices ? group : random.Below(devices);
@@ -208,7 +208,7 @@ std::vector<Share> Deal(SeededRandom& random, size_t devices, std::vector<float>
     }
   }
   for (size_t device = 0; device < devices; ++device) {
-    for (uint32_t row = 0; row < kRows; ++row) {
+    for (uint32_t row = 0; row < kPacket; ++row) {
       for (auto& body : SumsBodies(kOf, static_cast<uint16_t>(row), shares[device].groups,
                                    std::span(values[device]).subspan(row * kColumns, kColumns)))
         shares[device].bodies.push_back(std::move(body));
@@ -226,7 +226,7 @@ TEST(GroupSums, AreTheSameInAnyOrderAndCountEachGroupOnce) {
     for (size_t d = 0; d < shares.size(); ++d)
       for (size_t b = 0; b < shares[d].bodies.size(); ++b) order.insert(order.end(), 2, {d, b});
     for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random.Below(i)]);
-    GroupSums sums(kOf, kRows, kColumns, kGroups);
+    GroupSums sums(kOf, kPacket, kColumns, kGroups);
     size_t counted = 0, repeated = 0;
     for (const auto& [device, body] : order) {
       const SumsOutcome outcome = sums.Add(shares[device].bodies[body], shares[device].groups);
@@ -245,7 +245,7 @@ TEST(GroupSums, ALostFragmentIsMissingInItsColumnsOnly) {
   SeededRandom random(6);
   std::vector<float> sum;
   const std::vector<Share> shares = Deal(random, 3, &sum);
-  GroupSums sums(kOf, kRows, kColumns, kGroups);
+  GroupSums sums(kOf, kPacket, kColumns, kGroups);
   // Of the second device's second row the middle fragment (columns 256 to 511) is lost.
   for (size_t d = 0; d < shares.size(); ++d) {
     ASSERT_EQ(shares[d].bodies.size(), 6u);
@@ -272,7 +272,7 @@ TEST(GroupSums, WhatWasNotAskedForIsNotCounted) {
   groups.Add(4);
   const std::vector<float> values(kColumns, 1.0f);
   const std::vector<uint8_t> good = SumsBodies(kOf, 0, groups, values)[0];
-  GroupSums sums(kOf, kRows, kColumns, kGroups);
+  GroupSums sums(kOf, kPacket, kColumns, kGroups);
   const auto with = [&](size_t at, uint8_t value) {
     std::vector<uint8_t> changed = good;
     changed[at] = value;
@@ -292,7 +292,7 @@ TEST(GroupSums, WhatWasNotAskedForIsNotCounted) {
   EXPECT_EQ(with(17, 0x10), SumsOutcome::kMalformed) << "group 12 of 12";
   EXPECT_EQ(with(21, 0x40), SumsOutcome::kCounted) << "4 instead of 1: only the tag can tell";
   EXPECT_EQ(sums.Add(good, asked), SumsOutcome::kRepeated);
-  GroupSums fresh(kOf, kRows, kColumns, kGroups);
+  GroupSums fresh(kOf, kPacket, kColumns, kGroups);
   std::vector<uint8_t> infinite = good;
   StoreLe(infinite.data() + 18, uint32_t{0x7f800000});
   EXPECT_EQ(fresh.Add(infinite, asked), SumsOutcome::kMalformed);
@@ -310,7 +310,7 @@ TEST(GroupSums, NoMoreThanSoManyGroupsCanAddUpToIsCounted) {
   const auto body = [](const GroupSet& groups, float value) {
     return SumsBodies(kOf, 0, groups, std::vector<float>(kColumns, value))[0];
   };
-  GroupSums sums(kOf, kRows, kColumns, kGroups, 1.5f);
+  GroupSums sums(kOf, kPacket, kColumns, kGroups, 1.5f);
   EXPECT_EQ(sums.Add(body(one, 1.75f), asked), SumsOutcome::kMalformed);
   EXPECT_EQ(sums.Add(body(two, -3.25f), asked), SumsOutcome::kMalformed);
   EXPECT_EQ(sums.Add(body(two, std::numeric_limits<float>::quiet_NaN()), asked),

@@ -308,6 +308,20 @@ std::vector<Slice> EncodeShardMessage(uint32_t peer, std::span<const ExpertFrame
   return encoder.Finish();
 }
 
+size_t ByteCount(std::span<const Slice> pieces) {
+  size_t byte_count = 0;
+  for (const Slice& piece : pieces) byte_count += piece.byte_count();
+  return byte_count;
+}
+
+std::vector<uint8_t> Joined(std::span<const Slice> pieces) {
+  std::vector<uint8_t> message;
+  message.reserve(ByteCount(pieces));
+  for (const Slice& piece : pieces)
+    message.insert(message.end(), piece.bytes().begin(), piece.bytes().end());
+  return message;
+}
+
 bool IsShardMessage(ByteSpan message) {
   return !message.empty() && message[0] == kShardByte;
 }

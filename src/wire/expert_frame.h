@@ -103,6 +103,10 @@ struct ShardMessage {
 // REQUIRES: 1..kMaxShardFrames frames of the layout above, within the limits.
 std::vector<Slice> EncodeShardMessage(uint32_t peer, std::span<const ExpertFrame> frames);
 
+// The same message as one piece, and how long it is.
+std::vector<uint8_t> Joined(std::span<const Slice> pieces);
+size_t ByteCount(std::span<const Slice> pieces);
+
 // Whether the message is one of these, by its first byte.
 bool IsShardMessage(ByteSpan message);
 

@@ -227,6 +227,8 @@ class ExpertSwarm {
 
   // Holder 0 does this from its tenth message on.
   void Break(Fault fault) { fault_ = fault; }
+  // Nothing may be lost for good: messages go in datagrams instead.
+  void SendMessagesInDatagrams() { has_messages_ = true; }
   // Prompts come in steps of one row, of which none but the last gives a token.
   void SendPromptsByRow() { by_row_ = true; }
 
@@ -297,9 +299,18 @@ class ExpertSwarm {
         if (id != kHub) ++datagrams_;
         if (random_.Uniform() < loss_) continue;
         events_.emplace(now_ + Microseconds(500), [this, id, each] {
-          DeviceOf(each.to.port).Feed(DatagramReceived{AddressOf(id), each.bytes});
+          DeviceOf(each.to.port).Feed(DatagramReceived{{AddressOf(id), each.bytes, now_}});
         });
       }
+    };
+    hooks.wake = [this, id](std::optional<Instant> at) {
+      wakes_[id] = at;
+      if (at)
+        events_.emplace(std::max(now_, *at), [this, id, at] {
+          if (wakes_[id] != at || holders_[id].is_lost || !holders_[id].device) return;
+          wakes_[id].reset();
+          DeviceOf(id).Feed(TimerDue{});
+        });
     };
     hooks.now = [this] { return now_; };
     return hooks;
@@ -322,10 +333,11 @@ class ExpertSwarm {
       auto& one = *statement.add_holders();
       one.set_peer(id + 1);
       one.set_datagrams(loss_ >= 0);
+      one.set_messages(has_messages_);
       if (id == kHub) statement.set_self(id + 1);
       wire::FillExpertSets(holder.sets, *one.mutable_sets());
     }
-    if (loss_ >= 0) statement.mutable_losses()->set_limit(1);
+    if (loss_ >= 0 && !has_messages_) statement.mutable_losses()->set_limit(1);
     hub_->Feed(ControlReceived{message});
   }
 
@@ -424,7 +436,9 @@ class ExpertSwarm {
   std::array<Session, kSessions> sessions_;
   Instant now_{1'000'000};
   Duration elapsed_;
-  std::optional<Instant> timer_;
+  std::optional<Instant> timer_;                      // the hub's
+  std::map<uint32_t, std::optional<Instant>> wakes_;  // by holder
+  bool has_messages_ = false;
   std::deque<uint32_t> asked_;  // sequences, in order
   Fault fault_ = Fault::kNone;
   uint32_t statement_ = 0, sequence_ = 0;
@@ -535,6 +549,29 @@ TEST_F(GroupSwarmTest, WhatIsLostIsSaidAndTheAnswersEnd) {
     EXPECT_EQ(swarm.lost_in_prompts(), 0u);
   }
   EXPECT_GT(lost, 0u);
+}
+
+TEST_F(GroupSwarmTest, MessagesInDatagramsGiveTheTokensOfOneEngineWhateverIsLost) {
+  for (const double loss : {0.0, 0.05, 0.5})
+    for (const uint32_t holders : {2u, 4u}) {
+      ExpertSwarm swarm(model_, holders, {}, ++seed_, holders == 4, loss);
+      swarm.SendMessagesInDatagrams();
+      swarm.Run();
+      for (size_t session = 0; session < kSessions; ++session)
+        EXPECT_EQ(swarm.tokens(session), expected_[session]) << loss << ", " << holders;
+      // Where half is lost they go by the other line after a few.
+      EXPECT_GT(swarm.datagrams(), loss < 0.5 ? 100u : 0u);
+      EXPECT_EQ(swarm.lost_groups(), 0u);
+    }
+}
+
+TEST_F(ExpertSwarmTest, ExpertsMessagesMayGoInDatagrams) {
+  ExpertSwarm swarm(model_, 3, {}, ++seed_, false, 0.1);
+  swarm.SendMessagesInDatagrams();
+  swarm.Run();
+  for (size_t session = 0; session < kSessions; ++session)
+    EXPECT_EQ(swarm.tokens(session), expected_[session]);
+  EXPECT_GT(swarm.datagrams(), 100u);
 }
 
 // What a prompt's keys and values were computed without would be missing in every later answer.

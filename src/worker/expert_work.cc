@@ -40,13 +40,18 @@ void ExpertWork::OnResults(uint32_t hub, ExpertResults results) {
   Carry();
 }
 
-void ExpertWork::SayHeartbeats(bool computes_experts) {
-  if (!out_.connected()) return;
+wire::Heartbeat ExpertWork::HeartbeatNow(bool computes_experts) const {
   wire::Heartbeat heartbeat;
   heartbeat.waiting = queue_.count() + (computes_experts ? 1 : 0);
   heartbeat.compute_us = static_cast<uint32_t>(compute_time_.us);
   heartbeat.held_bytes = used_bytes_;
   heartbeat.max_message_bytes = static_cast<uint32_t>(wire::kMaxShardRowBytes);
+  return heartbeat;
+}
+
+void ExpertWork::SayHeartbeats(bool computes_experts) {
+  if (!out_.connected()) return;
+  const wire::Heartbeat heartbeat = HeartbeatNow(computes_experts);
   for (const uint32_t hub : queue_.hubs()) Say(hub, {wire::HeartbeatFrame(heartbeat)});
   if (auto report = hub_.Report(out_.now())) {
     pb::WorkerMessage message;
@@ -72,7 +77,12 @@ void ExpertWork::OnShards(const Slice& message, bool is_member) {
   if (!is_member || !(takes_experts_ || can_be_hub_))
     return out_.Violation("The server sent a shard message to a worker that holds no experts.");
   const auto decoded = wire::DecodeShardMessage(message);
-  if (decoded.ok()) return OnShardFrames(decoded->peer, decoded->frames);
+  if (decoded.ok()) {
+    const bool asks = decoded->frames.front().type == wire::ExpertFrameType::kDispatch;
+    const auto channel = senders_.find(decoded->peer);
+    if (asks && channel != senders_.end()) channel->second.StopMessages();
+    return OnShardFrames(decoded->peer, decoded->frames);
+  }
   const auto peer = wire::ShardPeer(message.bytes());
   if (!peer.ok()) return;
   hub_.OnMalformed(out_.now(), *peer, decoded.error().message());
@@ -80,17 +90,19 @@ void ExpertWork::OnShards(const Slice& message, bool is_member) {
 }
 
 // What a hub sends is for the experts here, what a holder sends is for the hub here.
-void ExpertWork::OnShardFrames(uint32_t peer, std::span<const wire::ExpertFrame> frames) {
+void ExpertWork::OnShardFrames(uint32_t peer, std::span<const wire::ExpertFrame> frames,
+                               std::optional<Instant> came) {
   std::vector<wire::ExpertFrame> refusals = queue_.Take(peer, frames);
   if (!refusals.empty()) Say(peer, std::move(refusals));
   for (const wire::ExpertFrame& frame : frames)
     if (frame.type == wire::ExpertFrameType::kChannel) OnChannel(peer, frame);
-  hub_.Hear(out_.now(), peer, frames);
+  hub_.Hear(out_.now(), peer, frames, came);
   Carry();
 }
 
 void ExpertWork::Say(uint32_t peer, std::vector<wire::ExpertFrame> frames) {
   if (peer == hub_.self() && peer != 0) return OnShardFrames(peer, frames);
+  if (SayOnChannel(peer, frames)) return;
   out_.DoIfConnected(SendShards{peer, std::move(frames)});
 }
 
@@ -115,7 +127,7 @@ void ExpertWork::ForgetHub() {
 }
 
 void ExpertWork::Carry() {
-  for (dispatch::Send& send : hub_.TakeSends()) Say(send.holder, std::move(send.frames));
+  for (dispatch::Send& send : hub_.TakeSends(out_.now())) Say(send.holder, std::move(send.frames));
   if (auto datagrams = hub_.TakeDatagrams(); !datagrams.empty())
     out_.Do(SendDatagrams{std::move(datagrams)});
   CarrySenders();

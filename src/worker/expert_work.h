@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-#include "dispatch/sum_sender.h"
+#include "dispatch/hub_channel.h"
 #include "worker/channel_limit.h"
 #include "worker/expert_queue.h"
 #include "worker/hub.h"
@@ -53,7 +53,7 @@ class ExpertWork {
   // A shard message, to a worker that is a member or not.
   void OnShards(const Slice& message, bool is_member);
   void OnHolders(const wire::pb::ExpertHolders& message, uint32_t layer_count);
-  void OnDatagram(const DatagramAddress& from, ByteSpan bytes);
+  void OnDatagram(const ReceivedDatagram& datagram);
   void OnTimer();
 
   // ---- as a hub ----
@@ -68,12 +68,18 @@ class ExpertWork {
   void Carry();
 
  private:
-  void OnShardFrames(uint32_t peer, std::span<const wire::ExpertFrame> frames);
+  void OnShardFrames(uint32_t peer, std::span<const wire::ExpertFrame> frames,
+                     std::optional<Instant> came = std::nullopt);
+  wire::Heartbeat HeartbeatNow(bool computes_experts) const;
   // Those for this worker itself take no detour.
   void Say(uint32_t peer, std::vector<wire::ExpertFrame> frames);
   // Datagrams (expert_work_datagrams.cc).
   void OnChannel(uint32_t hub, const wire::ExpertFrame& frame);
   void CarrySenders();
+  // What a hub or a holder has said on a channel.
+  void OnChannelMessages(uint32_t peer, std::span<const Slice> messages, Instant came);
+  // Answers to a hub that has said something on its channel, with the time that they took.
+  bool SayOnChannel(uint32_t hub, std::span<const wire::ExpertFrame> frames);
   // Those that may be lost, where datagrams get to the hub; gives the others.
   std::vector<wire::ExpertFrame> SendSums(uint32_t hub, std::vector<wire::ExpertFrame> results);
 
@@ -82,7 +88,7 @@ class ExpertWork {
   Hub hub_;
   std::optional<Instant> wakes_at_;  // as was asked for
   ExpertQueue queue_;
-  std::map<uint32_t, dispatch::SumSender> senders_;  // by hub
+  std::map<uint32_t, dispatch::HubChannel> senders_;  // by hub
   ChannelLimit channel_limit_;
   uint32_t binding_ = 0;     // of the newest HoldExperts of this connection
   uint64_t used_bytes_ = 0;  // that the experts take

@@ -1,4 +1,4 @@
-// Sums that go as datagrams: to hubs that offer a channel, and from holders.
+// Channels of datagrams: of hubs that offer them, and to holders.
 #include <algorithm>
 
 #include "base/log.h"
@@ -18,32 +18,61 @@ void ExpertWork::OnChannel(uint32_t hub, const wire::ExpertFrame& frame) {
     if (unused == senders_.end()) return;
     senders_.erase(unused);
   }
-  senders_.emplace(hub, dispatch::SumSender(out_.now(), *channel));
+  senders_.emplace(hub, dispatch::HubChannel(out_.now(), *channel));
 }
 
-// Challenges are for what this worker sends, everything else is for its own layers.
-void ExpertWork::OnDatagram(const DatagramAddress& from, ByteSpan bytes) {
-  const bool is_challenge =
-      bytes.size() > 1 && bytes[1] == static_cast<uint8_t>(wire::DatagramType::kChallenge);
-  if (is_challenge)
-    for (auto& [hub, sender] : senders_) sender.OnDatagram(out_.now(), from, bytes);
-  else
-    hub_.OnDatagram(out_.now(), from, bytes);
+// What a hub sends opens with the key of its channel alone; everything else is for the hub here.
+void ExpertWork::OnDatagram(const ReceivedDatagram& datagram) {
+  const auto& [from, bytes, came] = datagram;
+  for (auto& [hub, sender] : senders_) {
+    const auto messages = sender.OnDatagram(out_.now(), from, bytes);
+    if (!messages) continue;
+    OnChannelMessages(hub, *messages, came);
+    return Carry();
+  }
+  const auto heard = hub_.OnDatagram(out_.now(), from, bytes);
+  OnChannelMessages(heard.holder, heard.messages, came);
   Carry();
+}
+
+void ExpertWork::OnChannelMessages(uint32_t peer, std::span<const Slice> messages, Instant came) {
+  for (const Slice& message : messages) {
+    const auto decoded = wire::DecodeShardMessage(message);
+    if (decoded.ok())
+      OnShardFrames(peer, decoded->frames, came);
+    else
+      hub_.OnMalformed(out_.now(), peer, decoded.error().message());
+  }
+}
+
+bool ExpertWork::SayOnChannel(uint32_t hub, std::span<const wire::ExpertFrame> frames) {
+  const auto sender = senders_.find(hub);
+  if (sender == senders_.end() || frames.front().type != wire::ExpertFrameType::kResult)
+    return false;
+  if (frames.size() == wire::kMaxShardFrames) return false;
+  std::vector<wire::ExpertFrame> with_time(frames.begin(), frames.end());
+  with_time.push_back(wire::HeartbeatFrame(HeartbeatNow(false)));
+  const auto pieces = wire::EncodeShardMessage(hub, with_time);
+  if (!sender->second.HasRoomForMessage(wire::ByteCount(pieces))) return false;
+  sender->second.SendMessage(out_.now(), wire::Joined(pieces));
+  return true;
 }
 
 void ExpertWork::CarrySenders() {
   for (auto& [hub, sender] : senders_) {
     if (auto datagrams = sender.TakeDatagrams(); !datagrams.empty())
       out_.Do(SendDatagrams{std::move(datagrams)});
+    for (std::vector<uint8_t>& message : sender.TakeUnconfirmed())
+      if (const auto decoded = wire::DecodeShardMessage(Slice(std::move(message))); decoded.ok())
+        out_.DoIfConnected(SendShards{hub, decoded->frames});
     const std::optional<bool> answer = sender.TakeAnswer();
     if (!answer) continue;
     if (*answer)
-      LogInfo("what neuron groups add up to goes to worker {} as datagrams", hub);
+      LogInfo("datagrams get to worker {} and back", hub);
     else
       LogWarn(
-          "no datagram gets to worker {} and back (UDP is blocked?): what neuron groups add up "
-          "to goes over the WebSocket, where nothing is lost",
+          "no datagram gets to worker {} and back (UDP is blocked?): what is computed for it goes "
+          "over the WebSocket",
           hub);
     Say(hub, {wire::ReadyFrame({sender.key_epoch(), *answer})});
   }
@@ -53,12 +82,12 @@ std::vector<wire::ExpertFrame> ExpertWork::SendSums(uint32_t hub,
                                                     std::vector<wire::ExpertFrame> results) {
   const auto found = senders_.find(hub);
   if (found == senders_.end() || !found->second.is_ready()) return results;
-  dispatch::SumSender& sender = found->second;
+  dispatch::HubChannel& sender = found->second;
   std::vector<wire::ExpertFrame> others;
   std::vector<wire::SumsOf> sent;
   for (wire::ExpertFrame& result : results) {
     const uint32_t last = result.added.empty() ? result.expert : result.added.back();
-    if (!result.may_lose || result.failed || result.tokens > dispatch::SumSender::kMostRows ||
+    if (!result.may_lose || result.failed || result.tokens > dispatch::HubChannel::kMostRows ||
         last >= 8 * wire::kMaxGroupSetBytes || !sender.HasRoomFor(result.tokens, result.hidden)) {
       others.push_back(std::move(result));
       continue;

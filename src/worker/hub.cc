@@ -100,9 +100,14 @@ Status Hub::SetHolders(Instant now, const wire::pb::ExpertHolders& statement,
   self_ = statement.self();
   lossy_ = statement.has_losses();
   senders_.clear();
-  for (const auto& named : statement.holders())
-    if (lossy_ && named.datagrams() && named.peer() != self_) senders_.push_back(named.peer());
-  channels_.SetHolders(now, senders_);
+  std::map<uint32_t, bool> channels;
+  for (const auto& named : statement.holders()) {
+    if (named.peer() == self_) continue;
+    // Sums that may be lost want the channel for themselves.
+    if (lossy_ && named.datagrams()) senders_.push_back(named.peer());
+    if (lossy_ ? named.datagrams() : named.messages()) channels[named.peer()] = !lossy_;
+  }
+  channels_.SetHolders(now, channels);
   std::map<uint16_t, std::vector<float>> norms;
   for (const auto& layer : statement.losses().norms())
     norms[static_cast<uint16_t>(layer.layer())] = {layer.norms().begin(), layer.norms().end()};
@@ -115,10 +120,15 @@ Status Hub::SetHolders(Instant now, const wire::pb::ExpertHolders& statement,
   return OkStatus();
 }
 
-void Hub::Hear(Instant now, uint32_t holder, std::span<const wire::ExpertFrame> frames) {
+void Hub::Hear(Instant now, uint32_t holder, std::span<const wire::ExpertFrame> frames,
+               std::optional<Instant> came) {
+  dispatch::Dispatcher::AnswerTimes times{came, std::nullopt};
+  // One behind results says how long these took.
+  if (frames.size() > 1 && frames.back().type == wire::ExpertFrameType::kHeartbeat)
+    times.computed = Microseconds(wire::ReadHeartbeat(frames.back()).compute_us);
   for (const wire::ExpertFrame& frame : frames) {
     if (frame.type == wire::ExpertFrameType::kResult)
-      Apply(now, dispatcher_.OnResult(now, holder, frame));
+      Apply(now, dispatcher_.OnResult(now, holder, frame, times));
     else if (frame.type == wire::ExpertFrameType::kHeartbeat)
       Apply(now, dispatcher_.OnHeartbeat(now, holder, wire::ReadHeartbeat(frame)));
     else if (frame.type == wire::ExpertFrameType::kReady)
@@ -130,13 +140,15 @@ void Hub::OnMalformed(Instant now, uint32_t holder, const std::string& sentence)
   Apply(now, dispatcher_.OnMalformed(now, holder, sentence));
 }
 
-void Hub::OnDatagram(Instant now, const DatagramAddress& from, ByteSpan datagram) {
-  const auto heard = channels_.OnDatagram(from, datagram);
-  if (!heard) return;
+dispatch::HolderChannels::Heard Hub::OnDatagram(Instant now, const DatagramAddress& from,
+                                                ByteSpan datagram) {
+  auto heard = channels_.OnDatagram(now, from, datagram);
+  if (!heard) return {};
   if (heard->type == wire::DatagramType::kSums)
     Apply(now, dispatcher_.OnSums(now, heard->holder, heard->body));
-  else
+  else if (heard->type == wire::DatagramType::kSent)
     Apply(now, dispatcher_.OnSent(now, heard->holder, heard->body));
+  return std::move(*heard);
 }
 
 void Hub::OnTimer(Instant now) {
@@ -148,10 +160,20 @@ void Hub::Clear() {
   *this = Hub(options_, channel_options_);
 }
 
-std::vector<dispatch::Send> Hub::TakeSends() {
+std::vector<dispatch::Send> Hub::TakeSends(Instant now) {
+  for (const uint32_t holder : channels_.TakeBroken(now))
+    Apply(now, dispatcher_.AskAgain(now, holder));
+  std::vector<dispatch::Send> others;
+  for (dispatch::Send& send : std::exchange(sends_, {})) {
+    const auto pieces = wire::EncodeShardMessage(send.holder, send.frames);
+    if (channels_.HasRoomFor(send.holder, wire::ByteCount(pieces)))
+      channels_.Send(now, send.holder, wire::Joined(pieces));
+    else
+      others.push_back(std::move(send));
+  }
   for (const auto& [holder, channel] : channels_.TakeAgreements())
-    sends_.push_back({holder, {wire::ChannelFrame(channel)}});
-  return std::exchange(sends_, {});
+    others.push_back({holder, {wire::ChannelFrame(channel)}});
+  return others;
 }
 
 std::optional<Instant> Hub::timer() const {

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "dispatch/dispatcher.h"
-#include "dispatch/sum_channels.h"
+#include "dispatch/holder_channels.h"
 #include "wire/control.pb.h"
 #include "wire/data_frame.h"
 #include "worker/hub_stats.h"
@@ -29,7 +29,7 @@ namespace weft::worker {
 
 class Hub {
  public:
-  explicit Hub(dispatch::Options options = {}, dispatch::SumChannels::Options channels = {})
+  explicit Hub(dispatch::Options options = {}, dispatch::HolderChannels::Options channels = {})
       : options_(options),
         channel_options_(std::move(channels)),
         dispatcher_(options),
@@ -65,15 +65,19 @@ class Hub {
   // This worker's own number among the holders; 0: it is none of them.
   uint32_t self() const { return self_; }
   // What a holder says: results, heartbeats and about datagrams, everything else is not for a hub.
-  void Hear(Instant now, uint32_t holder, std::span<const wire::ExpertFrame> frames);
+  // `came`: when it came, where that was known before it was looked at.
+  void Hear(Instant now, uint32_t holder, std::span<const wire::ExpertFrame> frames,
+            std::optional<Instant> came = std::nullopt);
   void OnMalformed(Instant now, uint32_t holder, const std::string& sentence);
-  void OnDatagram(Instant now, const DatagramAddress& from, ByteSpan datagram);
+  // Gives what a holder has said on its channel, to be heard as if it had come otherwise.
+  dispatch::HolderChannels::Heard OnDatagram(Instant now, const DatagramAddress& from,
+                                             ByteSpan datagram);
   void OnTimer(Instant now);
   // Nothing is under way any more and nobody can be asked.
   void Clear();
 
-  // What is to be sent since the last call.
-  std::vector<dispatch::Send> TakeSends();
+  // What is to be sent since the last call, and does not go on a channel.
+  std::vector<dispatch::Send> TakeSends(Instant now);
   std::vector<OutgoingDatagram> TakeDatagrams() { return channels_.TakeDatagrams(); }
   // When OnTimer is due.
   std::optional<Instant> timer() const;
@@ -101,9 +105,9 @@ class Hub {
   void Apply(Instant now, dispatch::Actions actions);
 
   dispatch::Options options_;
-  dispatch::SumChannels::Options channel_options_;
+  dispatch::HolderChannels::Options channel_options_;
   dispatch::Dispatcher dispatcher_;  // a place is its batch
-  dispatch::SumChannels channels_;
+  dispatch::HolderChannels channels_;
   HubStats stats_;
   std::array<Step, engine::kStepsInFlight> steps_;
   std::vector<dispatch::Send> sends_;

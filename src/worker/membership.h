@@ -73,7 +73,7 @@ class Membership {
   void On(ConnectedAgain&) { joining_.OnConnectedAgain(); }
   void On(KeptLongEnough&) { joining_.OnKeptLongEnough(); }
   void On(TimerDue&) { experts_.OnTimer(); }
-  void On(DatagramReceived& event) { experts_.OnDatagram(event.from, event.bytes); }
+  void On(DatagramReceived& event) { experts_.OnDatagram(event.datagram); }
 
   void OnControl(wire::pb::ServerMessage message);
   void OnOrder(wire::pb::ServerMessage& message);

@@ -214,8 +214,7 @@ struct KeptLongEnough {};
 struct TimerDue {};
 // A datagram of a hub or a holder, or of anybody.
 struct DatagramReceived {
-  DatagramAddress from;
-  std::vector<uint8_t> bytes;
+  ReceivedDatagram datagram;
 };
 using Event =
     std::variant<MessageReceived, ControlReceived, Joined, FetchProgressed, LayerFetched,

@@ -33,7 +33,7 @@ Offer OfferOf(const NativeWorkerOptions& options) {
   offer.divides_heads = true;
   offer.dtypes = {DType::kQ4S, DType::kQ4K, DType::kQ5K, DType::kQ6K};
   if (options.datagrams) {
-    offer.datagrams = true;
+    offer.datagrams = offer.messages = true;
     offer.datagram_addresses = options.datagrams->Addresses();
   }
   return offer;
@@ -172,8 +172,38 @@ class NativeWorker::Impl {
   void Carry(Compute& action) {
     // A task is copyable, work is not.
     compute_.Push([this, work = std::make_shared<Work>(std::move(action.work))] {
-      Feed(WorkDone{host_->Do(std::move(*work))});
+      const bool is_of_exchange = NoteBegin(*work);
+      auto outcome = host_->Do(std::move(*work));
+      const bool waits = outcome.ok() && std::holds_alternative<StepWaits>(*outcome);
+      Feed(WorkDone{std::move(outcome)});
+      ended_at_ = MonotonicNow();
+      if (is_of_exchange || waits) PollForWork();
     });
+  }
+
+  // ---- the thread that computes ----
+
+  // Whether it is a part of what hub and holders do in a layer.
+  bool NoteBegin(const Work& work) {
+    const bool is_of_exchange =
+        std::holds_alternative<RunExperts>(work) || std::holds_alternative<ResumeStep>(work);
+    if (!is_of_exchange) return false;
+    const auto wait_us = static_cast<double>((MonotonicNow() - ended_at_).us);
+    usual_wait_us_ += (std::min(wait_us, kLongestNotedWaitUs) - usual_wait_us_) / 16;
+    return true;
+  }
+
+  // The rows of a layer are away for about as long as a thread takes to fall asleep and to be
+  // woken. So this one looks by itself at what comes, a few times as long as that usually takes.
+  void PollForWork() {
+    if (!options_.datagrams || usual_wait_us_ > kLongestUsualWaitUs) return;
+    const Instant until =
+        MonotonicNow() + Microseconds(static_cast<int64_t>(4 * usual_wait_us_ + 100));
+    options_.datagrams->SetPolled(true);
+    while (compute_.IsEmpty() && !stopping_ && MonotonicNow() < until)
+      options_.datagrams->TakeReceived(
+          [this](ReceivedDatagram datagram) { Feed(DatagramReceived{std::move(datagram)}); });
+    options_.datagrams->SetPolled(false);
   }
 
   // ---- the thread that downloads ----
@@ -262,6 +292,11 @@ class NativeWorker::Impl {
   Alarm alarm_;            // set under mutex_, and rings without it
   std::atomic<bool> stopping_ = false, fetch_interrupted_ = false, read_interrupted_ = false;
 
+  // The thread that computes has these.
+  static constexpr double kLongestUsualWaitUs = 600, kLongestNotedWaitUs = 1500;
+  Instant ended_at_ = MonotonicNow();
+  double usual_wait_us_ = kLongestUsualWaitUs;
+
   TaskQueue downloads_;
   TaskQueue reads_;
   TaskQueue compute_;
@@ -275,8 +310,8 @@ NativeWorker::~NativeWorker() = default;
 void NativeWorker::OnMessage(Slice message) {
   impl_->Feed(MessageReceived{std::move(message)});
 }
-void NativeWorker::OnDatagram(const DatagramAddress& from, std::vector<uint8_t> bytes) {
-  impl_->Feed(DatagramReceived{from, std::move(bytes)});
+void NativeWorker::OnDatagram(ReceivedDatagram datagram) {
+  impl_->Feed(DatagramReceived{std::move(datagram)});
 }
 void NativeWorker::OnConnectionLost() {
   impl_->Feed(ConnectionLost{});

@@ -43,8 +43,9 @@ struct NativeWorkerOptions {
   std::shared_ptr<kernels::SharedThreads> threads;
   bool reference_kernels = false;
   dispatch::Options dispatch = {};  // as a hub
-  // For sums that may be lost; null: there are no datagrams. What comes is OnDatagram's. With them
-  // the worker is destroyed on the thread that receives, or when that runs no more.
+  // For channels between hubs and holders; null: there are no datagrams. What comes is
+  // OnDatagram's. With them the worker is destroyed on the thread that receives, or when that runs
+  // no more.
   std::shared_ptr<DatagramSender> datagrams;
 };
 
@@ -82,7 +83,7 @@ class NativeWorker {
 
   // Any thread; never blocks for long.
   void OnMessage(Slice message);
-  void OnDatagram(const DatagramAddress& from, std::vector<uint8_t> bytes);
+  void OnDatagram(ReceivedDatagram datagram);
   // The connection broke: `send` is not called any more.
   void OnConnectionLost();
   // There is another one. Nothing of the one before is sent to it.

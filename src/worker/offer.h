@@ -36,6 +36,7 @@ struct Offer {
   std::vector<DType> dtypes = {};  // of weights beside f32, f16, bf16, q8 and q4 that it runs
   // Has a socket for datagrams, which others may reach at these addresses.
   bool datagrams = false;
+  bool messages = false;  // shard messages may go in them
   std::vector<DatagramAddress> datagram_addresses = {};
 };
 

@@ -10,8 +10,8 @@
 
 #include "base/check.h"
 #include "dispatch/dispatcher.h"
-#include "dispatch/sum_channels.h"
-#include "dispatch/sum_sender.h"
+#include "dispatch/holder_channels.h"
+#include "dispatch/hub_channel.h"
 #include "script.h"
 
 namespace {
@@ -235,15 +235,15 @@ class Hostility {
   void Channels(uint32_t holder) {
     const uint8_t what = script_.Byte();
     if (what % 4 == 0) {
-      std::vector<uint32_t> ids;
+      std::map<uint32_t, bool> ids;
       for (uint32_t id = 1; id <= kHolders; ++id)
-        if ((what >> (2 + id) & 1) != 0) ids.push_back(id);
+        if ((what >> (2 + id) & 1) != 0) ids[id] = (what & 128) != 0;
       channels_.SetHolders(now_, ids);
       for (auto& [id, channel] : channels_.TakeAgreements()) {
         const auto read = wire::ReadChannel(wire::ChannelFrame(channel));
         CHECK(read.ok() && *read == channel);
         senders_.erase(id);
-        senders_.emplace(id, SumSender(now_, channel));
+        senders_.emplace(id, HubChannel(now_, channel));
       }
     }
     const auto sender = senders_.find(holder);
@@ -259,7 +259,7 @@ class Hostility {
     for (OutgoingDatagram& datagram : sent) {
       if ((what & 128) != 0 && !datagram.bytes.empty())
         datagram.bytes[script_.Byte() % datagram.bytes.size()] ^= script_.Byte();
-      const auto heard = channels_.OnDatagram(kStranger, datagram.bytes);
+      const auto heard = channels_.OnDatagram(now_, kStranger, datagram.bytes);
       size_t answered = 0;
       for (const OutgoingDatagram& out : channels_.TakeDatagrams()) {
         answered += out.bytes.size();
@@ -294,8 +294,8 @@ class Hostility {
   Script script_;
   uint8_t random_ = 0;
   Dispatcher dispatcher_;
-  SumChannels channels_;
-  std::map<uint32_t, SumSender> senders_;
+  HolderChannels channels_;
+  std::map<uint32_t, HubChannel> senders_;
   Instant now_{1'000'000};
   std::optional<Instant> timer_;
   uint32_t statement_ = 0;

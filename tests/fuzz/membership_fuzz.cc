@@ -86,7 +86,7 @@ class Hostility {
         }
         return;
       case 13:
-        return Feed(DatagramReceived{{{}, script_.Byte()}, script_.Bytes()});
+        return Feed(DatagramReceived{{{{}, script_.Byte()}, script_.Bytes(), now_}});
       default:
         return Answer(true);
     }

@@ -290,6 +290,7 @@ void Experts::TellHubs(Instant now) {
       auto& out = *statement.add_holders();
       out.set_peer(PeerOf(holder));
       out.set_datagrams(worker.offer.datagrams);
+      out.set_messages(worker.offer.messages && hub.offer.messages);
       if (holder == id) statement.set_self(PeerOf(id));
       wire::FillExpertSets(layers, *out.mutable_sets());
     }

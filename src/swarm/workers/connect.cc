@@ -190,6 +190,7 @@ Result<Offer> CheckConnect(const wire::pb::Connect& connect, const CoreOptions& 
   offer.runs_groups = connect.runs_groups();
   offer.divides_heads = connect.divides_heads();
   offer.datagrams = connect.datagrams();
+  offer.messages = connect.messages();
   if (connect.dtypes_size() > kMaxDTypes)
     return Broken("Connect lists " + std::to_string(connect.dtypes_size()) +
                   " dtypes, expected at most " + std::to_string(kMaxDTypes) + ".");

@@ -33,6 +33,7 @@ struct Offer {
   bool runs_groups = false;    // runs layers in neuron groups
   bool divides_heads = false;  // knows output heads in ranges, as a hub and as a holder
   bool datagrams = false;      // can answer hubs in datagrams
+  bool messages = false;       // shard messages may go in datagrams
   std::vector<DType> dtypes;   // of weights beside f32, f16, bf16, q8 and q4 that it runs
   std::vector<DatagramAddress> datagram_addresses;  // that it has named as its own
   std::vector<uint32_t> cached_layers;

@@ -1,0 +1,309 @@
+#include "dispatch/message_line.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace weft::dispatch {
+namespace {
+
+using Type = wire::DatagramType;
+
+// An answer that comes within this time confirms its question.
+constexpr Duration kReceivedDelay = Milliseconds(1);
+constexpr Duration kLeastAnswerTime = Milliseconds(2), kLongestAnswerTime = Milliseconds(200);
+constexpr Duration kFirstAnswerTime = Milliseconds(30);
+constexpr Duration kLeastOvertaken = Microseconds(200);
+// Parity costs a packet in so many, and is worth it from this loss on.
+constexpr uint16_t kPacketsOfParity = 8;
+constexpr double kLossForParity = 0.002;
+constexpr double kLossShare = 1.0 / 64;
+constexpr size_t kMostParities = 16;
+
+// No line lives to send more, and numbers need no care about their end.
+constexpr uint32_t kLastNumber = 0xf0000000u;
+
+void Combine(ByteSpan from, std::vector<uint8_t>& into) {
+  if (into.size() < from.size()) into.resize(from.size());
+  for (size_t i = 0; i < from.size(); ++i) into[i] ^= from[i];
+}
+
+}  // namespace
+
+bool MessageLine::HasRoomFor(size_t byte_count) const {
+  const size_t packets = (byte_count + kPacketBytes - 1) / kPacketBytes;
+  return !is_broken_ && under_way_.size() + packets <= kWindow;
+}
+
+void MessageLine::Send(Instant now, std::vector<uint8_t> message) {
+  CHECK(!message.empty() && HasRoomFor(message.size()));
+  const auto count = static_cast<uint16_t>((message.size() + kPacketBytes - 1) / kPacketBytes);
+  const uint32_t first = last_number_ + 1;
+  for (uint16_t place = 0; place < count; ++place) {
+    const size_t begin = place * kPacketBytes;
+    const size_t end = std::min(message.size(), begin + kPacketBytes);
+    Packet& packet = under_way_.emplace_back();
+    packet.number = ++last_number_;
+    packet.place = place;
+    packet.count = count;
+    packet.bytes.assign(message.begin() + static_cast<ptrdiff_t>(begin),
+                        message.begin() + static_cast<ptrdiff_t>(end));
+    SendPacket(now, packet);
+  }
+  messages_.emplace_back(last_number_, std::move(message));
+  if (loss_ >= kLossForParity && count > 1) QueueParities(first, count);
+}
+
+void MessageLine::SendPacket(Instant now, Packet& packet) {
+  packet.sent = now;
+  packet.order = ++sends_;
+  loss_ += kLossShare * ((packet.sends > 0 ? 1.0 : 0.0) - loss_);
+  if (packet.sends == 0) packet.first_sent = now;
+  if (loss_ > kMostLoss) is_broken_ = true;
+  const bool is_in_vain = ++packet.sends > kMostSends && last_heard_ <= packet.first_sent;
+  if (is_in_vain || packet.sends > 4 * kMostSends || packet.number > kLastNumber) is_broken_ = true;
+  out_.push_back(packet.number);
+}
+
+void MessageLine::QueueParities(uint32_t first, uint16_t count) {
+  for (uint16_t done = 0; done < count; done += kPacketsOfParity) {
+    Parity parity{first + done, std::min<uint16_t>(kPacketsOfParity, count - done), 0, {}};
+    if (parity.count < 2) continue;
+    for (const Packet& packet : under_way_) {
+      if (packet.number - parity.first >= parity.count) continue;
+      parity.length ^= static_cast<uint16_t>(packet.bytes.size());
+      Combine(packet.bytes, parity.bytes);
+    }
+    parities_out_.push_back(std::move(parity));
+  }
+}
+
+// ---- what was received there ----
+
+// Until its answer comes, or RECEIVED; each further send waits for twice as long.
+Duration MessageLine::AnswerTime(const Packet& packet) const {
+  Duration time = kFirstAnswerTime;
+  if (usual_us_) {
+    const double us = *usual_us_ + std::max(500.0, 4 * deviation_us_);
+    time = kReceivedDelay + Microseconds(static_cast<int64_t>(us));
+  }
+  time = std::max(kLeastAnswerTime, time) * (int64_t{1} << std::min(packet.sends - 1, 6u));
+  return std::min(kLongestAnswerTime, time);
+}
+
+// Of a packet that others overtake: a quarter more than usual.
+Duration MessageLine::TimeToCome() const {
+  const auto quarter = Microseconds(static_cast<int64_t>(usual_us_.value_or(0) / 4));
+  return Microseconds(static_cast<int64_t>(usual_us_.value_or(0))) +
+         std::max(kLeastOvertaken, quarter);
+}
+
+void MessageLine::SampleAnswer(Duration time) {
+  const auto us = static_cast<double>(time.us);
+  if (!usual_us_) {
+    usual_us_ = us;
+    deviation_us_ = us / 2;
+    return;
+  }
+  deviation_us_ += (std::abs(us - *usual_us_) - deviation_us_) / 4;
+  *usual_us_ += (us - *usual_us_) / 8;
+}
+
+void MessageLine::OnReceived(Instant now, uint32_t below, uint64_t bits) {
+  if (below > last_number_ + 1) return;  // what was never sent
+  const Packet* newest = nullptr;
+  for (Packet& packet : under_way_) {
+    const uint32_t behind = packet.number - below - 1;
+    const bool has_come =
+        packet.number < below || (packet.number > below && behind < 64 && (bits >> behind & 1));
+    if (!has_come || packet.has_come) continue;
+    packet.has_come = true;
+    newest_come_ = std::max(newest_come_, packet.order);
+    if (packet.sends == 1) newest = &packet;
+  }
+  if (newest != nullptr) SampleAnswer(now - newest->sent);
+  while (!under_way_.empty() && under_way_.front().has_come) under_way_.pop_front();
+  const uint32_t first = under_way_.empty() ? last_number_ + 1 : under_way_.front().number;
+  while (!messages_.empty() && messages_.front().first < first) messages_.pop_front();
+  ResendOvertaken(now);
+}
+
+void MessageLine::ResendOvertaken(Instant now) {
+  for (Packet& packet : under_way_) {
+    if (packet.has_come || packet.order >= newest_come_) continue;
+    if (now - packet.sent >= TimeToCome()) SendPacket(now, packet);
+  }
+}
+
+void MessageLine::OnTimer(Instant now) {
+  ResendOvertaken(now);
+  for (Packet& packet : under_way_)
+    if (!packet.has_come && now - packet.sent >= AnswerTime(packet)) SendPacket(now, packet);
+  is_received_due_ = is_received_due_ || (owes_received_ && now >= *owes_received_);
+}
+
+std::optional<Instant> MessageLine::timer() const {
+  if (is_broken_) return std::nullopt;
+  std::optional<Instant> due = owes_received_;
+  for (const Packet& packet : under_way_) {
+    if (packet.has_come) continue;
+    const Duration wait = packet.order < newest_come_ ? std::min(TimeToCome(), AnswerTime(packet))
+                                                      : AnswerTime(packet);
+    if (!due || packet.sent + wait < *due) due = packet.sent + wait;
+  }
+  return due;
+}
+
+// ---- what comes ----
+
+std::vector<Slice> MessageLine::OnBody(Instant now, Type type, ByteSpan body) {
+  if (body.size() < kReceivedBytes) return {};
+  last_heard_ = now;
+  OnReceived(now, LoadLe<uint32_t>(body.data()), LoadLe<uint64_t>(body.data() + 4));
+  if (type == Type::kReceived || body.size() <= kHeadBytes) return {};
+  if (type == Type::kPacket) OnPacket(now, body);
+  if (type == Type::kParity) OnParity(now, body);
+  Restore();
+  return Whole();
+}
+
+void MessageLine::OnPacket(Instant now, ByteSpan body) {
+  const auto number = LoadLe<uint32_t>(body.data() + 12);
+  const auto place = LoadLe<uint16_t>(body.data() + 16);
+  const auto count = LoadLe<uint16_t>(body.data() + 18);
+  const ByteSpan bytes = body.subspan(kHeadBytes);
+  const bool is_new = Add(number, {place, count, {bytes.begin(), bytes.end()}});
+  // What came already was sent again because nothing said that it had come.
+  OweReceived(now, !is_new || (HasGap() && place + 1 == count) ? Duration{} : kReceivedDelay);
+}
+
+void MessageLine::OnParity(Instant now, ByteSpan body) {
+  Parity parity;
+  parity.first = LoadLe<uint32_t>(body.data() + 12);
+  parity.count = LoadLe<uint16_t>(body.data() + 16);
+  parity.length = LoadLe<uint16_t>(body.data() + 18);
+  parity.bytes.assign(body.begin() + kHeadBytes, body.end());
+  if (parity.count < 2 || parity.count > kPacketsOfParity || parity.first > next_ + kWindow) return;
+  if (parities_.size() >= kMostParities) parities_.erase(parities_.begin());
+  parities_.push_back(std::move(parity));
+  OweReceived(now, kReceivedDelay);
+}
+
+// Whether it is new; what is further ahead than a line sends is nobody's packet.
+bool MessageLine::Add(uint32_t number, Came packet) {
+  if (packet.place >= packet.count || packet.count > kWindow || packet.bytes.empty()) return false;
+  if (number < next_ || number - next_ >= kWindow) return false;
+  const bool is_new = came_.emplace(number, std::move(packet)).second;
+  while (came_.contains(next_)) ++next_;
+  return is_new;
+}
+
+// Makes packets again of which nothing but one is missing under a parity.
+void MessageLine::Restore() {
+  std::erase_if(parities_, [this](const Parity& parity) {
+    const uint32_t end = parity.first + parity.count;
+    // Nothing is missing, or its packets are given away.
+    if (next_ >= end || parity.first < next_message_) return true;
+    std::optional<uint32_t> missing;
+    std::vector<uint8_t> bytes = parity.bytes;
+    uint16_t length = parity.length;
+    const Came* beside = nullptr;
+    uint32_t number_beside = 0;
+    for (uint32_t number = parity.first; number != end; ++number) {
+      const auto found = came_.find(number);
+      if (found == came_.end()) {
+        if (missing) return false;
+        missing = number;
+        continue;
+      }
+      beside = &found->second;
+      number_beside = number;
+      length ^= static_cast<uint16_t>(beside->bytes.size());
+      Combine(beside->bytes, bytes);
+    }
+    if (!missing || length == 0 || length > bytes.size()) return true;
+    bytes.resize(length);
+    const auto place = static_cast<uint16_t>(beside->place + (*missing - number_beside));
+    (void)Add(*missing, {place, beside->count, std::move(bytes)});
+    return true;
+  });
+}
+
+bool MessageLine::HasGap() const {
+  return !came_.empty() && next_ < came_.rbegin()->first;
+}
+
+void MessageLine::OweReceived(Instant now, Duration at_most) {
+  const Instant due = now + at_most;
+  if (!owes_received_ || due < *owes_received_) owes_received_ = due;
+  is_received_due_ = is_received_due_ || now >= due;
+}
+
+// The other end has the keys, and may send what fits nowhere all the same: that ends the line.
+std::vector<Slice> MessageLine::Whole() {
+  std::vector<Slice> whole;
+  while (next_message_ < next_ && !is_broken_) {
+    const auto first = came_.find(next_message_);
+    const uint16_t count = first->second.count;
+    if (next_ - next_message_ < count) break;
+    std::vector<uint8_t> message;
+    auto packet = first;
+    for (uint16_t place = 0; place < count; ++place, packet = came_.erase(packet)) {
+      if (packet->second.place != place || packet->second.count != count) is_broken_ = true;
+      message.insert(message.end(), packet->second.bytes.begin(), packet->second.bytes.end());
+    }
+    next_message_ += count;
+    if (!is_broken_) whole.emplace_back(std::move(message));
+  }
+  return whole;
+}
+
+std::vector<std::vector<uint8_t>> MessageLine::TakeUnconfirmed() {
+  std::vector<std::vector<uint8_t>> messages;
+  for (auto& [last, message] : std::exchange(messages_, {})) messages.push_back(std::move(message));
+  return messages;
+}
+
+// ---- bodies ----
+
+void MessageLine::StoreReceived(uint8_t* out) const {
+  uint64_t bits = 0;
+  for (const auto& [number, packet] : came_)
+    if (number > next_ && number - next_ <= 64) bits |= uint64_t{1} << (number - next_ - 1);
+  StoreLe<uint32_t>(out, next_);
+  StoreLe<uint64_t>(out + 4, bits);
+}
+
+std::vector<uint8_t> MessageLine::HeadOf(const Packet& packet) const {
+  std::vector<uint8_t> body(kHeadBytes + packet.bytes.size());
+  StoreReceived(body.data());
+  StoreLe<uint32_t>(&body[12], packet.number);
+  StoreLe<uint16_t>(&body[16], packet.place);
+  StoreLe<uint16_t>(&body[18], packet.count);
+  std::copy(packet.bytes.begin(), packet.bytes.end(), body.begin() + kHeadBytes);
+  return body;
+}
+
+std::vector<MessageLine::Body> MessageLine::TakeBodies() {
+  std::vector<Body> bodies;
+  for (const uint32_t number : std::exchange(out_, {}))
+    for (const Packet& packet : under_way_)
+      if (packet.number == number) bodies.push_back({Type::kPacket, HeadOf(packet)});
+  for (const Parity& parity : std::exchange(parities_out_, {})) {
+    Body& body = bodies.emplace_back(Body{Type::kParity, {}});
+    body.bytes.resize(kHeadBytes + parity.bytes.size());
+    StoreReceived(body.bytes.data());
+    StoreLe<uint32_t>(&body.bytes[12], parity.first);
+    StoreLe<uint16_t>(&body.bytes[16], parity.count);
+    StoreLe<uint16_t>(&body.bytes[18], parity.length);
+    std::copy(parity.bytes.begin(), parity.bytes.end(), body.bytes.begin() + kHeadBytes);
+  }
+  if (bodies.empty() && is_received_due_) {
+    bodies.push_back({Type::kReceived, std::vector<uint8_t>(kReceivedBytes)});
+    StoreReceived(bodies.back().bytes.data());
+  }
+  if (!bodies.empty()) owes_received_.reset(), is_received_due_ = false;
+  return bodies;
+}
+
+}  // namespace weft::dispatch
