@@ -20,8 +20,8 @@ using cluster::Incarnation;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 using testing::SizeIs;
-using testing::StartsWith;
 
 ServedModel TinyModel() {
   ServedModel model;

@@ -295,7 +295,7 @@ std::shared_ptr<Models::Loaded> Models::Neediest() const {
       if (is_it(*loaded->cell)) return loaded;
     return nullptr;
   };
-  const auto current = Current();
+  auto current = Current();
   if (auto found = find([](const Cell& cell) { return cell.host().leads() && !cell.is_up(); }))
     return found;
   if (!current || current->cell->host().leads()) return current;
