@@ -171,7 +171,7 @@ Status ShowStatus(const ClusterOptions& options) {
   for (const SharedServer& server : tables.servers) {
     std::string leads, stands_by;
     for (const SharedCell& cell : tables.cells) {
-      if (!server.model.empty() && server.model != cell.model) continue;
+      if (!Serves(server, cell.model)) continue;
       std::string& list = Holds(server, cell) ? leads : stands_by;
       list += (list.empty() ? "" : ", ") + TerminalText(cell.model);
     }
@@ -334,8 +334,8 @@ Status Run(const ClusterOptions& options, Status (*command)(const ClusterOptions
 
 void AddClusterCommand(CLI::App& app, int* exit_code) {
   auto options = std::make_shared<ClusterOptions>();
-  CLI::App* cluster = app.add_subcommand(
-      "cluster", "Several servers with one database that lead a model by turns.");
+  CLI::App* cluster =
+      app.add_subcommand("cluster", "Several servers with one database that lead models by turns.");
   cluster->require_subcommand(1);
   CLI::App* init = cluster->add_subcommand(
       "init", "Make the tables and the cluster's key, or bring tables up to this version.");

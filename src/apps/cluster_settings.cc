@@ -64,10 +64,10 @@ bool IsThisMachine(const net::Url& url) {
 
 Status AddCluster(const ServeOptions& options, server::ServerOptions& server) {
   if (options.cluster.empty()) return OkStatus();
-  if (options.packages.size() != 1)
+  if (options.packages.empty())
     return Error(ErrorCode::kInvalidArgument,
-                 "A server of a cluster serves one model: name its package, and start another "
-                 "server for another model, with a --port and a --url of its own.");
+                 "A server of a cluster serves the models that it is told, from its start to its "
+                 "end: name one or more packages.");
   if (!options.keys.empty() && options.keys != "off")
     return Error(ErrorCode::kInvalidArgument,
                  "--keys names a file, and the keys of a cluster are in its database: leave one of "

@@ -175,8 +175,8 @@ Result<server::ModelLibrary> MakeModelLibrary(const ServeOptions& options,
   return library;
 }
 
-CellWorkers::CellWorkers(net::EventLoop& loop, worker::NativeWorkerOptions options)
-    : loop_(loop), options_(std::move(options)) {
+CellWorkers::CellWorkers(net::EventLoop& loop, worker::NativeWorkerOptions options, Start start)
+    : loop_(loop), options_(std::move(options)), start_(std::move(start)) {
   options_.memory = std::make_shared<engine::MemoryLimit>(options_.memory_bytes);
   options_.threads = engine::ShareThreads(options_.thread_count);
 }
@@ -193,14 +193,13 @@ void CellWorkers::Attach(server::Cell& cell, const package::Package& package, ui
   worker::NativeWorkerOptions options = options_;
   options.memory_bytes = OfferFor(need_bytes, left_bytes);
   if (!package.manifest.lowered || options.memory_bytes == 0) return;
-  attached_[&cell] = {std::make_unique<LocalWorker>(loop_, cell.host(), options, package),
-                      options.memory_bytes};
+  attached_[&cell] = {start_(cell, package, options), options.memory_bytes};
 }
 
 void CellWorkers::Detach(server::Cell& cell, std::function<void()> done) {
   const auto found = attached_.find(&cell);
   if (found == attached_.end()) return done();
-  auto held = std::make_shared<std::shared_ptr<void>>(found->second.worker->End());
+  auto held = std::make_shared<std::shared_ptr<void>>(found->second.end());
   attached_.erase(found);
   ends_.Push([held, &loop = loop_, alive = std::weak_ptr(alive_), done = std::move(done)] {
     held->reset();

@@ -29,7 +29,14 @@ Result<server::ServedModel> OpenModel(const std::filesystem::path& folder,
 // one limit of memory. All of it happens on the loop.
 class CellWorkers {
  public:
-  CellWorkers(net::EventLoop& loop, worker::NativeWorkerOptions options);
+  // Ends a worker, which it owns: gives what is to be destroyed for its memory to be free, on any
+  // thread (LocalWorker::End, RemoteWorker::End).
+  using End = std::function<std::shared_ptr<void>()>;
+  // Starts the worker of a cell.
+  using Start = std::function<End(server::Cell&, const package::Package&,
+                                  const worker::NativeWorkerOptions&)>;
+
+  CellWorkers(net::EventLoop& loop, worker::NativeWorkerOptions options, Start start);
   ~CellWorkers();
 
   // Offers what the model needs, as far as the others leave it.
@@ -39,11 +46,12 @@ class CellWorkers {
 
  private:
   struct Attached {
-    std::unique_ptr<LocalWorker> worker;
+    End end;
     uint64_t offer_bytes = 0;
   };
   net::EventLoop& loop_;
   worker::NativeWorkerOptions options_;
+  const Start start_;
   std::map<const server::Cell*, Attached> attached_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   // Last: it destroys what workers held.

@@ -208,7 +208,8 @@ class ServeCommand {
     library.files = std::move(files);
     library.on_opened = [this](server::Cell& cell, const package::Package& package,
                                uint64_t need_bytes) {
-      if (cell_workers_) cell_workers_->Attach(cell, package, need_bytes);
+      if (cell_workers_) return cell_workers_->Attach(cell, package, need_bytes);
+      opened_.push_back({&cell, package, need_bytes});
     };
     library.on_closing = [this](server::Cell& cell, std::function<void()> done) {
       if (!cell_workers_) return done();
@@ -236,40 +237,74 @@ class ServeCommand {
     worker.thread_count = options_.threads;
     worker.memory_bytes = WorkerMemory();
     if (server_->member() != nullptr) {
-      StartClusterWorker(worker);
-    } else if (has_several()) {
-      cell_workers_ = std::make_unique<CellWorkers>(server_->loop(), worker);
-    } else if (package_.manifest.lowered) {
+      worker.name = server_->member()->leases().self().name;
+      worker.worker_id = "built-in " + worker.name;
+      FollowServers();
+    }
+    if (has_several()) {
+      cell_workers_ =
+          std::make_unique<CellWorkers>(server_->loop(), worker,
+                                        [this](server::Cell& cell, const package::Package& package,
+                                               const worker::NativeWorkerOptions& options) {
+                                          return StartCellWorker(cell, package, options);
+                                        });
+      for (const Opened& each : std::exchange(opened_, {}))
+        cell_workers_->Attach(*each.cell, each.package, each.need_bytes);
+    } else if (!package_.manifest.lowered) {
+      return;
+    } else if (server_->member() != nullptr) {
+      cluster_worker_ = StartClusterWorker(worker, package_, "");
+    } else {
       worker_ = std::make_unique<LocalWorker>(server_->loop(), server_->host(), worker, package_,
                                               is_divided_ ? OpenDatagrams() : nullptr);
     }
   }
 
-  // It works for whichever server leads, and finds it as any other worker does.
-  void StartClusterWorker(worker::NativeWorkerOptions options) {
-    if (!package_.manifest.lowered) return;
-    const std::string& name = server_->member()->leases().self().name;
-    options.name = name;
-    options.worker_id = "built-in " + name;
+  // Of one of several models.
+  CellWorkers::End StartCellWorker(server::Cell& cell, const package::Package& package,
+                                   const worker::NativeWorkerOptions& options) {
+    if (server_->member() == nullptr) {
+      const auto local =
+          std::make_shared<LocalWorker>(server_->loop(), cell.host(), options, package);
+      return [local] { return local->End(); };
+    }
+    const uint32_t number = server_->models().FindLoaded(cell.name())->number;
+    const std::shared_ptr<RemoteWorker> remote =
+        StartClusterWorker(options, package, "cell=" + std::to_string(number));
+    return [remote] { return remote->End(); };
+  }
+
+  // Workers in this process know the others of the cluster, with their certificates, so that they
+  // may go where they are sent.
+  void FollowServers() {
+    server_->OnServersMet([this](const std::vector<cluster_host::PeerAddress>& others) {
+      met_.assign(others.size(), {});
+      for (size_t i = 0; i < others.size(); ++i) {
+        met_[i].set_url(others[i].url);
+        met_[i].set_fingerprint(others[i].fingerprint);
+      }
+      for (const auto& servers : known_servers_) servers->SetSuccessors(met_);
+    });
+  }
+
+  // It works for whichever server leads, and finds it as any other worker does. `query` names the
+  // model where there are several.
+  std::unique_ptr<RemoteWorker> StartClusterWorker(const worker::NativeWorkerOptions& options,
+                                                   const package::Package& package,
+                                                   const std::string& query) {
     ServerAddress own{*net::ParseUrl(server_->reach().Base("ws")), {}};
     if (server_->reach().tls)
       own.tls.pinned_fingerprint = net::CertificateFingerprint(*server_->tls());
     const auto servers = std::make_shared<ServerList>(std::vector<ServerAddress>{own});
-    // With their certificates, so that it may go where it is sent.
-    server_->OnServersMet([servers](const std::vector<cluster_host::PeerAddress>& others) {
-      std::vector<wire::pb::Init::Successor> named(others.size());
-      for (size_t i = 0; i < others.size(); ++i) {
-        named[i].set_url(others[i].url);
-        named[i].set_fingerprint(others[i].fingerprint);
-      }
-      servers->SetSuccessors(named);
-    });
-    cluster_worker_ = std::make_unique<RemoteWorker>(
-        server_->loop(), servers, "", options, worker::MakeLocalSource(package_),
+    servers->SetSuccessors(met_);
+    known_servers_.push_back(servers);
+    auto worker = std::make_unique<RemoteWorker>(
+        server_->loop(), servers, query, options, worker::MakeLocalSource(package),
         [](const Status& status) {
           if (!status.ok()) LogWarn("the built-in worker has ended: {}", status.error().message());
         });
-    server_->loop().Post([this] { cluster_worker_->Start(); });
+    server_->loop().Post([started = worker.get()] { started->Start(); });
+    return worker;
   }
 
   // Another worker than the built-in one: who of both computes what is planned by their speed.
@@ -379,14 +414,25 @@ class ServeCommand {
     }
   }
 
+  // A model that was loaded before there were workers.
+  struct Opened {
+    server::Cell* cell;
+    package::Package package;
+    uint64_t need_bytes;
+  };
+
   ServeOptions options_;
   package::Package package_;
   bool is_divided_ = false;  // into experts, neuron groups or ranges: devices may exchange rows
+  std::vector<Opened> opened_;
   std::unique_ptr<server::Server> server_;
   server::Secrets secrets_;                       // until they are printed
   std::unique_ptr<LocalWorker> worker_;           // of one model
   std::unique_ptr<RemoteWorker> cluster_worker_;  // the same, of a cluster
   std::unique_ptr<CellWorkers> cell_workers_;     // of several
+  // Of workers in this process, in a cluster: the other servers, and where each worker keeps them.
+  std::vector<wire::pb::Init::Successor> met_;
+  std::vector<std::shared_ptr<ServerList>> known_servers_;
   std::unique_ptr<GpuBeside> gpu_;
 };
 
@@ -591,7 +637,7 @@ void AddReach(CLI::App& command, ServeOptions& options) {
                    "Let nobody in with an API key or a join token of an earlier start");
 }
 
-// Several servers that lead a model by turns.
+// Several servers that lead models by turns.
 void AddClusterOptions(CLI::App& command, ServeOptions& options) {
   CLI::Option* url = command.add_option(
       "--url", options.url,
@@ -601,8 +647,8 @@ void AddClusterOptions(CLI::App& command, ServeOptions& options) {
                                         "cluster.key in the state folder)");
   CLI::Option* cluster = command.add_option(
       "--cluster", options.cluster,
-      "Address of the PostgreSQL database of a cluster, whose servers lead the model by turns "
-      "(docs/cluster.md)");
+      "Address of the PostgreSQL database of a cluster, whose servers lead the models that are "
+      "named by turns; these are loaded from the start, and stay (docs/cluster.md)");
   for (CLI::Option* each : {url, key}) each->needs(cluster);
 }
 
@@ -653,7 +699,7 @@ void AddComputing(CLI::App& command, ServeOptions& options) {
 void AddServeOptions(CLI::App& command, ServeOptions& options) {
   command.add_option("package", options.packages,
                      "A package's folder, or its name in the library; several serve several "
-                     "models, none all of the library");
+                     "models, none all of the library (with --cluster at least one is named)");
   AddOperations(command, options);
   AddReach(command, options);
   AddClusterOptions(command, options);

@@ -175,23 +175,25 @@ const SharedCell* ClusterMember::FindModel(const std::string& model) const {
   return found == tables_.cells.end() ? nullptr : &*found;
 }
 
-Status ClusterMember::ChooseCell(const WantedCell& wanted, const SharedCell& cell) {
+Result<JoinedCell> ClusterMember::ChooseCell(const WantedCell& wanted, const SharedCell& cell) {
   if (cell.digest != wanted.digest)
     return Error(
         ErrorCode::kInvalidArgument,
         Sentence("This cluster serves the package ", ToHex(cell.digest).substr(0, 12), " of '",
                  cell.model, "', and this server has ", ToHex(wanted.digest).substr(0, 12),
                  ": copy the package's folder from a server that works."));
-  cell_ = cell;
-  if (!cell_options_.ParseFromArray(cell.options.data(), static_cast<int>(cell.options.size())))
-    return Error(ErrorCode::kInvalidData, "The cell's options in the database cannot be parsed.");
-  if (cell_options_.SerializeAsString() != wanted.options.SerializeAsString())
-    LogInfo("the cell has the options of the server that made it: {} positions, {} conversations",
-            cell_options_.context_length(), cell_options_.session_count());
-  return OkStatus();
+  JoinedCell joined{cell, {}};
+  if (!joined.options.ParseFromArray(cell.options.data(), static_cast<int>(cell.options.size())))
+    return Error(ErrorCode::kInvalidData,
+                 Sentence("The options of '", cell.model, "' in the database cannot be parsed."));
+  if (joined.options.SerializeAsString() != wanted.options.SerializeAsString())
+    LogInfo(
+        "{}: the cell has the options of the server that made it: {} positions, {} conversations",
+        cell.model, joined.options.context_length(), joined.options.session_count());
+  return joined;
 }
 
-Status ClusterMember::FindCell(net::EventLoop& loop, const WantedCell& wanted) {
+Result<JoinedCell> ClusterMember::FindCell(net::EventLoop& loop, const WantedCell& wanted) {
   TRY(ReadTables(loop));
   if (const SharedCell* cell = FindModel(wanted.model)) return ChooseCell(wanted, *cell);
   std::vector<uint8_t> options(wanted.options.ByteSizeLong());
@@ -219,8 +221,13 @@ Status ClusterMember::FindCell(net::EventLoop& loop, const WantedCell& wanted) {
 Result<std::unique_ptr<ClusterMember>> ClusterMember::Join(net::EventLoop& loop,
                                                            const MemberOptions& options,
                                                            const std::vector<uint8_t>& fingerprint,
-                                                           const WantedCell& wanted) {
+                                                           const std::vector<WantedCell>& wanted) {
   ASSIGN_OR_RETURN(const net::Url url, net::ParseUrl(options.url));
+  for (const WantedCell& each : wanted)
+    if (each.model.find('\n') != std::string::npos)
+      return Error(ErrorCode::kInvalidArgument,
+                   Sentence("The model's name '", each.model,
+                            "' has several lines: a cluster's models need names of one line."));
   std::unique_ptr<ClusterMember> member(new ClusterMember(loop, options));
   TRY(member->TakeId(options.id_file));
   ASSIGN_OR_RETURN(member->database_, OpenDatabase(loop, options.database_url));
@@ -246,13 +253,16 @@ Result<std::unique_ptr<ClusterMember>> ClusterMember::Join(net::EventLoop& loop,
   self.fingerprint = fingerprint;
   self.version = wire::kServerVersion;
   self.roles = "both";
-  self.model = wanted.model;
+  for (const WantedCell& each : wanted) self.models.push_back(each.model);
   if (options.keys.size() > 1) self.next_check = options.keys[1].Check();
   TRY(Await(loop, [&](const std::function<void()>& done) {
     member->store_->Register(self, keep(done));
   }));
   TRY(status);
-  TRY(member->FindCell(loop, wanted));
+  for (const WantedCell& each : wanted) {
+    ASSIGN_OR_RETURN(JoinedCell joined, member->FindCell(loop, each));
+    member->cells_.push_back(std::move(joined));
+  }
   member->links_ = std::make_unique<PeerLinks>(loop, options.keys.front(), member->self_);
   member->SetLinkKeys(member->tables_.keys);
   member->leases_ =
@@ -260,8 +270,8 @@ Result<std::unique_ptr<ClusterMember>> ClusterMember::Join(net::EventLoop& loop,
   return member;
 }
 
-void ClusterMember::Start(LedCell& led) {
-  leases_->Start(cell_.row.cell, cell_.model, led);
+void ClusterMember::Start() {
+  leases_->Start();
   LookForKeys();
 }
 

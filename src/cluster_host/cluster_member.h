@@ -22,11 +22,17 @@
 
 namespace weft::cluster_host {
 
-// The model that a server brings.
+// A model that a server brings.
 struct WantedCell {
   std::string model;            // its name
   std::vector<uint8_t> digest;  // of its package
   wire::pb::CellOptions options;
+};
+
+// The cell that the cluster has for it.
+struct JoinedCell {
+  shared_store::SharedCell cell;
+  wire::pb::CellOptions options;  // of the server that made it
 };
 
 // The last name of a server in the cluster: "a" of https://a.weft.school.lan, "a:8443" of
@@ -48,35 +54,36 @@ Status Await(net::EventLoop& loop, const std::function<void(std::function<void()
 
 class ClusterMember {
  public:
-  // Checks database, tables and key, registers the server, and finds or adds the cell. Errors are
+  // Checks database, tables and key, registers the server, and finds or adds the cells. Errors are
   // sentences that say what to do. `fingerprint`: of the server's own certificate, empty where it
-  // has none.
+  // has none. `wanted`: one or more, of different names.
   static Result<std::unique_ptr<ClusterMember>> Join(net::EventLoop& loop,
                                                      const MemberOptions& options,
                                                      const std::vector<uint8_t>& fingerprint,
-                                                     const WantedCell& wanted);
+                                                     const std::vector<WantedCell>& wanted);
 
   // The first one counts. Another one is valid, too, while it is exchanged.
   const std::vector<ClusterKey>& keys() const { return keys_; }
   // Called on the loop when they are others, because the file or the database has changed.
   void OnKeys(std::function<void()> callback) { on_keys_ = std::move(callback); }
-  const shared_store::SharedCell& cell() const { return cell_; }
-  const wire::pb::CellOptions& cell_options() const { return cell_options_; }
+  // In the order in which they were wanted.
+  const std::vector<JoinedCell>& cells() const { return cells_; }
   PeerLinks& links() { return *links_; }
   LeaseHost& leases() { return *leases_; }
   // "school: 3 servers, 1 cell", for people.
   std::string Describe() const;
-  void Start(LedCell& led);
+  void Start();
 
  private:
   ClusterMember(net::EventLoop& loop, const MemberOptions& options)
       : keys_(options.keys), key_file_(options.key_file), key_timer_(loop) {}
   Status TakeId(const std::filesystem::path& path);
-  Status FindCell(net::EventLoop& loop, const WantedCell& wanted);
+  Result<JoinedCell> FindCell(net::EventLoop& loop, const WantedCell& wanted);
   Status ReadTables(net::EventLoop& loop);
   // nullptr: the cluster does not have the model yet.
   const shared_store::SharedCell* FindModel(const std::string& model) const;
-  Status ChooseCell(const WantedCell& wanted, const shared_store::SharedCell& cell);
+  static Result<JoinedCell> ChooseCell(const WantedCell& wanted,
+                                       const shared_store::SharedCell& cell);
 
   void LookForKeys();
   void SetLinkKeys(const shared_store::KeyChecks& valid);
@@ -90,8 +97,7 @@ class ClusterMember {
   Descriptor id_file_;  // locked as long as this server runs
   cluster::Holder self_;
   shared_store::SharedTables tables_;
-  shared_store::SharedCell cell_;
-  wire::pb::CellOptions cell_options_;
+  std::vector<JoinedCell> cells_;
   std::unique_ptr<postgres::Connection> database_;
   std::unique_ptr<shared_store::SharedLeases> store_;
   std::unique_ptr<PeerLinks> links_;

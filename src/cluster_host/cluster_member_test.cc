@@ -29,7 +29,7 @@ class ClusterMemberTest : public testing::Test {
                    const std::string& url = "https://a.weft.school.lan",
                    const std::string& database = kNoDatabase) {
     const MemberOptions options{database, url, {ClusterKey::Random()}, {}, id_file};
-    const auto joined = ClusterMember::Join(loop_, options, {}, {"tiny", {1, 2, 3}, {}});
+    const auto joined = ClusterMember::Join(loop_, options, {}, {{"tiny", {1, 2, 3}, {}}});
     return joined.ok() ? "" : joined.error().message();
   }
 

@@ -56,14 +56,9 @@ LeaseHost::LeaseHost(net::EventLoop& loop, shared_store::LeaseStore& store, Peer
       times_(times),
       leases_({self_.id, self_.start}, options, MonotonicNow()),
       lease_timer_(loop),
-      register_timer_(loop),
-      placement_timer_(loop),
-      read_timer_(loop) {}
+      register_timer_(loop) {}
 
-void LeaseHost::Start(CellId cell, std::string model, LedCell& led) {
-  cell_ = cell;
-  model_ = std::move(model);
-  led_ = &led;
+void LeaseHost::Start() {
   links_.OnMessage(LinkMessage::kHello,
                    WhileAlive([this](ServerId peer, StartId start, const LinkMessage& message) {
                      OnHello(peer, start, message.hello());
@@ -78,6 +73,11 @@ void LeaseHost::Start(CellId cell, std::string model, LedCell& led) {
     Feed(cluster::ConnectFailed{peer});
   }));
   Register();
+  Feed(cluster::TimerFired{});
+}
+
+void LeaseHost::Add(CellId cell, std::string model, LedCell& led) {
+  cells_[cell] = std::make_unique<Cell>(loop_, cell, std::move(model), led);
   Feed(cluster::PackageFound{cell, true});
 }
 
@@ -102,33 +102,37 @@ void LeaseHost::ArmTimer() {
 
 // What follows whatever has happened: workers know whom to turn to, and people who leads.
 void LeaseHost::Settle() {
-  if (leads() && has_core_) {
-    std::vector<PeerAddress> successors = Successors();
-    if (successors != told_successors_) {
-      told_successors_ = std::move(successors);
-      led_->Change(*led_incarnation_, told_successors_);
-    }
-  }
-  const auto leader = FindLeader();
-  const std::string now = leader ? leader->name : "";
-  if (now != told_leader_ && !leads()) {
-    if (leader)
-      LogInfo("stands by for {}, which {} leads ({})", model_, leader->name, leader->url);
-    else
-      LogWarn("nobody is heard who leads {}", model_);
-  }
-  told_leader_ = now;
+  for (const auto& [id, cell] : cells_) Settle(*cell);
   if (on_changed_) on_changed_();
 }
 
-void LeaseHost::OnWorkers(uint32_t workers, bool up) {
-  if (!leads()) return;
-  is_up_ = up;
-  Feed(cluster::WorkersCounted{cell_, workers, up});
+void LeaseHost::Settle(Cell& cell) {
+  if (cell.incarnation && cell.has_core) {
+    std::vector<PeerAddress> successors = Successors(cell);
+    if (successors != cell.told_successors) {
+      cell.told_successors = std::move(successors);
+      cell.led.Change(*cell.incarnation, cell.told_successors);
+    }
+  }
+  const auto leader = FindLeader(cell.id);
+  const std::string now = leader ? leader->name : "";
+  if (now != cell.told_leader && !cell.incarnation) {
+    if (leader)
+      LogInfo("stands by for {}, which {} leads ({})", cell.model, leader->name, leader->url);
+    else
+      LogWarn("nobody is heard who leads {}", cell.model);
+  }
+  cell.told_leader = now;
 }
 
-void LeaseHost::OnWorkerSaw(Incarnation incarnation) {
-  Feed(cluster::WorkerSaw{cell_, incarnation});
+void LeaseHost::OnWorkers(CellId cell, uint32_t workers, bool up) {
+  if (!leads(cell)) return;
+  At(cell).is_up = up;
+  Feed(cluster::WorkersCounted{cell, workers, up});
+}
+
+void LeaseHost::OnWorkerSaw(CellId cell, Incarnation incarnation) {
+  Feed(cluster::WorkerSaw{cell, incarnation});
 }
 
 // ---- the database ----
@@ -137,7 +141,8 @@ void LeaseHost::NoteAnswer(const Status& status) {
   if (status.ok()) {
     if (!std::exchange(database_problem_, std::nullopt)) return;
     LogInfo("the cluster's database answers again");
-    if (!is_writing_) WritePlacement(nullptr);
+    for (const auto& [id, cell] : cells_)
+      if (!cell->is_writing) WritePlacement(*cell, nullptr);
   } else if (!std::exchange(database_problem_, status.error().message())) {
     LogWarn("{} Leases stay as they are until the cluster's database answers.",
             status.error().message());
@@ -169,7 +174,7 @@ void LeaseHost::OnTables(cluster::QueryId query, SharedTables tables) {
   }
   // Packages of other cells are not here: their leases are no matter of this server.
   for (const SharedCell& cell : tables_.cells)
-    if (cell.row.cell == cell_) read.cells.push_back(cell.row);
+    if (cells_.contains(cell.row.cell)) read.cells.push_back(cell.row);
   if (is_drained && !std::exchange(was_drained_, true)) {
     LogInfo("this server was told to go (weft cluster drain)");
     Feed(cluster::DrainAsked{});
@@ -192,88 +197,95 @@ void LeaseHost::Carry(const cluster::Renew& action) {
                }));
 }
 
-// ---- the cell ----
+// ---- cells ----
 
 void LeaseHost::Carry(const cluster::Lead& action) {
-  LogInfo("leads {} (incarnation {})", model_, action.incarnation.value());
-  led_incarnation_ = action.incarnation;
-  has_core_ = is_up_ = false;
-  placement_.reset();
-  ++term_;
-  ReadPlacement();
+  Cell& cell = At(action.cell);
+  LogInfo("leads {} (incarnation {})", cell.model, action.incarnation.value());
+  cell.incarnation = action.incarnation;
+  cell.has_core = cell.is_up = false;
+  cell.placement.reset();
+  ++cell.term;
+  ReadPlacement(cell);
 }
 
-void LeaseHost::ReadPlacement() {
-  const auto is_wanted = [this, term = term_] { return leads() && term == term_ && !has_core_; };
-  store_.ReadPlacement(cell_,
-                       WhileAlive([this, is_wanted](const Result<std::vector<uint8_t>>& placement) {
-                         if (!is_wanted()) return;
-                         if (!placement.ok())
-                           return read_timer_.FireAfter(times_.read_again, [this, is_wanted] {
-                             if (is_wanted()) ReadPlacement();
-                           });
-                         has_core_ = true;
-                         told_successors_ = Successors();
-                         led_->Lead(*led_incarnation_, *placement, told_successors_);
-                       }));
+void LeaseHost::ReadPlacement(Cell& cell) {
+  const auto is_wanted = [&cell, term = cell.term] {
+    return cell.incarnation && term == cell.term && !cell.has_core;
+  };
+  store_.ReadPlacement(
+      cell.id, WhileAlive([this, &cell, is_wanted](const Result<std::vector<uint8_t>>& placement) {
+        if (!is_wanted()) return;
+        if (!placement.ok())
+          return cell.read_timer.FireAfter(times_.read_again, [this, &cell, is_wanted] {
+            if (is_wanted()) ReadPlacement(cell);
+          });
+        cell.has_core = true;
+        cell.told_successors = Successors(cell);
+        cell.led.Lead(*cell.incarnation, *placement, cell.told_successors);
+      }));
 }
 
 void LeaseHost::Carry(const cluster::Raise& action) {
-  LogInfo("goes on leading {} (incarnation {})", model_, action.incarnation.value());
-  led_incarnation_ = action.incarnation;
-  if (has_core_) led_->Change(action.incarnation, told_successors_);
+  Cell& cell = At(action.cell);
+  LogInfo("goes on leading {} (incarnation {})", cell.model, action.incarnation.value());
+  cell.incarnation = action.incarnation;
+  if (cell.has_core) cell.led.Change(action.incarnation, cell.told_successors);
 }
 
 void LeaseHost::Carry(const cluster::StepDown& action) {
-  LogInfo("leads {} no more", model_);
-  led_incarnation_.reset();
-  placement_.reset();
-  ++term_;
-  if (std::exchange(has_core_, false)) led_->StepDown(AddressOf(action.to));
+  Cell& cell = At(action.cell);
+  LogInfo("leads {} no more", cell.model);
+  cell.incarnation.reset();
+  cell.placement.reset();
+  ++cell.term;
+  if (std::exchange(cell.has_core, false)) cell.led.StepDown(AddressOf(action.to));
 }
 
 void LeaseHost::Carry(const cluster::PlaceWorkers& action) {
-  led_->PlaceWorkers(AddressOf(action.to));
+  At(action.cell).led.PlaceWorkers(AddressOf(action.to));
 }
 
-void LeaseHost::NotePlacement(std::vector<uint8_t> body) {
-  if (!leads()) return;
-  placement_ = std::move(body);
-  if (is_writing_) return;
+void LeaseHost::NotePlacement(CellId id, std::vector<uint8_t> body) {
+  if (!leads(id)) return;
+  Cell& cell = At(id);
+  cell.placement = std::move(body);
+  if (cell.is_writing) return;
   const Duration wait =
-      std::max(written_at_ + times_.placement_interval - MonotonicNow(), Microseconds(0));
-  placement_timer_.FireAfter(wait, [this] { WritePlacement(nullptr); });
+      std::max(cell.written_at + times_.placement_interval - MonotonicNow(), Microseconds(0));
+  cell.placement_timer.FireAfter(wait, [this, &cell] { WritePlacement(cell, nullptr); });
 }
 
 // `then` is called when the latest one is written, or was refused.
-void LeaseHost::WritePlacement(std::function<void()> then) {
-  if (!leads() || !placement_) {
+void LeaseHost::WritePlacement(Cell& cell, std::function<void()> then) {
+  if (!cell.incarnation || !cell.placement) {
     if (then) then();
     return;
   }
-  is_writing_ = true;
-  written_at_ = MonotonicNow();
-  store_.WritePlacement(
-      cell_, *led_incarnation_, *placement_,
-      WhileAlive([this, term = term_, body = *placement_, then](const Result<bool>& written) {
-        is_writing_ = false;
-        // One that came meanwhile, or that an error has kept back, is written later.
-        if (term == term_ && written.ok() && placement_ == body) placement_.reset();
-        if (placement_)
-          placement_timer_.FireAfter(times_.placement_interval,
-                                     [this] { WritePlacement(nullptr); });
-        if (then) then();
-      }));
+  cell.is_writing = true;
+  cell.written_at = MonotonicNow();
+  const auto on_written = [this, &cell, term = cell.term, body = *cell.placement,
+                           then](const Result<bool>& written) {
+    cell.is_writing = false;
+    // One that came meanwhile, or that an error has kept back, is written later.
+    if (term == cell.term && written.ok() && cell.placement == body) cell.placement.reset();
+    if (cell.placement)
+      cell.placement_timer.FireAfter(times_.placement_interval,
+                                     [this, &cell] { WritePlacement(cell, nullptr); });
+    if (then) then();
+  };
+  store_.WritePlacement(cell.id, *cell.incarnation, *cell.placement, WhileAlive(on_written));
 }
 
 // Answers that are under way go on at the other server (server/clustered_generator.h).
 void LeaseHost::Carry(const cluster::HandOver& action) {
   // One that serves another model has heard nothing of this cell.
   const auto to = std::ranges::find(tables_.servers, action.to.server, &SharedServer::id);
-  if (to != tables_.servers.end() && !ServesModel(*to))
+  Cell& cell = At(action.cell);
+  if (to != tables_.servers.end() && !Serves(*to, cell.model))
     return Feed(cluster::HandedOver{action.cell, false});
-  LogInfo("gives {} to another server", model_);
-  WritePlacement(WhileAlive([this, action] { Give(action); }));
+  LogInfo("gives {} to another server", cell.model);
+  WritePlacement(cell, WhileAlive([this, action] { Give(action); }));
 }
 
 void LeaseHost::Give(const cluster::HandOver& action) {
@@ -293,9 +305,7 @@ void LeaseHost::Carry(const cluster::SayHello& action) {
 
 void LeaseHost::OnHello(ServerId peer, StartId start, const wire::pb::LinkHello& message) {
   cluster::Hello hello = FromMessage(message, start);
-  heard_.erase(peer);
-  for (const CellState& state : hello.cells)
-    if (state.cell == cell_) heard_[peer] = state;
+  heard_[peer] = hello.cells;
   Feed(cluster::HelloCame{peer, std::move(hello)});
 }
 
@@ -308,11 +318,11 @@ PeerAddress LeaseHost::AddressOf(ServerId server) const {
   return found == addresses_.end() ? PeerAddress() : found->second;
 }
 
-std::vector<PeerAddress> LeaseHost::Successors() const {
+std::vector<PeerAddress> LeaseHost::Successors(const Cell& cell) const {
   std::vector<PeerAddress> successors;
-  for (const ServerId server : leases_.successors(cell_)) {
+  for (const ServerId server : leases_.successors(cell.id)) {
     const auto known = std::ranges::find(tables_.servers, server, &SharedServer::id);
-    if (known != tables_.servers.end() && ServesModel(*known))
+    if (known != tables_.servers.end() && Serves(*known, cell.model))
       successors.push_back(AddressOf(server));
   }
   return successors;
@@ -323,13 +333,31 @@ std::string LeaseHost::NameOf(ServerId server) const {
   return known == tables_.servers.end() ? "server " + ToString(server) : known->name;
 }
 
-std::optional<LeaseHost::Leader> LeaseHost::FindLeader() const {
+std::optional<Incarnation> LeaseHost::incarnation(CellId cell) const {
+  const auto found = cells_.find(cell);
+  return found == cells_.end() ? std::nullopt : found->second->incarnation;
+}
+
+bool LeaseHost::leads_any() const {
+  return std::ranges::any_of(cells_,
+                             [](const auto& each) { return each.second->incarnation.has_value(); });
+}
+
+bool LeaseHost::SharesModels(const SharedServer& server) const {
+  return std::ranges::any_of(self_.models,
+                             [&](const std::string& model) { return Serves(server, model); });
+}
+
+std::optional<LeaseHost::Leader> LeaseHost::FindLeader(CellId cell) const {
   std::optional<std::pair<ServerId, CellState>> best;
-  for (const auto& [server, state] : heard_)
-    if (state.leads && (!best || state.incarnation > best->second.incarnation))
-      best = {server, state};
-  if (leads() && (!best || *led_incarnation_ > best->second.incarnation))
-    return Leader{self_.id, self_.name, self_.url, *led_incarnation_, is_up_};
+  for (const auto& [server, states] : heard_)
+    for (const CellState& state : states)
+      if (state.cell == cell && state.leads &&
+          (!best || state.incarnation > best->second.incarnation))
+        best = {server, state};
+  const auto own = incarnation(cell);
+  if (own && (!best || *own > best->second.incarnation))
+    return Leader{self_.id, self_.name, self_.url, *own, cells_.at(cell)->is_up};
   if (!best) return std::nullopt;
   return Leader{best->first, NameOf(best->first), UrlOf(best->first), best->second.incarnation,
                 best->second.up};

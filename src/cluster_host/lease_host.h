@@ -1,5 +1,5 @@
 // LeaseHost gives a server's leases their events, and carries out what they want: statements for
-// the database, links and hellos to other servers, and the core of the cell that it leads. All of
+// the database, links and hellos to other servers, and the cores of the cells that it leads. All of
 // it is on the loop, which never waits for the database.
 #pragma once
 
@@ -36,18 +36,23 @@ class LeaseHost {
   LeaseHost(const LeaseHost&) = delete;
   LeaseHost& operator=(const LeaseHost&) = delete;
 
-  // From now on the cell may be led here. `led` outlives this. One cell a server.
-  void Start(cluster::CellId cell, std::string model, LedCell& led);
+  // From now on others hear of this server, and it of them.
+  void Start();
+  // From now on the cell of this model may be led here. `led` outlives this. REQUIRES: Start was
+  // called, and the cell was not added yet.
+  void Add(cluster::CellId cell, std::string model, LedCell& led);
 
-  // ---- what the cell tells ----
-  void OnWorkers(uint32_t workers, bool up);
+  // ---- what a cell tells that was added ----
+  void OnWorkers(cluster::CellId cell, uint32_t workers, bool up);
   // A worker has been told this incarnation by somebody.
-  void OnWorkerSaw(cluster::Incarnation incarnation);
-  void NotePlacement(std::vector<uint8_t> body);
+  void OnWorkerSaw(cluster::CellId cell, cluster::Incarnation incarnation);
+  void NotePlacement(cluster::CellId cell, std::vector<uint8_t> body);
 
   // ---- what others ask ----
-  bool leads() const { return led_incarnation_.has_value(); }
-  std::optional<cluster::Incarnation> incarnation() const { return led_incarnation_; }
+  // The incarnation with which this server leads the cell; nullopt: it does not.
+  std::optional<cluster::Incarnation> incarnation(cluster::CellId cell) const;
+  bool leads(cluster::CellId cell) const { return incarnation(cell).has_value(); }
+  bool leads_any() const;
   // The server that leads the cell as far as this one hears, which may be itself.
   struct Leader {
     cluster::ServerId server;
@@ -55,13 +60,11 @@ class LeaseHost {
     cluster::Incarnation incarnation;
     bool up = false;  // a full plan serves
   };
-  std::optional<Leader> FindLeader() const;
+  std::optional<Leader> FindLeader(cluster::CellId cell) const;
   // Of a server of the cluster, for people.
   std::string NameOf(cluster::ServerId server) const;
-  // Whether the server may lead the model that this one may lead.
-  bool ServesModel(const shared_store::SharedServer& server) const {
-    return server.model.empty() || server.model == self_.model;
-  }
+  // Whether the server may lead a model that this one may lead.
+  bool SharesModels(const shared_store::SharedServer& server) const;
   // As they were read last; all empty at first.
   const shared_store::SharedTables& tables() const { return tables_; }
   bool is_database_there() const { return !database_problem_; }
@@ -69,10 +72,30 @@ class LeaseHost {
   // Others are told of it with the next registration.
   void NoteNextKey(std::vector<uint8_t> check) { self_.next_check = std::move(check); }
   const PeerLinks& links() const { return links_; }
-  // Called when the leader, or what is known of it, may be another one.
+  // Called when a leader, or what is known of it, may be another one.
   void OnChanged(std::function<void()> callback) { on_changed_ = std::move(callback); }
 
  private:
+  // One that may be led here.
+  struct Cell {
+    Cell(net::EventLoop& loop, cluster::CellId cell, std::string name, LedCell& behind)
+        : id(cell), model(std::move(name)), led(behind), placement_timer(loop), read_timer(loop) {}
+
+    const cluster::CellId id;
+    const std::string model;
+    LedCell& led;
+    net::EventLoop::Timer placement_timer, read_timer;
+    std::string told_leader;                          // that the log has
+    std::optional<cluster::Incarnation> incarnation;  // while it is led here
+    uint64_t term = 0;                                // counts times of leading
+    bool has_core = false;                            // its placement was read
+    bool is_up = false;                               // a full plan serves here
+    std::vector<PeerAddress> told_successors;
+    std::optional<std::vector<uint8_t>> placement;  // that is to be written
+    bool is_writing = false;
+    Instant written_at{INT64_MIN / 2};
+  };
+
   // ---- events and timers ----
   void Feed(cluster::Event event);
   void ArmTimer();
@@ -100,13 +123,15 @@ class LeaseHost {
   void Register();
   void OnTables(cluster::QueryId query, shared_store::SharedTables tables);
   void OnHello(cluster::ServerId peer, cluster::StartId start, const wire::pb::LinkHello& hello);
-  void ReadPlacement();
-  void WritePlacement(std::function<void()> then);
+  void Settle(Cell& cell);
+  void ReadPlacement(Cell& cell);
+  void WritePlacement(Cell& cell, std::function<void()> then);
   void Give(const cluster::HandOver& action);
   void NoteAnswer(const Status& status);
   PeerAddress AddressOf(cluster::ServerId server) const;
   std::string UrlOf(cluster::ServerId server) const { return AddressOf(server).url; }
-  std::vector<PeerAddress> Successors() const;
+  std::vector<PeerAddress> Successors(const Cell& cell) const;
+  Cell& At(cluster::CellId cell) { return *cells_.at(cell); }
 
   net::EventLoop& loop_;
   shared_store::LeaseStore& store_;
@@ -114,29 +139,17 @@ class LeaseHost {
   shared_store::SharedServer self_;
   const LeaseHostTimes times_;
   cluster::Leases leases_;
-  cluster::CellId cell_;
-  std::string model_;
-  LedCell* led_ = nullptr;
+  std::map<cluster::CellId, std::unique_ptr<Cell>> cells_;
 
   std::deque<cluster::Event> fed_;
   bool is_handling_ = false;
-  net::EventLoop::Timer lease_timer_, register_timer_, placement_timer_, read_timer_;
+  net::EventLoop::Timer lease_timer_, register_timer_;
 
   shared_store::SharedTables tables_;
-  std::map<cluster::ServerId, PeerAddress> addresses_;     // also of those that were deleted
-  std::map<cluster::ServerId, cluster::CellState> heard_;  // of open links, of the cell
+  std::map<cluster::ServerId, PeerAddress> addresses_;  // also of those that were deleted
+  std::map<cluster::ServerId, std::vector<cluster::CellState>> heard_;  // of open links
   std::optional<std::string> database_problem_;
   bool was_drained_ = false;
-  std::string told_leader_;  // that the log has
-
-  std::optional<cluster::Incarnation> led_incarnation_;
-  uint64_t term_ = 0;      // counts times of leading
-  bool has_core_ = false;  // its placement was read
-  bool is_up_ = false;     // a full plan serves here
-  std::vector<PeerAddress> told_successors_;
-  std::optional<std::vector<uint8_t>> placement_;  // that is to be written
-  bool is_writing_ = false;
-  Instant written_at_{INT64_MIN / 2};
   std::function<void()> on_changed_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };

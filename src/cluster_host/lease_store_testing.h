@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -15,7 +16,7 @@ namespace weft::cluster_host {
 // What the servers of a test share. It answers at once, or while it is away with an error.
 struct Tables {
   shared_store::SharedTables shared;
-  std::vector<uint8_t> placement;
+  std::map<cluster::CellId, std::vector<uint8_t>> placements;
   bool is_away = false;
   cluster::Incarnation last{100u};
 };
@@ -45,7 +46,7 @@ class FakeStore : public shared_store::LeaseStore {
   void Take(const cluster::Take& take, Then<std::optional<cluster::Incarnation>> done) override {
     Answer<std::optional<cluster::Incarnation>>(
         [this, take]() -> std::optional<cluster::Incarnation> {
-          auto& row = Row();
+          auto& row = Row(take.cell);
           if (row.incarnation != take.seen || !(row.has_expired || take.has_evidence)) return {};
           ++tables_.last;
           row = {row.cell, tables_.last, self_, false};
@@ -59,42 +60,48 @@ class FakeStore : public shared_store::LeaseStore {
         [this, cells] {
           std::vector<cluster::CellId> renewed;
           for (const auto& cell : cells)
-            if (Row().holder == self_ && Row().incarnation == cell.incarnation)
-              renewed.push_back(cell.cell);
+            if (IsMine(cell.cell, cell.incarnation)) renewed.push_back(cell.cell);
           return renewed;
         },
         done);
   }
-  void Give(cluster::CellId, cluster::Incarnation incarnation, cluster::Holder to,
+  void Give(cluster::CellId cell, cluster::Incarnation incarnation, cluster::Holder to,
             Then<bool> done) override {
     Answer<bool>(
-        [this, incarnation, to] {
-          if (Row().holder != self_ || Row().incarnation != incarnation) return false;
-          Row().holder = to;
-          Row().has_expired = true;
+        [this, cell, incarnation, to] {
+          if (!IsMine(cell, incarnation)) return false;
+          Row(cell).holder = to;
+          Row(cell).has_expired = true;
           return true;
         },
         done);
   }
-  void WritePlacement(cluster::CellId, cluster::Incarnation incarnation, std::vector<uint8_t> body,
-                      Then<bool> done) override {
+  void WritePlacement(cluster::CellId cell, cluster::Incarnation incarnation,
+                      std::vector<uint8_t> body, Then<bool> done) override {
     ++writes;
     Answer<bool>(
-        [this, incarnation, body] {
-          if (Row().holder != self_ || Row().incarnation != incarnation) return false;
-          tables_.placement = body;
+        [this, cell, incarnation, body] {
+          if (!IsMine(cell, incarnation)) return false;
+          tables_.placements[cell] = body;
           return true;
         },
         done);
   }
-  void ReadPlacement(cluster::CellId, Then<std::vector<uint8_t>> done) override {
-    Answer<std::vector<uint8_t>>([this] { return tables_.placement; }, done);
+  void ReadPlacement(cluster::CellId cell, Then<std::vector<uint8_t>> done) override {
+    Answer<std::vector<uint8_t>>([this, cell] { return tables_.placements[cell]; }, done);
   }
 
   int writes = 0;
 
  private:
-  cluster::CellRow& Row() { return tables_.shared.cells.at(0).row; }
+  cluster::CellRow& Row(cluster::CellId cell) {
+    return std::ranges::find_if(tables_.shared.cells,
+                                [cell](const auto& each) { return each.row.cell == cell; })
+        ->row;
+  }
+  bool IsMine(cluster::CellId cell, cluster::Incarnation incarnation) {
+    return Row(cell).holder == self_ && Row(cell).incarnation == incarnation;
+  }
   template <typename Told>
   void Answer(std::function<Result<Told>()> ask, Then<Told> done) {
     loop_.Post([this, ask, done] {

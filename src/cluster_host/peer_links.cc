@@ -160,8 +160,8 @@ void PeerLinks::OnBytes(const std::shared_ptr<Link>& link, ByteSpan bytes) {
   if (link->state != Link::State::kOpen || message.has_greeting() || message.has_proof())
     return Reject(*link, "a message came out of order");
   // One of a newer server that this one does not know is left out.
-  const auto taker = takers_.find(message.kind_case());
-  if (taker != takers_.end()) taker->second(link->peer, link->start, message);
+  const auto [first, end] = takers_.equal_range(message.kind_case());
+  for (auto taker = first; taker != end; ++taker) taker->second(link->peer, link->start, message);
 }
 
 // One that both ends have.

@@ -64,8 +64,8 @@ class PeerLinks {
   using Kind = wire::pb::LinkMessage::KindCase;
   using Take = std::function<void(cluster::ServerId peer, cluster::StartId start,
                                   const wire::pb::LinkMessage& message)>;
-  // Hands on the messages of this kind. One taker for each kind.
-  void OnMessage(Kind kind, Take take) { takers_[kind] = std::move(take); }
+  // Hands on the messages of this kind. There may be several who take one, as cells do.
+  void OnMessage(Kind kind, Take take) { takers_.emplace(kind, std::move(take)); }
   // Told when a link begins and ends to carry messages. There may be several who are. Told twice
   // that it is up, another link has taken its place, and what was under way may be lost.
   void OnPeer(std::function<void(cluster::ServerId peer, bool is_up)> told) {
@@ -103,7 +103,7 @@ class PeerLinks {
   const cluster::Holder self_;
   std::map<cluster::ServerId, std::shared_ptr<Link>> open_;
   std::map<cluster::ServerId, std::string> problems_;  // that the log has, until a link is up
-  std::map<Kind, Take> takers_;
+  std::multimap<Kind, Take> takers_;
   std::vector<std::function<void(cluster::ServerId, bool)>> told_of_peers_;
   std::function<void(cluster::ServerId, bool)> told_of_failures_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);

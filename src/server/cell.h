@@ -75,6 +75,8 @@ class Cell {
   const SwarmHost& host() const { return *host_; }
   // Whom routes ask, of a cell of a cluster: its core may be at another server. Else nullptr.
   ClusteredGenerator* clustered() { return clustered_.get(); }
+  // Requests would be answered, by whichever server leads.
+  bool is_up() const { return clustered_ ? clustered_->is_up() : host_->is_up(); }
   // From its source, the constraint of an answer; on a thread that nobody waits for.
   ConstraintCache::Compile ConstraintCompiler() const;
   // Ends every request with `error`, those that come later too.

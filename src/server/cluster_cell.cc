@@ -29,22 +29,25 @@ std::vector<swarm::Successor> SuccessorsOf(const std::vector<cluster_host::PeerA
 
 }  // namespace
 
-ClusterCell::ClusterCell(net::EventLoop& loop, Cell& cell, cluster_host::ClusterMember& member,
+ClusterCell::ClusterCell(net::EventLoop& loop, Cell& cell, cluster_host::LeaseHost& leases,
+                         cluster_host::PeerLinks& links, cluster::CellId id,
                          std::function<void()> on_first_lead)
     : loop_(loop),
       cell_(cell),
-      leases_(member.leases()),
+      leases_(leases),
+      id_(id),
       on_first_lead_(std::move(on_first_lead)),
-      requests_(loop, leases_, member.links(), member.cell().row.cell, *cell.clustered(),
-                cell.host(), cell.ConstraintCompiler()),
+      requests_(loop, leases_, links, id, *cell.clustered(), cell.host(),
+                cell.ConstraintCompiler()),
       parked_(std::make_shared<ParkedSockets>(loop)),
       count_timer_(loop) {
   cell_.OnPlacement([this](const store::pb::Placement& placement) {
     std::vector<uint8_t> body(placement.ByteSizeLong());
     placement.SerializeToArray(body.data(), static_cast<int>(body.size()));
-    leases_.NotePlacement(std::move(body));
+    leases_.NotePlacement(id_, std::move(body));
   });
-  cell_.OnWorkerSaw([this](uint64_t seen) { leases_.OnWorkerSaw(cluster::Incarnation(seen)); });
+  cell_.OnWorkerSaw(
+      [this](uint64_t seen) { leases_.OnWorkerSaw(id_, cluster::Incarnation(seen)); });
 }
 
 void ClusterCell::Lead(cluster::Incarnation incarnation, const std::vector<uint8_t>& placement,
@@ -84,16 +87,17 @@ net::WebSocketCallbacks ClusterCell::Attach(const ParkedSockets::Parked& parked)
 }
 
 void ClusterCell::AddParts(RouteParts& parts) {
+  parts.admit_worker = [this](const net::HttpRequest& request) {
+    return AdmitWorker(request, [this](uint32_t number) { return number == id_.value(); });
+  };
   parts.connect_worker = [this](const net::HttpRequest& request, bool is_owner,
                                 std::shared_ptr<net::WebSocket> socket) {
-    return ConnectWorker(request, is_owner, std::move(socket));
+    return Take({request.remote_address, is_owner, std::nullopt, std::move(socket)});
   };
   parts.find_not_ready = [this] { return FindReasonNotReady(); };
 }
 
-net::WebSocketCallbacks ClusterCell::ConnectWorker(const net::HttpRequest& request, bool is_owner,
-                                                   std::shared_ptr<net::WebSocket> socket) {
-  ParkedSockets::Parked worker{request.remote_address, is_owner, std::nullopt, std::move(socket)};
+net::WebSocketCallbacks ClusterCell::Take(ParkedSockets::Parked worker) {
   if (cell_.host().leads()) return Attach(worker);
   return parked_->Park(std::move(worker));
 }
@@ -101,7 +105,7 @@ net::WebSocketCallbacks ClusterCell::ConnectWorker(const net::HttpRequest& reque
 std::optional<NotReady> ClusterCell::FindReasonNotReady() const {
   const SwarmHost& host = cell_.host();
   if (host.leads() || host.is_ending()) return FindNotReady(host);
-  const auto leader = leases_.FindLeader();
+  const auto leader = leases_.FindLeader(id_);
   if (!leader) return NotReady{"down", "No server leads the model."};
   if (leader->up) return std::nullopt;
   return NotReady{"preparing", "Devices of another server are loading the model."};
@@ -116,13 +120,13 @@ void ClusterCell::CountWorkers() {
   counts_ = false;
   if (!cell_.host().leads()) return;
   const auto workers = static_cast<uint32_t>(cell_.host().snapshot().workers.size());
-  leases_.OnWorkers(workers, cell_.host().is_up());
+  leases_.OnWorkers(id_, workers, cell_.host().is_up());
 }
 
 void ClusterCell::OnLeaderChanged() {
   requests_.OnLeaderChanged();
   if (cell_.host().leads()) return;
-  const auto leader = leases_.FindLeader();
+  const auto leader = leases_.FindLeader(id_);
   if (!leader)
     return cell_.host().SetStandby("No server leads this model now: ask again in a second.", false);
   cell_.host().SetStandby(leader->name + " leads this model, and this server stands by.",

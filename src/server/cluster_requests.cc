@@ -97,9 +97,9 @@ void ClusterRequests::StopLeading() {
 
 void ClusterRequests::OnLeaderChanged() {
   if (own_link_.is_set()) return;
-  if (!leases_.leads())
+  if (!leases_.leads(cell_))
     for (auto& [id, peer] : peers_) peer->early.clear();
-  const auto leader = leases_.FindLeader();
+  const auto leader = leases_.FindLeader(cell_);
   if (!leader || !peers_.contains(leader->server)) return LeaveLeader();
   FollowLeader(leader->server, leader->incarnation);
 }
@@ -143,7 +143,7 @@ void ClusterRequests::OnMessage(ServerId id, const wire::pb::RequestMessage& mes
     status = peer.generator.OnMessage(message);
   else if (peer.served.is_set())
     status = served_->OnMessage(peer.served, NamedFor(id, message));
-  else if (leases_.leads() && peer.early.size() < kMostEarly)
+  else if (leases_.leads(cell_) && peer.early.size() < kMostEarly)
     peer.early.push_back(message);
   // Else this server leads no more, as its next hello says: the request goes on elsewhere.
   if (!status.ok()) links_.Close(id, status.error().message());

@@ -1,4 +1,4 @@
-// ClusterRequests: requests for the cell of a server of a cluster, over the links to the others.
+// ClusterRequests: requests for one cell of a server of a cluster, over the links to the others.
 //
 //   this server leads      its clients and other servers' requests  -> the core here
 //   another one leads      its clients                              -> the link to that one

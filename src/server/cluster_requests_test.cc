@@ -5,122 +5,36 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "cluster_host/lease_store_testing.h"
-#include "cluster_host/peer_links_testing.h"
-#include "server/fake_core_testing.h"
+#include "server/cluster_testing.h"
 
 namespace weft::server {
 namespace {
 
 using cluster::Holder;
-using cluster::Incarnation;
-using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
-
-constexpr cluster::CellId kCell = 7;
-
-struct Client {
-  std::vector<int32_t> ids;
-  std::vector<swarm::FinishRequest> ends;
-  int moved = 0;
-};
-
-// What ClusterCell does with requests when a lease begins or ends.
-class RequestCell : public cluster_host::LedCell {
- public:
-  void Lead(Incarnation incarnation, const std::vector<uint8_t>&,
-            const std::vector<cluster_host::PeerAddress>&) override {
-    leads_with = incarnation;
-    if (begins_at_once) Begin();
-  }
-  void Begin() { requests->BeginLeading(leads_with); }
-  void Change(Incarnation incarnation, const std::vector<cluster_host::PeerAddress>&) override {
-    leads_with = incarnation;
-    if (begins_at_once) Begin();
-  }
-  void StepDown(const cluster_host::PeerAddress&) override {
-    requests->StopLeading();
-    requests->OnLeaderChanged();
-  }
-  void PlaceWorkers(const cluster_host::PeerAddress&) override {}
-
-  ClusterRequests* requests = nullptr;
-  bool begins_at_once = true;  // else its core takes time to begin
-  Incarnation leads_with;
-};
+using Server = FakeCoreServer;
+using Client = TestClient;
 
 class ClusterRequestsTest : public testing::Test {
  protected:
-  struct Server {
-    Server(ClusterRequestsTest& test, Holder self, bool begins_at_once = true)
-        : linked(test.loop_, test.key_, self),
-          store(test.loop_, test.tables_, self),
-          generator({Seconds(20), 2}, test.loop_) {
-      shared_store::SharedServer shared;
-      shared.id = self.server;
-      shared.start = self.start;
-      shared.name = "server " + ToString(self.server);
-      shared.url = linked.address().url;
-      host = std::make_unique<cluster_host::LeaseHost>(test.loop_, store, linked.links, shared,
-                                                       cluster::LeaseOptions());
-      requests = std::make_unique<ClusterRequests>(
-          test.loop_, *host, linked.links, kCell, generator, core,
-          [](const std::string&) -> Result<ConstraintCache::Constraint> {
-            return Error(ErrorCode::kUnsupported, "No constraint is expected.");
-          });
-      cell.requests = requests.get();
-      cell.begins_at_once = begins_at_once;
-      host->OnChanged([this] { requests->OnLeaderChanged(); });
-      host->Start(kCell, "tiny", cell);
-    }
-
-    cluster_host::LinkedServer linked;
-    cluster_host::FakeStore store;
-    FakeCore core;
-    ClusteredGenerator generator;
-    RequestCell cell;
-    std::unique_ptr<cluster_host::LeaseHost> host;
-    std::unique_ptr<ClusterRequests> requests;
-  };
-
-  ClusterRequestsTest() {
-    shared_store::SharedCell cell;
-    cell.row = {kCell, {}, {}, true};
-    cell.model = "tiny";
-    tables_.shared.cells.push_back(cell);
-  }
-  void Until(const std::function<bool()>& is_so) { net::RunUntil(loop_, is_so); }
+  void Until(const std::function<bool()>& is_so) { net::RunUntil(cluster_.loop, is_so); }
   void Turn(Duration time = Milliseconds(50)) {
-    net::EventLoop::Timer stop(loop_);
-    stop.FireAfter(time, [this] { loop_.Stop(); });
-    loop_.Run();
+    net::EventLoop::Timer stop(cluster_.loop);
+    stop.FireAfter(time, [this] { cluster_.loop.Stop(); });
+    cluster_.loop.Run();
   }
   // Two servers, the first of which leads.
   void StartTwo(bool begins_at_once = true) {
-    a_ = std::make_unique<Server>(*this, Holder{1, 11}, begins_at_once);
-    Until([&] { return a_->host->leads() && a_->cell.leads_with.is_set(); });
-    a_->host->OnWorkers(1, true);
-    b_ = std::make_unique<Server>(*this, Holder{2, 22});
-    Until([&] { return a_->linked.links.IsUp(2) && b_->host->FindLeader().has_value(); });
+    a_ = std::make_unique<Server>(cluster_, Holder{1, 11}, begins_at_once);
+    Until([&] { return a_->host->leads(kTestCell) && a_->cell.leads_with.is_set(); });
+    a_->host->OnWorkers(kTestCell, 1, true);
+    b_ = std::make_unique<Server>(cluster_, Holder{2, 22});
+    Until([&] { return a_->linked.links.IsUp(2) && b_->host->FindLeader(kTestCell).has_value(); });
   }
-  // Ends the first server as a kill does.
-  void KillA() {
-    a_->requests.reset();
-    a_->host.reset();
-    a_.reset();
-  }
-  swarm::RequestId Ask(Server& gateway, Client& client, int32_t first = 2) {
-    swarm::Request request;
-    request.prompt_ids = {first, 3};
-    request.max_tokens = 4;
-    request.sampling.seed = 5;
-    RequestCallbacks callbacks;
-    callbacks.on_token = [&client](const auto& token) { client.ids.push_back(token.token_id); };
-    callbacks.on_finish = [&client](const auto& end) { client.ends.push_back(end); };
-    callbacks.on_moving = [&client] { ++client.moved; };
-    return gateway.generator.Submit(std::move(request), std::move(callbacks));
+  static swarm::RequestId Ask(Server& gateway, Client& client, int32_t first = 2) {
+    return client.Ask(gateway.generator, first);
   }
   void StepUntilEnd(Server& leader, const Client& client) {
     Until([&] {
@@ -128,11 +42,10 @@ class ClusterRequestsTest : public testing::Test {
       return !client.ends.empty();
     });
   }
-  static std::vector<int32_t> Answer() { return {250, 251, 252, 253}; }
+  static std::vector<int32_t> Answer() { return Client::Answer(); }
 
-  net::EventLoop loop_;
-  const cluster_host::ClusterKey key_ = cluster_host::ClusterKey::Random();
-  cluster_host::Tables tables_;
+  TestCluster cluster_;
+  cluster_host::Tables& tables_ = cluster_.tables;
   std::unique_ptr<Server> a_, b_;
 };
 
@@ -142,7 +55,7 @@ TEST_F(ClusterRequestsTest, ALeaderThatIsLostBehindAcceptedHasPromisedAPlace) {
   const swarm::RequestId id = Ask(*b_, client);
   Until([&] { return b_->generator.has_accepted(id); });
   b_->core.queue_limit = 0;  // it takes nobody whom no leader has accepted
-  KillA();
+  a_.reset();
   Until([&] { return !b_->core.submitted.empty(); });
   EXPECT_EQ(client.moved, 1);
   EXPECT_TRUE(b_->core.submitted[0].was_accepted);
@@ -239,7 +152,7 @@ TEST_F(ClusterRequestsTest, ACancelWhileItMovesIsTheEndAndAsksNobody) {
     return !client.ids.empty();
   });
   const size_t given = client.ids.size();
-  KillA();
+  a_.reset();
   Until([&] { return client.moved == 1; });
   b_->generator.Cancel(id);
   ASSERT_THAT(client.ends, SizeIs(1));
@@ -262,7 +175,7 @@ TEST_F(ClusterRequestsTest, AFullQueueRefusesTheNewAndTakesTheMoved) {
   EXPECT_TRUE(refused.ends[0].has_no_room);
   EXPECT_THAT(refused.ends[0].error->message(), HasSubstr("queue is full"));
   b_->core.queue_limit = 0;
-  KillA();
+  a_.reset();
   Until([&] { return b_->core.open_count() == 1; });
   StepUntilEnd(*b_, first);
   EXPECT_EQ(first.ids, Answer());
@@ -271,7 +184,7 @@ TEST_F(ClusterRequestsTest, AFullQueueRefusesTheNewAndTakesTheMoved) {
 // Without a leader a gateway keeps as many as may wait, and says why it takes no more.
 TEST_F(ClusterRequestsTest, AGatewayWithoutALeaderHasAQueueOfItsOwn) {
   tables_.is_away = true;  // so that nobody takes the cell
-  b_ = std::make_unique<Server>(*this, Holder{2, 22});
+  b_ = std::make_unique<Server>(cluster_, Holder{2, 22});
   Client waiting[2], refused;
   Ask(*b_, waiting[0]);
   Ask(*b_, waiting[1]);

@@ -31,46 +31,47 @@ json::array ServersJson(const cluster_host::LeaseHost& leases) {
   json::array servers;
   for (const shared_store::SharedServer& server : leases.tables().servers) {
     const bool is_self = server.id == leases.self().id;
-    servers.push_back(json::object{{"name", server.name},
-                                   {"url", server.url},
-                                   {"fingerprint", ToHex(server.fingerprint)},
-                                   {"model", server.model},
-                                   {"version", server.version},
-                                   {"seen_ms", server.seen.us / 1000},
-                                   {"is_linked", is_self || leases.links().IsUp(server.id)},
-                                   {"is_draining", server.is_draining}});
+    servers.push_back(
+        json::object{{"name", server.name},
+                     {"url", server.url},
+                     {"fingerprint", ToHex(server.fingerprint)},
+                     {"models", json::array(server.models.begin(), server.models.end())},
+                     {"version", server.version},
+                     {"seen_ms", server.seen.us / 1000},
+                     {"is_linked", is_self || leases.links().IsUp(server.id)},
+                     {"is_draining", server.is_draining}});
   }
   return servers;
 }
 
 // What the server hears itself counts more than the tables, which may be away.
-json::array CellsJson(const cluster_host::LeaseHost& leases, const Cell& cell) {
+json::array CellsJson(const cluster_host::LeaseHost& leases) {
   json::array cells;
   for (const shared_store::SharedCell& each : leases.tables().cells) {
-    json::object out{{"cell", each.row.cell.value()},
+    const cluster::CellId id = each.row.cell;
+    const auto leader = leases.FindLeader(id);
+    cells.push_back(
+        json::object{{"cell", id.value()},
                      {"model", each.model},
                      {"incarnation", each.row.incarnation.value()},
                      {"holder", NameOf(leases.tables(), each.row.holder.server)},
                      {"up", each.up},
-                     {"workers", each.workers}};
-    if (each.model == cell.name()) {
-      const auto leader = leases.FindLeader();
-      out["leader"] = leader ? json::value(leader->name) : json::value(nullptr);
-    }
-    cells.push_back(std::move(out));
+                     {"workers", each.workers},
+                     {"leads", leases.leads(id)},
+                     {"leader", leader ? json::value(leader->name) : json::value(nullptr)}});
   }
   return cells;
 }
 
-void AnswerCluster(ClusterMember& member, const Cell& cell, net::Responder& client) {
+void AnswerCluster(ClusterMember& member, net::Responder& client) {
   const cluster_host::LeaseHost& leases = member.leases();
   client.Send(
       JsonResponse(200, json::serialize(json::object{{"cluster", leases.tables().cluster},
                                                      {"server", leases.self().name},
-                                                     {"leads", leases.leads()},
+                                                     {"leads", leases.leads_any()},
                                                      {"database", leases.is_database_there()},
                                                      {"servers", ServersJson(leases)},
-                                                     {"cells", CellsJson(leases, cell)}})));
+                                                     {"cells", CellsJson(leases)}})));
 }
 
 void AnswerNoSocket(const Request&, const Client& client) {
@@ -80,12 +81,11 @@ void AnswerNoSocket(const Request&, const Client& client) {
 
 }  // namespace
 
-std::vector<Route> ClusterRoutes(ClusterMember& member, const Cell& cell) {
+std::vector<Route> ClusterRoutes(ClusterMember& member) {
   return {
-      GetRoute("/api/cluster", Secret::kApiKey,
-               [all = &member, cell = &cell](const Request&, const Client& client) {
-                 AnswerCluster(*all, *cell, *client);
-               }),
+      GetRoute(
+          "/api/cluster", Secret::kApiKey,
+          [all = &member](const Request&, const Client& client) { AnswerCluster(*all, *client); }),
       // The key is proved over the link itself.
       {"GET", cluster_host::kLinkPath, Secret::kNone, 0, AnswerNoSocket,
        [](const Request&) { return std::optional<api::ApiError>(); },

@@ -4,12 +4,11 @@
 #include <vector>
 
 #include "cluster_host/cluster_member.h"
-#include "server/cell.h"
 #include "server/router.h"
 
 namespace weft::server {
 
-// GET /cluster/v1/link, for servers with the cluster's key; GET /api/cluster. Both outlive them.
-std::vector<Route> ClusterRoutes(cluster_host::ClusterMember& member, const Cell& cell);
+// GET /cluster/v1/link, for servers with the cluster's key; GET /api/cluster. It outlives them.
+std::vector<Route> ClusterRoutes(cluster_host::ClusterMember& member);
 
 }  // namespace weft::server

@@ -69,16 +69,17 @@ std::optional<NotReady> FindNotReady(swarm::SwarmState state, bool is_ending) {
   return NotReady{"down", "No devices hold the whole model together."};
 }
 
-std::vector<Route> HealthRoutes(std::function<std::optional<NotReady>()> find) {
+std::vector<Route> HealthRoutes(std::function<std::optional<NotReady>(const Request&)> find) {
   return {Probe("/healthz", AnswerLiveness),
-          Probe("/readyz",
-                [find](const Request&, const Client& client) { AnswerReadiness(find(), *client); }),
-          Probe("/health",
-                [find](const Request&, const Client& client) { AnswerHealth(find(), *client); })};
+          Probe("/readyz", [find](const Request& probe,
+                                  const Client& client) { AnswerReadiness(find(probe), *client); }),
+          Probe("/health", [find](const Request& probe, const Client& client) {
+            AnswerHealth(find(probe), *client);
+          })};
 }
 
 std::vector<Route> HealthRoutes(const SwarmHost* host) {
-  return HealthRoutes([host] { return FindNotReady(*host); });
+  return HealthRoutes([host](const Request&) { return FindNotReady(*host); });
 }
 
 }  // namespace weft::server

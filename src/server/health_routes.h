@@ -22,8 +22,9 @@ std::optional<NotReady> FindNotReady(const SwarmHost& host);
 // nullopt: it would be.
 std::optional<NotReady> FindNotReady(swarm::SwarmState state, bool is_ending);
 
-// `find` says what there is against it now.
-std::vector<Route> HealthRoutes(std::function<std::optional<NotReady>()> find);
+// `find` says what there is against it now. A probe may name a model (`?model=tiny`).
+std::vector<Route> HealthRoutes(
+    std::function<std::optional<NotReady>(const net::HttpRequest& probe)> find);
 // The same of one swarm; `host` outlives the routes.
 std::vector<Route> HealthRoutes(const SwarmHost* host);
 

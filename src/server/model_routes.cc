@@ -89,6 +89,8 @@ void AnswerMetrics(const Models& models, const KeyTable& keys, const Client& cli
   for (const auto& [name, loaded] : models.loaded()) {
     MetricFamilies of_model;
     AddSwarmMetrics(of_model, loaded->cell->host());
+    if (const ClusteredGenerator* clustered = loaded->cell->clustered())
+      AddMoveMetrics(of_model, clustered->counts());
     AddLabelled(families, std::move(of_model), "model", name);
   }
   AddKeyMetrics(families, keys);
@@ -128,24 +130,6 @@ Client KeepingWith(const Loaded& loaded, Client client) {
   return {held, held->second.get()};
 }
 
-std::optional<uint32_t> CellNumber(const Request& request) {
-  const std::string text = request.QueryValue("cell");
-  uint32_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
-}
-
-std::optional<api::ApiError> AdmitToModel(const Models& models, const Request& request) {
-  if (auto refusal = AdmitWorker(request)) return refusal;
-  if (request.QueryValue("cell").empty()) return std::nullopt;
-  const auto number = CellNumber(request);
-  // A server that has just started may load it in a moment.
-  if (number && (models.FindNumber(*number) || models.loaded().empty())) return std::nullopt;
-  return api::ApiError{404, "The model of this 'cell' is not loaded any more.",
-                       "invalid_request_error", "cell", "model_not_loaded"};
-}
-
 // The model that a device comes for: the one that it names, or the one that needs it most.
 Loaded WantedOf(const Models& models, const std::optional<uint32_t>& cell) {
   return cell ? models.FindNumber(*cell) : models.Neediest();
@@ -155,11 +139,10 @@ Loaded WantedOf(const Models& models, const std::optional<uint32_t>& cell) {
 net::WebSocketCallbacks ConnectWorker(const Models& models, ParkedSockets& parked,
                                       const Request& request, bool is_owner,
                                       std::shared_ptr<net::WebSocket> socket) {
-  const auto cell = CellNumber(request);
-  const Loaded loaded = WantedOf(models, cell);
-  if (loaded)
-    return AttachWorkerSocket(loaded->cell->host(), request.remote_address, is_owner, socket);
-  return parked.Park({request.remote_address, is_owner, cell, std::move(socket)});
+  ParkedSockets::Parked worker{request.remote_address, is_owner, CellNumber(request),
+                               std::move(socket)};
+  if (const Loaded loaded = WantedOf(models, worker.cell)) return loaded->TakeWorker(worker);
+  return parked.Park(std::move(worker));
 }
 
 void AttachParked(const Models& models, ParkedSockets& parked) {
@@ -167,18 +150,22 @@ void AttachParked(const Models& models, ParkedSockets& parked) {
       [&](const ParkedSockets::Parked& each) -> std::optional<net::WebSocketCallbacks> {
         const Loaded loaded = WantedOf(models, each.cell);
         if (!loaded) return std::nullopt;
-        return AttachWorkerSocket(loaded->cell->host(), each.address, each.is_owner, each.socket);
+        return loaded->TakeWorker(each);
       });
 }
 
-// A server without a loaded model is ready: it loads what is asked.
-std::optional<NotReady> FindNotReadyOf(const Models& models) {
+// A server without a loaded model is ready: it loads what is asked. With several it is ready when
+// one of them is; a probe may name another one.
+std::optional<NotReady> FindNotReadyOf(const Models& models, const Request& request) {
   if (models.is_ending()) return FindNotReady(swarm::SwarmState::kUp, true);
+  const std::string asked = request.QueryValue("model");
+  if (!asked.empty() && models.NameOf(asked).empty())
+    return NotReady{"down", "The server has no model of this name."};
   std::optional<NotReady> problem;
   for (const auto& [name, loaded] : models.loaded()) {
-    const SwarmHost& host = loaded->cell->host();
-    if (host.is_up()) return std::nullopt;
-    problem = FindNotReady(host.snapshot().state, false);
+    if (!asked.empty() && name != models.NameOf(asked)) continue;
+    problem = loaded->FindReasonNotReady();
+    if (!problem) return std::nullopt;
   }
   return problem;
 }
@@ -228,7 +215,8 @@ std::map<std::string, Handle> OwnHandles(Models& models, const RouteParts& parts
   own["GET /api/swarm/history"] = [feed = parts.feed](const Request&, const Client& client) {
     feed->AnswerHistory(*client);
   };
-  const auto health = HealthRoutes([all] { return FindNotReadyOf(*all); });
+  const auto health =
+      HealthRoutes([all](const Request& request) { return FindNotReadyOf(*all, request); });
   for (const Route& route : health) own["GET " + route.path] = route.handle;
   return own;
 }
@@ -273,7 +261,12 @@ std::vector<Route> SeveralModelsRoutes(net::EventLoop& loop, Models& models,
       route.handle = OfLoaded(models, i);
     }
     if (route.path != "/worker") continue;
-    route.admit = [all = &models](const Request& request) { return AdmitToModel(*all, request); };
+    route.admit = [all = &models](const Request& request) {
+      return AdmitWorker(request, [all](uint32_t number) {
+        // A server that has just started may load it in a moment.
+        return all->FindNumber(number) != nullptr || all->loaded().empty();
+      });
+    };
     route.connect = [all = &models, parked](const Request& request, bool is_owner,
                                             std::shared_ptr<net::WebSocket> socket) {
       return ConnectWorker(*all, *parked, request, is_owner, std::move(socket));

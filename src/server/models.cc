@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "server/dialect_routes.h"
 #include "server/responses.h"
+#include "server/worker_socket.h"
 #include "swarm/workers/costs.h"
 
 namespace weft::server {
@@ -78,10 +79,21 @@ class Models::Use {
   const std::shared_ptr<net::Responder> client_;
 };
 
-Models::Models(const CellShared& shared, Recovery& recovery, ModelLibrary library)
+net::WebSocketCallbacks Models::Loaded::TakeWorker(const ParkedSockets::Parked& worker) const {
+  if (clustered) return clustered->Take(worker);
+  return AttachWorkerSocket(cell->host(), worker.address, worker.is_owner, worker.socket);
+}
+
+std::optional<NotReady> Models::Loaded::FindReasonNotReady() const {
+  return clustered ? clustered->FindReasonNotReady() : FindNotReady(cell->host());
+}
+
+Models::Models(const CellShared& shared, Recovery& recovery, ModelLibrary library,
+               ClusterCells* cluster)
     : shared_(shared),
       recovery_(recovery),
       library_(std::move(library)),
+      cluster_(cluster),
       shelf_({.keep_alive = shared.options.keep_alive, .least_offer_bytes = kLeastOfferBytes}),
       look_timer_(shared.loop),
       wait_timer_(shared.loop),
@@ -96,6 +108,13 @@ Models::~Models() {
   loaded_.clear();
   closing_.clear();
   std::exchange(*graves_, {}).clear();
+}
+
+Status Models::LoadPinned() {
+  SetKnown(library_.list());
+  for (const ModelShelf::Action& action : shelf_.Next(MonotonicNow()))
+    TRY(Take(action.model, library_.open(action.model)));
+  return OkStatus();
 }
 
 void Models::Start() {
@@ -114,6 +133,10 @@ void Models::SetDeviceMemory(std::vector<uint64_t> bytes) {
 }
 
 // ---- what there is ----
+
+const ServerOptions& Models::OptionsOf(const std::string& name) const {
+  return cluster_ != nullptr ? cluster_->OptionsOf(name) : shared_.options;
+}
 
 void Models::Refresh(std::function<void()> then) {
   if (then) after_listing_.push_back(std::move(then));
@@ -134,7 +157,7 @@ void Models::Refresh(std::function<void()> then) {
 void Models::SetKnown(std::vector<KnownModel> known) {
   std::map<std::string, KnownModel> now;
   for (KnownModel& model : known) {
-    shelf_.Know(model.name, NeedBytes(shared_.options, model.info), library_.is_pinned);
+    shelf_.Know(model.name, NeedBytes(OptionsOf(model.name), model.info), library_.is_pinned);
     const std::string name = model.name;
     now.emplace(name, std::move(model));
   }
@@ -267,9 +290,18 @@ std::shared_ptr<Models::Loaded> Models::Current() const {
 }
 
 std::shared_ptr<Models::Loaded> Models::Neediest() const {
-  for (const auto& [name, loaded] : loaded_)
-    if (!loaded->cell->host().is_up()) return loaded;
-  return Current();
+  const auto find = [this](auto&& is_it) -> std::shared_ptr<Loaded> {
+    for (const auto& [name, loaded] : loaded_)
+      if (is_it(*loaded->cell)) return loaded;
+    return nullptr;
+  };
+  auto current = Current();
+  if (auto found = find([](const Cell& cell) { return cell.host().leads() && !cell.is_up(); }))
+    return found;
+  if (!current || current->cell->host().leads()) return current;
+  if (auto found = find([](const Cell& cell) { return cell.host().leads(); })) return found;
+  auto down = find([](const Cell& cell) { return !cell.is_up(); });
+  return down ? down : current;
 }
 
 // The picture follows who asks.
@@ -389,7 +421,7 @@ void Models::EndRequests(const Error& error) {
     Refuse(*each, api::FromError(error));
   }
   for (const auto& [name, loaded] : loaded_) {
-    loaded->cell->host().EndRequests(error);
+    loaded->cell->EndRequests(error);
   }
 }
 
@@ -436,36 +468,56 @@ void Models::FailToLoad(const std::string& name, const Error& error) {
   Look();
 }
 
-void Models::OnOpened(const std::string& name, Result<ServedModel> opened) {
-  if (!opened.ok()) return FailToLoad(name, opened.error());
-  auto recovery = recovery_.BeginCell(opened->package.digest.bytes());
-  if (!recovery.ok()) return FailToLoad(name, recovery.error());
+std::shared_ptr<Models::Loaded> Models::Make(const std::string& name, ServedModel opened,
+                                             std::unique_ptr<CellRecovery> recovery) {
   auto made = std::make_unique<Loaded>();
-  made->number = ++last_number_;
-  made->need_bytes = NeedBytes(shared_.options, opened->info);
-  const package::Package package = opened->package;
-  made->cell = std::make_unique<Cell>(shared_, *std::move(opened), std::move(*recovery));
+  made->number = cluster_ != nullptr ? cluster_->NumberOf(name) : ++last_number_;
+  made->need_bytes = NeedBytes(OptionsOf(name), opened.info);
+  made->cell =
+      std::make_unique<Cell>(cluster_ != nullptr ? cluster_->SharedBy(shared_, name) : shared_,
+                             std::move(opened), std::move(recovery));
   RouteParts parts;
   made->cell->AddParts(parts);
   made->routes = CellRoutes(parts);
+  made->cell->OnChanged([this, self = made.get()] {
+    if (feed_ != nullptr && feed_->host() == &self->cell->host()) feed_->Changed();
+    if (self->clustered) self->clustered->OnSwarmChanged();
+  });
   // Whoever lets go of it last may be one of its own functions.
   auto bury = [graves = graves_, &loop = shared_.loop](Loaded* gone) {
     graves->emplace_back(gone);
     loop.Post([graves] { std::exchange(*graves, {}).clear(); });
   };
-  const std::shared_ptr<Loaded> loaded(made.release(), bury);
-  loaded_[name] = loaded;
-  loaded->cell->OnChanged([this, host = &loaded->cell->host()] {
-    if (feed_ != nullptr && feed_->host() == host) feed_->Changed();
-  });
+  return {made.release(), bury};
+}
+
+void Models::OnOpened(const std::string& name, Result<ServedModel> opened) {
+  const Status taken = Take(name, std::move(opened));
+  if (!taken.ok()) return FailToLoad(name, taken.error());
+  Look();
+}
+
+Status Models::Take(const std::string& name, Result<ServedModel> opened) {
+  if (!opened.ok()) return opened.error();
+  ASSIGN_OR_RETURN(auto recovery, recovery_.BeginCell(opened->package.digest.bytes()));
+  const package::Package package = opened->package;
+  const std::shared_ptr<Loaded> loaded = loaded_[name] =
+      Make(name, *std::move(opened), std::move(recovery));
   shelf_.NoteLoaded(name, MonotonicNow());
   problems_.erase(name);
   EndAskedLoad(name, "");
   if (library_.on_opened) library_.on_opened(*loaded->cell, package, loaded->need_bytes);
-  if (salts_) loaded->cell->Resume(salts_());
+  // What an earlier start left behind goes on. In a cluster it does so where the cell is led.
+  const auto resume = [this, cell = loaded->cell.get()] {
+    if (salts_) cell->Resume(salts_());
+  };
+  if (cluster_ != nullptr)
+    loaded->clustered = cluster_->Make(*loaded->cell, resume);
+  else
+    resume();
   Choose(current_.empty() ? name : current_);
   if (on_loaded_changed_) on_loaded_changed_();
-  Look();
+  return OkStatus();
 }
 
 void Models::Unload(const std::string& name) {

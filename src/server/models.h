@@ -1,6 +1,7 @@
 // Models: those of a server with several. Each that is loaded is a cell (cell.h). A request waits
 // until the model that it names is loaded (model_shelf.h decides which ones are), and is answered
-// by its cell. All of it happens on the loop; files are read on a thread.
+// by its cell, which in a cluster another server may lead (cluster_cells.h). All of it happens on
+// the loop; files are read on a thread.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,9 @@
 #include "api/ollama_models.h"
 #include "base/task_queue.h"
 #include "server/cell.h"
+#include "server/cluster_cells.h"
 #include "server/model_shelf.h"
+#include "server/parked_sockets.h"
 #include "server/recovery.h"
 #include "server/router.h"
 #include "server/static_files.h"
@@ -54,18 +57,29 @@ class Models {
  public:
   // A model that is loaded. A request that is under way keeps it.
   struct Loaded {
-    uint32_t number = 0;  // never used again
+    uint32_t number = 0;  // never used again; of a cluster's cell the same at every server
     uint64_t need_bytes = 0;
     std::unique_ptr<Cell> cell;
+    std::unique_ptr<ClusterCell> clustered;  // null: this server is in no cluster
     std::vector<Route> routes;
+
+    // Takes a worker's socket, of which nothing was read.
+    net::WebSocketCallbacks TakeWorker(const ParkedSockets::Parked& worker) const;
+    // Why a request would not be answered now; nullopt: it would be.
+    std::optional<NotReady> FindReasonNotReady() const;
   };
 
-  // `recovery` outlives this.
-  Models(const CellShared& shared, Recovery& recovery, ModelLibrary library);
+  // `recovery` and `cluster` outlive this. `cluster` may be null. Else it has all models of the
+  // library, which are pinned, and LoadPinned is called before it starts.
+  Models(const CellShared& shared, Recovery& recovery, ModelLibrary library,
+         ClusterCells* cluster = nullptr);
   ~Models();
   Models(const Models&) = delete;
   Models& operator=(const Models&) = delete;
 
+  // Loads all models that are pinned, and waits for the disk. Without this they are loaded behind
+  // Start. A server of a cluster stands by with what it has loaded. Errors: those of opening one.
+  Status LoadPinned();
   // Reads the library for the first time; then its own state goes on by itself.
   void Start();
   // `salts`: of Cell::Resume.
@@ -85,7 +99,8 @@ class Models {
   std::shared_ptr<Loaded> FindPackage(const std::string& digest_hex) const;
   // The one that was asked last; nullptr: none is loaded.
   std::shared_ptr<Loaded> Current() const;
-  // Where a device helps most that can serve one model alone: what is not up, then who answers.
+  // Where a device helps most that can serve one model alone: what is not up, then who answers. In
+  // a cluster what this server leads comes first, so that the device stays.
   std::shared_ptr<Loaded> Neediest() const;
   const std::map<std::string, std::shared_ptr<Loaded>>& loaded() const { return loaded_; }
   // By name, with what they are now.
@@ -132,6 +147,7 @@ class Models {
   void Look();
   void Load(const std::string& name);
   void OnOpened(const std::string& name, Result<ServedModel> opened);
+  Status Take(const std::string& name, Result<ServedModel> opened);
   void FailToLoad(const std::string& name, const Error& error);
   void Unload(const std::string& name);
   void EndUse(const std::string& name);
@@ -139,10 +155,14 @@ class Models {
   void LookAtWaiting();
   void EndAskedLoad(const std::string& name, std::string problem);
   void Choose(const std::string& name);
+  const ServerOptions& OptionsOf(const std::string& name) const;
+  std::shared_ptr<Loaded> Make(const std::string& name, ServedModel opened,
+                               std::unique_ptr<CellRecovery> recovery);
 
   const CellShared shared_;
   Recovery& recovery_;
   const ModelLibrary library_;
+  ClusterCells* const cluster_;
   ModelShelf shelf_;
   std::map<std::string, KnownModel> known_;
   std::map<std::string, std::shared_ptr<Loaded>> loaded_;

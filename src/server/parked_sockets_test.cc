@@ -4,29 +4,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "server/fake_socket_testing.h"
+
 namespace weft::server {
 namespace {
 
 using testing::ElementsAre;
 using testing::IsEmpty;
-
-class FakeSocket : public net::WebSocket {
- public:
-  void Send(std::vector<Slice>) override {}
-  void Close(std::string reason, uint16_t code) override {
-    closed.push_back(std::to_string(code) + " " + reason);
-  }
-  void SetMessageLimit(size_t byte_count) override { message_limit = byte_count; }
-  void SetAllowance(std::optional<size_t> byte_count) override { allowance = byte_count; }
-  void SetReading(bool) override {}
-  void SetSilence(Duration) override {}
-  std::string remote_address() const override { return "10.0.0.1"; }
-  size_t queued_bytes() const override { return 0; }
-
-  std::vector<std::string> closed;
-  size_t message_limit = 0;
-  std::optional<size_t> allowance;
-};
 
 class ParkedSocketsTest : public testing::Test {
  protected:

@@ -139,7 +139,8 @@ std::vector<Route> PrefixRoutes(ChatRoutes* chat, size_t body_bytes) {
 }
 
 std::vector<Route> HealthRoutesOf(const RouteParts& parts) {
-  return parts.find_not_ready ? HealthRoutes(parts.find_not_ready) : HealthRoutes(parts.host);
+  if (!parts.find_not_ready) return HealthRoutes(parts.host);
+  return HealthRoutes([find = parts.find_not_ready](const Request&) { return find(); });
 }
 
 // The picture of the swarm, its history, and what its owner says to it.
@@ -184,6 +185,24 @@ std::optional<api::ApiError> AdmitWorker(const net::HttpRequest& request) {
       "invalid_request_error", "", "insecure_context"};
 }
 
+std::optional<uint32_t> CellNumber(const Request& request) {
+  const std::string text = request.QueryValue("cell");
+  uint32_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+std::optional<api::ApiError> AdmitWorker(const Request& request,
+                                         const std::function<bool(uint32_t)>& has_cell) {
+  if (auto refusal = AdmitWorker(request)) return refusal;
+  if (request.QueryValue("cell").empty()) return std::nullopt;
+  const auto number = CellNumber(request);
+  if (number && has_cell(*number)) return std::nullopt;
+  return api::ApiError{404, "The model of this 'cell' is not loaded any more.",
+                       "invalid_request_error", "cell", "model_not_loaded"};
+}
+
 std::vector<Route> CellRoutes(const RouteParts& parts) {
   SwarmHost* const host = parts.host;
   ChatRoutes* const chat = parts.chat;
@@ -213,7 +232,10 @@ std::vector<Route> CellRoutes(const RouteParts& parts) {
                  const std::string name = request.QueryValue("name");
                  client->Send(JsonResponse(200, api::HelperJson(host->snapshot(), name)));
                }),
-      {"GET", "/worker", Secret::kNone, 0, AnswerUpgradeRequired, AdmitWorker,
+      {"GET", "/worker", Secret::kNone, 0, AnswerUpgradeRequired,
+       [admit = parts.admit_worker](const Request& request) {
+         return admit ? admit(request) : AdmitWorker(request);
+       },
        [host, connect = parts.connect_worker](const Request& request, bool is_owner,
                                               const std::shared_ptr<net::WebSocket>& socket) {
          if (connect) return connect(request, is_owner, socket);

@@ -41,8 +41,9 @@ struct RouteParts {
   const Evictions* evictions = nullptr;
   const api::OllamaModel* ollama_model = nullptr;
   size_t chat_body_bytes = 0;  // the longest request that a chat may be
-  // Of a server of a cluster, which may send workers and requests elsewhere; else both are empty,
+  // Of a server of a cluster, which may send workers and requests elsewhere; else all are empty,
   // and `host` takes them.
+  std::function<std::optional<api::ApiError>(const net::HttpRequest&)> admit_worker;
   std::function<net::WebSocketCallbacks(const net::HttpRequest&, bool is_owner,
                                         std::shared_ptr<net::WebSocket>)>
       connect_worker;
@@ -61,6 +62,11 @@ std::vector<Route> MakeRoutes(const RouteParts& parts);
 
 // nullopt: a handshake of a worker may go on.
 std::optional<api::ApiError> AdmitWorker(const net::HttpRequest& request);
+// The same of one that may name its cell. `has_cell`: whether this server has one of that number.
+std::optional<api::ApiError> AdmitWorker(const net::HttpRequest& request,
+                                         const std::function<bool(uint32_t)>& has_cell);
+// The number of the cell that a worker names; nullopt: none.
+std::optional<uint32_t> CellNumber(const net::HttpRequest& request);
 // Gives a route that is read.
 Route GetRoute(std::string path, Secret secret,
                std::function<void(net::HttpRequest, std::shared_ptr<net::Responder>)> handle);

@@ -60,50 +60,65 @@ Result<std::unique_ptr<Server>> Server::Listen(const ServerOptions& options, Ser
   ASSIGN_OR_RETURN(std::unique_ptr<Server> server, Prepare(options));
   Server* const self = server.get();
   self->files_ = std::move(model.files);
-  AdminParts admin;
+  const std::string name = model.package.manifest.name;
   if (options.cluster) {
-    TRY(self->JoinCluster(model));
+    TRY(self->JoinCluster({{name, model.package.digest}}));
   }
-  TRY(self->OpenKeys(model.package.manifest.name));
-  admin.need_bytes = NeedBytes(self->options_, model.info);
+  TRY(self->OpenKeys(name));
+  const CellShared shared = self->Shared(false);
+  AdminParts admin;
   ASSIGN_OR_RETURN(auto cell_recovery, self->recovery_->BeginCell(model.info.package_digest));
+  const swarm::ModelInfo info = model.info;
   self->cell_ =
-      std::make_unique<Cell>(self->Shared(false), std::move(model), std::move(cell_recovery));
+      std::make_unique<Cell>(self->cluster_ ? self->cluster_->SharedBy(shared, name) : shared,
+                             std::move(model), std::move(cell_recovery));
+  admin.need_bytes =
+      NeedBytes(self->cluster_ ? self->cluster_->OptionsOf(name) : self->options_, info);
   self->body_limit_bytes_ = self->cell_->body_limit_bytes();
   self->feed_->Show(&self->cell_->host(), self->cell_->card());
   self->cell_->OnChanged([self] {
     self->feed_->Changed();
     if (self->cluster_cell_) self->cluster_cell_->OnSwarmChanged();
   });
-  if (self->member_)
-    self->cluster_cell_ = std::make_unique<ClusterCell>(
-        self->loop_, *self->cell_, *self->member_, [self] { self->cell_->Resume(self->Salts()); });
-  else
-    self->loop_.Post([self] { self->cell_->Resume(self->Salts()); });
   RouteParts parts = self->Parts();
   self->cell_->AddParts(parts);
-  if (self->cluster_cell_) self->cluster_cell_->AddParts(parts);
+  const auto resume = [self] { self->cell_->Resume(self->Salts()); };
+  if (self->cluster_) {
+    self->cluster_cell_ = self->cluster_->Make(*self->cell_, resume);
+    self->cluster_cell_->AddParts(parts);
+  } else {
+    self->loop_.Post(resume);
+  }
   admin.cell = self->cell_.get();
-  std::vector<Route> routes = MakeRoutes(parts);
-  if (self->member_)
-    for (Route& route : ClusterRoutes(*self->member_, *self->cell_))
-      routes.push_back(std::move(route));
-  self->MakeRouter(std::move(routes), admin);
+  self->MakeRouter(MakeRoutes(parts), admin);
   TRY(self->Open());
-  if (self->member_) self->StartCluster();
+  if (self->cluster_) self->StartCluster();
   return server;
 }
 
 Result<std::unique_ptr<Server>> Server::Listen(const ServerOptions& options, ModelLibrary library) {
   ASSIGN_OR_RETURN(std::unique_ptr<Server> server, Prepare(options));
   Server* const self = server.get();
+  uint32_t context_length = options.context_length;
+  if (options.cluster) {
+    std::vector<ClusterCells::Model> models;
+    for (const KnownModel& known : library.list())
+      models.push_back({known.name, package::Digest(known.info.package_digest)});
+    TRY(self->JoinCluster(models));
+    for (const ClusterCells::Model& model : models)
+      context_length =
+          std::max(context_length, self->cluster_->OptionsOf(model.name).context_length);
+  }
   TRY(self->OpenKeys(""));
   self->files_ = std::exchange(library.files, std::nullopt);
-  self->body_limit_bytes_ = BodyLimitOf(options, /*embeds=*/true, options.context_length);
-  self->models_ =
-      std::make_unique<Models>(self->Shared(true), *self->recovery_, std::move(library));
+  self->body_limit_bytes_ = BodyLimitOf(options, /*embeds=*/true, context_length);
+  self->models_ = std::make_unique<Models>(self->Shared(true), *self->recovery_, std::move(library),
+                                           self->cluster_.get());
   self->models_->SetFeed(self->feed_.get());
   self->models_->SetSalts([self] { return self->Salts(); });
+  if (self->cluster_) {
+    TRY(self->models_->LoadPinned());
+  }
   RouteParts parts = self->Parts();
   parts.chat_body_bytes = self->body_limit_bytes_;
   AdminParts admin;
@@ -113,69 +128,42 @@ Result<std::unique_ptr<Server>> Server::Listen(const ServerOptions& options, Mod
     return ModelOf(*models, request);
   });
   TRY(self->Open());
+  if (self->cluster_) self->StartCluster();
   self->models_->Start();
   return server;
 }
 
 CellShared Server::Shared(bool has_several) {
-  CellShared shared{options_,
-                    loop_,
-                    planning_thread_,
-                    keys_->table(),
-                    [this](swarm::CoreOptions& core) { HashSecretsInto(core); },
-                    has_several};
-  if (member_)
-    shared.cluster = CellShared::Shared{std::string(AsText(member_->cell().swarm_id)),
-                                        member_->keys().front().SeedKey()};
-  return shared;
+  return {options_,
+          loop_,
+          planning_thread_,
+          keys_->table(),
+          [this](swarm::CoreOptions& core) { HashSecretsInto(core); },
+          has_several};
 }
 
-// The cell's options are those of the server that made it: what devices hold fits no others.
-Status Server::JoinCluster(const ServedModel& model) {
-  cluster_host::WantedCell wanted;
-  wanted.model = model.package.manifest.name;
-  wanted.digest.assign(model.info.package_digest.begin(), model.info.package_digest.end());
-  wanted.options.set_context_length(options_.context_length);
-  wanted.options.set_session_count(options_.sessions);
-  wanted.options.set_marks(options_.marks);
-  wanted.options.set_plan_kind(static_cast<uint32_t>(options_.plan_kind));
-  wanted.options.set_expert_copies(options_.expert_copies);
-  wanted.options.set_generate_interval(options_.generate_interval);
-  wanted.options.set_prefill_chunk_us(static_cast<uint64_t>(options_.prefill_chunk_time.us));
+Status Server::JoinCluster(const std::vector<ClusterCells::Model>& models) {
   std::vector<uint8_t> fingerprint;
   // Certificates of others are renewed, and whoever asks checks them with those it trusts.
   if (tls_ && options_.tls == "auto")
     fingerprint = FromHex(net::CertificateFingerprint(*tls_)).value_or(std::vector<uint8_t>());
-  ASSIGN_OR_RETURN(
-      member_, cluster_host::ClusterMember::Join(loop_, *options_.cluster, fingerprint, wanted));
-  for (const cluster_host::ClusterKey& key : member_->keys()) {
+  ASSIGN_OR_RETURN(cluster_, ClusterCells::Join(loop_, options_, fingerprint, models));
+  for (const cluster_host::ClusterKey& key : member()->keys()) {
     derives_api_key_ = derives_api_key_ || secrets_.api_key == key.ApiKey();
     derives_join_token_ = derives_join_token_ || secrets_.join_token == key.JoinToken();
   }
   NoteClusterKeys();
-  const wire::pb::CellOptions& cell = member_->cell_options();
-  options_.context_length = cell.context_length();
-  options_.sessions = cell.session_count();
-  options_.marks = cell.marks();
-  options_.plan_kind = static_cast<swarm::PlanKind>(cell.plan_kind());
-  options_.expert_copies = cell.expert_copies();
-  options_.generate_interval = cell.generate_interval();
-  options_.prefill_chunk_time = Microseconds(static_cast<int64_t>(cell.prefill_chunk_us()));
   return OkStatus();
 }
 
 void Server::StartCluster() {
-  member_->leases().OnChanged([this] {
-    cluster_cell_->OnLeaderChanged();
-    MeetServers();
-  });
-  member_->OnKeys([this] {
+  member()->OnKeys([this] {
     NoteClusterKeys();
     AccessPolicy access = router_->access();
     LetInEarlier(access);
     router_->SetAccess(std::move(access));
   });
-  member_->Start(*cluster_cell_);
+  cluster_->Start([this] { MeetServers(); });
 }
 
 // Servers take up another key one after the other. Until then whoever has a secret that follows
@@ -183,7 +171,7 @@ void Server::StartCluster() {
 void Server::NoteClusterKeys() {
   derived_api_keys_.clear();
   derived_join_tokens_.clear();
-  for (const cluster_host::ClusterKey& key : member_->keys()) {
+  for (const cluster_host::ClusterKey& key : member()->keys()) {
     if (derives_api_key_) derived_api_keys_.push_back(HashSecret(key.ApiKey()));
     if (derives_join_token_) derived_join_tokens_.push_back(HashSecret(key.JoinToken()));
   }
@@ -191,10 +179,10 @@ void Server::NoteClusterKeys() {
 
 // Pages of this server may connect to the others, and pages of the others to this one.
 void Server::MeetServers() {
-  const cluster_host::LeaseHost& leases = member_->leases();
+  const cluster_host::LeaseHost& leases = member()->leases();
   std::vector<cluster_host::PeerAddress> others;
   for (const shared_store::SharedServer& each : leases.tables().servers)
-    if (each.id != leases.self().id && leases.ServesModel(each))
+    if (each.id != leases.self().id && leases.SharesModels(each))
       others.push_back({each.url, ToHex(each.fingerprint)});
   if (others == met_servers_) return;
   met_servers_ = std::move(others);
@@ -262,18 +250,18 @@ Status Server::NoteSecrets() {
 Status Server::OpenKeys(const std::string& model_name) {
   KeyKeeper::Options options{.path = options_.keys, .model = model_name};
   const bool is_off = options_.keys_are_asked_for && options_.keys.empty();
-  if (member_ && !is_off) {
+  if (cluster_ && !is_off) {
     ASSIGN_OR_RETURN(options.shared, cluster_host::OpenKeys(options_.cluster->database_url));
   }
   auto opened = KeyKeeper::Open(loop_, std::move(options));
   if (!opened.ok()) {
-    if (options_.keys_are_asked_for || member_) return opened.error();
+    if (options_.keys_are_asked_for || cluster_) return opened.error();
     LogError("{} The server goes on without named keys.", opened.error().message());
     opened = KeyKeeper::WithoutFile(loop_, model_name);
   }
   keys_ = std::move(*opened);
   keys_->OnChanged([this] { CloseRevoked(); });
-  if (member_) WarnOfOwnKeys();
+  if (cluster_) WarnOfOwnKeys();
   return OkStatus();
 }
 
@@ -330,6 +318,8 @@ void Server::MakeRouter(std::vector<Route> routes, AdminParts admin) {
   admin.evictions = &evictions_;
   admin.keys = &keys_->table();
   for (Route& route : AdminRoutes(admin)) routes.push_back(std::move(route));
+  if (cluster_)
+    for (Route& route : ClusterRoutes(*member())) routes.push_back(std::move(route));
   router_ = std::make_unique<Router>(std::move(routes));
   std::vector<net::Url> servers;
   for (const swarm::Successor& each : options_.successors)
@@ -379,7 +369,7 @@ Status Server::Open() {
     listen.uncounted_addresses.insert(net::CanonicalAddress(proxy));
   ASSIGN_OR_RETURN(server_, net::Server::Listen(loop_, listen, router_.get()));
   reach_.port = server_->port();
-  keys_->Start(member_ ? member_->leases().self().name : std::to_string(reach_.port));
+  keys_->Start(cluster_ ? member()->leases().self().name : std::to_string(reach_.port));
   ASSIGN_OR_RETURN(AccessPolicy access, MakeAccess());
   router_->SetAccess(std::move(access));
   links_ = SharedLinks(reach_, secrets_);
@@ -477,7 +467,7 @@ void Server::BeginStop() {
   if (models_) models_->NoteStop();
   recovery_->NoteStop();
   const Error stopping(ErrorCode::kUnavailable, "The server is stopping.");
-  if (cluster_cell_) cluster_cell_->StopServing();
+  if (cluster_) cluster_->StopServing();
   if (cell_) cell_->EndRequests(stopping);
   if (models_) models_->EndRequests(stopping);
   feed_->EndSubscriptions();

@@ -1,5 +1,5 @@
-// Server: one model on one port: page, package, API and worker sockets over the orchestrator's
-// core. Computes nothing: workers attach to its host.
+// Server: one model or several on one port: page, package, API and worker sockets over the
+// orchestrator's cores. Computes nothing: workers attach to its hosts.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 #include "net/server.h"
 #include "server/admin_routes.h"
 #include "server/cell.h"
-#include "server/cluster_cell.h"
+#include "server/cluster_cells.h"
 #include "server/evictions.h"
 #include "server/key_keeper.h"
 #include "server/models.h"
@@ -59,7 +59,7 @@ class Server {
   // Of a server of one model.
   SwarmHost& host() { return cell_->host(); }
   // Of a server of a cluster; else nullptr.
-  cluster_host::ClusterMember* member() { return member_.get(); }
+  cluster_host::ClusterMember* member() { return cluster_ ? &cluster_->member() : nullptr; }
   // Called on the loop with the others of the cluster when they are known, and when they change.
   void OnServersMet(std::function<void(const std::vector<cluster_host::PeerAddress>&)> callback) {
     on_servers_met_ = std::move(callback);
@@ -71,7 +71,7 @@ class Server {
   explicit Server(const ServerOptions& options);
   static Result<std::unique_ptr<Server>> Prepare(const ServerOptions& options);
 
-  Status JoinCluster(const ServedModel& model);
+  Status JoinCluster(const std::vector<ClusterCells::Model>& models);
   void StartCluster();
   void MeetServers();
   void NoteClusterKeys();
@@ -83,7 +83,7 @@ class Server {
   void HashSecretsInto(swarm::CoreOptions& core) const;
   CellShared Shared(bool has_several);
   RouteParts Parts();
-  // `admin`: with the cell or the models that there are.
+  // `routes`: of the cell or of the models; `admin`: with them.
   void MakeRouter(std::vector<Route> routes, AdminParts admin);
   void CloseRevoked();
   std::vector<std::string> Salts() const;
@@ -106,8 +106,7 @@ class Server {
   TaskQueue planning_thread_;
   std::shared_ptr<net::TlsContext> tls_;
   std::unique_ptr<SwarmFeed> feed_;
-  // Of a server of a cluster.
-  std::unique_ptr<cluster_host::ClusterMember> member_;
+  std::unique_ptr<ClusterCells> cluster_;               // of a server of a cluster
   std::unique_ptr<Cell> cell_;                          // of a server of one model
   std::unique_ptr<ClusterCell> cluster_cell_;           // the same, of a cluster
   std::unique_ptr<Models> models_;                      // of one with several

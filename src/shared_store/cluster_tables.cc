@@ -71,7 +71,7 @@ const std::vector<std::string>& Migrations() {
            alter table weft_cluster add column next_check bytea;
            alter table servers add column next_check bytea not null default '';
          end $$)",
-      // The name of the model that a server serves.
+      // The names of the models that a server serves, one a line; none: any.
       "alter table servers add column model text not null default ''",
   };
   return migrations;

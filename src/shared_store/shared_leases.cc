@@ -1,6 +1,8 @@
 #include "shared_store/shared_leases.h"
 
+#include <algorithm>
 #include <memory>
+#include <sstream>
 #include <utility>
 
 #include "shared_store/array_text.h"
@@ -26,6 +28,20 @@ Id FromRow(const Row& row, size_t column) {
   return Id(static_cast<decltype(Id().value())>(row.Int(column)));
 }
 
+// A column of names has one a line.
+std::vector<std::string> SplitNames(const std::string& text) {
+  std::vector<std::string> names;
+  std::istringstream lines(text);
+  for (std::string name; std::getline(lines, name);)
+    if (!name.empty()) names.push_back(name);
+  return names;
+}
+std::string JoinNames(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : "\n") + name;
+  return text;
+}
+
 SharedServer ServerOf(const Row& row) {
   SharedServer server;
   server.id = FromRow<ServerId>(row, 0);
@@ -38,7 +54,7 @@ SharedServer ServerOf(const Row& row) {
   server.seen = Microseconds(row.Int(7));
   server.is_draining = row.Bool(8);
   server.next_check = row.Bytes(9);
-  server.model = row.Text(10);
+  server.models = SplitNames(row.Text(10));
   return server;
 }
 
@@ -68,6 +84,10 @@ std::function<void(Result<Answer>)> ToBool(std::function<void(Result<bool>)> don
 
 }  // namespace
 
+bool Serves(const SharedServer& server, const std::string& model) {
+  return server.models.empty() || std::ranges::find(server.models, model) != server.models.end();
+}
+
 void SharedLeases::Register(const SharedServer& server, Done done) {
   connection_.Ask(
       "insert into servers (id, start, name, url, fingerprint, version, roles, next_check, model, "
@@ -77,7 +97,7 @@ void SharedLeases::Register(const SharedServer& server, Done done) {
       "excluded.fingerprint, version = excluded.version, roles = excluded.roles, next_check = "
       "excluded.next_check, seen = excluded.seen",
       {ToValue(self_.server), ToValue(self_.start), server.name, server.url, server.fingerprint,
-       server.version, server.roles, server.next_check, server.model},
+       server.version, server.roles, server.next_check, JoinNames(server.models)},
       [this, server, done = std::move(done)](Result<Answer> answer) mutable {
         if (answer.ok()) return done(OkStatus());
         if (answer.error().code() != ErrorCode::kAlreadyExists) return done(answer.error());

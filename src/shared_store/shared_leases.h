@@ -28,9 +28,12 @@ struct SharedServer {
   std::string version, roles;
   Duration seen;                         // so long ago
   bool is_draining = false;              // somebody has told this start of it to go
-  std::string model = {};                // its name: the server leads no other one
+  std::vector<std::string> models = {};  // their names: the server leads no others; none: any
   std::vector<uint8_t> next_check = {};  // of the key that it has beside the one that counts
 };
+
+// Whether the server may lead the model of this name.
+bool Serves(const SharedServer& server, const std::string& model);
 
 // A cell and what it runs.
 struct SharedCell {

@@ -181,6 +181,7 @@ TEST_F(SharedLeasesTest, ServersAndCellsAreRead) {
   a.name = "a";
   a.url = "https://a.school.lan";
   a.fingerprint = {7, 7};
+  a.models = {"tiny", "gpt oss"};
   const auto register_as = [&](SharedLeases& leases, const SharedServer& server) {
     return Hear<Status>([&](auto then) { leases.Register(server, then); });
   };
@@ -193,6 +194,10 @@ TEST_F(SharedLeasesTest, ServersAndCellsAreRead) {
   EXPECT_EQ(tables.servers[0].id, ServerId(1));
   EXPECT_EQ(tables.servers[0].url, a.url);
   EXPECT_EQ(tables.servers[0].fingerprint, a.fingerprint);
+  EXPECT_EQ(tables.servers[0].models, a.models);
+  EXPECT_TRUE(Serves(tables.servers[0], "gpt oss"));
+  EXPECT_FALSE(Serves(tables.servers[0], "oss"));
+  EXPECT_TRUE(Serves(SharedServer(), "oss")) << "one that names none may lead any";
   EXPECT_LT(tables.servers[0].seen, Seconds(5));
   ASSERT_EQ(tables.cells.size(), 1u);
   EXPECT_EQ(tables.cells[0].row.cell, cell);

@@ -2,6 +2,7 @@
 // Servers are killed in mid-answer and while a prompt is read, one after another under many
 // clients; the database stops, and is killed while it writes.
 import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
 import { after, before, test } from "node:test";
 
 import { stopDatabase } from "../../bench/failover/database.mjs";
@@ -10,7 +11,7 @@ import { expectedOf, kKill, kStop, loseLeader, loseReader, requestOf } from
 import { killUnderClients } from "../../bench/failover/many_clients.mjs";
 import { TestCluster, clusterOf } from "./lib/cluster.mjs";
 import { noPostgres } from "./lib/postgres.mjs";
-import { complete, eventually, reasonToSkip } from "./lib/weft.mjs";
+import { complete, eventually, reasonToSkip, weft } from "./lib/weft.mjs";
 
 const skip = reasonToSkip("weft-tiny") || noPostgres();
 const options = { skip, timeout: 300_000 };
@@ -94,10 +95,55 @@ test("a database that stops is not noticed by clients", options, (t) => explaine
   assert.ok(run.is_kept, "the row has what the leader leads with");
 }));
 
-// Each kill is at another moment of its renewals, and of a take.
-test("a database that is killed while it writes keeps every lease", options, (t) =>
+// Whether the key was acknowledged: the command prints it, or the server says 201.
+function addByCommand(name) {
+  const env = { ...process.env, WEFT_CLUSTER: cluster.database.url };
+  return new Promise((resolve) =>
+    execFile(weft, ["keys", "add", name], { env }, (error) => resolve(error === null)));
+}
+
+async function addByServer({ origin }, name) {
+  try {
+    const headers = { "Content-Type": "application/json" };
+    const response = await fetch(`${origin}/api/keys`,
+      { method: "POST", headers, body: JSON.stringify({ name }) });
+    await response.text();
+    return response.status === 201;
+  } catch {
+    return false; // it was killed
+  }
+}
+
+// Adds API keys all the time. stop() gives the names of those that were acknowledged.
+function addingKeys() {
+  const acknowledged = { command: [], server: [] };
+  let ends = false;
+  const again = async (kind, add) => {
+    for (let i = 0; !ends; ++i) {
+      const name = `${kind}-${i}`;
+      if (await add(name, i)) acknowledged[kind].push(name);
+      // A server that is gone says so at once.
+      else await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+  };
+  const loops = [again("command", addByCommand), again("server", (name, i) =>
+    addByServer(cluster.servers[i % cluster.servers.length], name))];
+  return {
+    acknowledged,
+    stop: async () => {
+      ends = true;
+      await Promise.all(loops);
+    },
+  };
+}
+
+// Each kill is at another moment of its renewals, of a take, and of keys that are made.
+test("a database that is killed while it writes keeps every lease and key", options, (t) =>
   explained(async () => {
     const { server: first } = await cluster.settled();
+    const keys = addingKeys();
+    t.after(() => keys.stop());
+    const { command, server: byServer } = keys.acknowledged;
     const request = requestOf(1, 20);
     const ask = async ({ origin }) => (await complete(origin, { ...request, temperature: 1 }))
       .choices[0].message.content;
@@ -121,7 +167,19 @@ test("a database that is killed while it writes keeps every lease", options, (t)
         assert.deepEqual(cluster.database.query("select incarnation from cells"), [`${read}`]);
       });
       assert.equal(await ask(now), expected);
+      // Some behind each kill, so that the next one may lose them.
+      const [commands, servers] = [command.length, byServer.length];
+      await eventually(() =>
+        assert.ok(command.length > commands && byServer.length > servers), kPatienceMs);
     }
+    await keys.stop();
+    await cluster.database.kill();
+    await cluster.database.start();
+    const kept = new Set(cluster.database.query("select name from keys where ended is null"));
+    t.diagnostic(`${command.length} keys of the command, ${byServer.length} of servers, ` +
+      `${kept.size} are there`);
+    assert.deepEqual([...command, ...byServer].filter((name) => !kept.has(name)), []);
+    await cluster.settled();
   }));
 
 test("fifty clients, and servers that are killed in turn", options, (t) => explained(async () => {

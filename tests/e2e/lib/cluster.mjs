@@ -68,13 +68,14 @@ export class TestCluster {
         ]));
   }
 
-  async startServer(name, port) {
+  // `models`: one or more that it serves.
+  async startServer(name, port, models = ["weft-tiny"]) {
     const { context, sessions, machines } = this.options;
     const { host, prefix } = machines?.place(name) ?? { host: "127.0.0.1", prefix: [] };
     const origin = `${machines ? "https" : "http"}://${host}:${port}`;
     const reach = machines
       ? ["--address", host, "--tls", machines.tls.certificate, "--tls-key", machines.tls.key] : [];
-    const server = await serve(packageOf("weft-tiny"), [
+    const server = await serve(models.map((model) => packageOf(model)), [
       "--port", String(port), "--url", origin, "--cluster", this.database.url,
       "--cluster-key", this.key, "--context", String(context), "--sessions", String(sessions),
       "--no-worker", ...reach, ...this.options.serve,
