@@ -1,6 +1,8 @@
 #include "dispatch/message_line.h"
 
 #include <algorithm>
+#include <cmath>
+#include <utility>
 
 #include "base/check.h"
 
