@@ -626,12 +626,18 @@ Actions Dispatcher::OnHeartbeat(Instant now, uint32_t id, const wire::Heartbeat&
 
 // ---- time
 
+// Late answers still count, and nobody is slow who was not heard.
 Actions Dispatcher::AskAgain(Instant now, uint32_t holder) {
-  for (Batch& batch : batches_)
-    for (Task& task : batch.tasks)
+  for (uint32_t index = 0; index < batches_.size(); ++index) {
+    if (!batches_[index].is_active) continue;
+    for (Task& task : batches_[index].tasks) {
+      bool is_asked = false;
       for (Copy& copy : task.copies)
-        if (copy.holder == holder && IsWaitedFor(copy)) copy.deadline = now;
-  return OnTimer(now);
+        if (copy.holder == holder && IsWaitedFor(copy)) is_asked = copy.is_timed_out = true;
+      if (is_asked) Redispatch(now, index, task);
+    }
+  }
+  return Finish(now);
 }
 
 Actions Dispatcher::OnTimer(Instant now) {

@@ -52,6 +52,10 @@ void HolderChannels::OnReady(Instant now, uint32_t holder, const wire::ChannelRe
   if (found == channels_.end() || found->second.agreed.key_epoch != answer.key_epoch) return;
   Channel& channel = found->second;
   channel.state = answer.ready ? ChannelState::kReady : ChannelState::kBlocked;
+  if (!answer.ready && channel.line) {
+    channel.line.reset();
+    given_up_.push_back(holder);
+  }
   channel.retry_at = answer.ready ? std::nullopt : std::optional(now + kRetry);
   // Probes went to all of the hub's addresses, and most of these do not exist for the holder.
   channel.counted_from = channel.opener->highest_sequence();
@@ -116,7 +120,7 @@ void HolderChannels::Send(Instant now, uint32_t holder, std::vector<uint8_t> mes
 }
 
 std::vector<uint32_t> HolderChannels::TakeBroken(Instant now) {
-  std::vector<uint32_t> broken;
+  std::vector<uint32_t> broken = std::exchange(given_up_, {});
   for (auto& [holder, channel] : channels_) {
     if (!channel.line || !channel.line->is_broken()) continue;
     channel.line.reset();

@@ -100,6 +100,7 @@ class HolderChannels {
   uint64_t accepted_ = 0;
   std::vector<std::pair<uint32_t, wire::TensorChannel>> agreements_;
   std::vector<OutgoingDatagram> out_;
+  std::vector<uint32_t> given_up_;  // holders that say that their messages do not get here
 };
 
 }  // namespace weft::dispatch

@@ -67,6 +67,8 @@ std::optional<std::vector<Slice>> HubChannel::OnDatagram(Instant now, const Data
 }
 
 std::vector<OutgoingDatagram> HubChannel::TakeDatagrams() {
+  // The hub asks again then, by another way.
+  if (line_.is_broken() && !std::exchange(has_told_break_, true)) answer_ = false;
   std::vector<OutgoingDatagram> out = std::exchange(out_, {});
   for (const MessageLine::Body& body : line_.TakeBodies())
     out.push_back({hub_, sealer_.Seal(body.type, body.bytes)});

@@ -40,10 +40,6 @@ class HubChannel {
   bool HasRoomForMessage(size_t byte_count) const {
     return hub_has_messages_ && line_.HasRoomFor(byte_count);
   }
-  // Messages that may not have come to the hub: its line is broken.
-  std::vector<std::vector<uint8_t>> TakeUnconfirmed() {
-    return line_.is_broken() ? line_.TakeUnconfirmed() : std::vector<std::vector<uint8_t>>();
-  }
   // The hub's questions come by another way now, and there the answers go.
   void StopMessages() { hub_has_messages_ = false; }
   // REQUIRES: HasRoomForMessage(message.size()).
@@ -62,7 +58,7 @@ class HubChannel {
 
   // What goes out now.
   std::vector<OutgoingDatagram> TakeDatagrams();
-  // Once: whether datagrams get to the hub.
+  // Once, and when that ends: whether datagrams get to the hub.
   std::optional<bool> TakeAnswer() { return std::exchange(answer_, std::nullopt); }
   // When OnTimer is due.
   std::optional<Instant> timer() const;
@@ -85,6 +81,7 @@ class HubChannel {
   // Hubs from before there were messages never send any.
   MessageLine line_;
   bool hub_has_messages_ = false;
+  bool has_told_break_ = false;
   std::optional<bool> answer_;
   std::vector<OutgoingDatagram> out_;
   std::deque<std::vector<uint8_t>> queue_;

@@ -34,7 +34,7 @@ void Combine(ByteSpan from, std::vector<uint8_t>& into) {
 
 bool MessageLine::HasRoomFor(size_t byte_count) const {
   const size_t packets = (byte_count + kPacketBytes - 1) / kPacketBytes;
-  return !is_broken_ && under_way_.size() + packets <= kWindow;
+  return !is_broken() && under_way_.size() + packets <= kWindow;
 }
 
 void MessageLine::Send(Instant now, std::vector<uint8_t> message) {
@@ -52,11 +52,11 @@ void MessageLine::Send(Instant now, std::vector<uint8_t> message) {
                         message.begin() + static_cast<ptrdiff_t>(end));
     SendPacket(now, packet);
   }
-  messages_.emplace_back(last_number_, std::move(message));
   if (loss_ >= kLossForParity && count > 1) QueueParities(first, count);
 }
 
 void MessageLine::SendPacket(Instant now, Packet& packet) {
+  if (is_broken()) return;
   packet.sent = now;
   packet.order = ++sends_;
   loss_ += kLossShare * ((packet.sends > 0 ? 1.0 : 0.0) - loss_);
@@ -125,8 +125,6 @@ void MessageLine::OnReceived(Instant now, uint32_t below, uint64_t bits) {
   }
   if (newest != nullptr) SampleAnswer(now - newest->sent);
   while (!under_way_.empty() && under_way_.front().has_come) under_way_.pop_front();
-  const uint32_t first = under_way_.empty() ? last_number_ + 1 : under_way_.front().number;
-  while (!messages_.empty() && messages_.front().first < first) messages_.pop_front();
   ResendOvertaken(now);
 }
 
@@ -145,8 +143,8 @@ void MessageLine::OnTimer(Instant now) {
 }
 
 std::optional<Instant> MessageLine::timer() const {
-  if (is_broken_) return std::nullopt;
   std::optional<Instant> due = owes_received_;
+  if (is_broken()) return due;
   for (const Packet& packet : under_way_) {
     if (packet.has_come) continue;
     const Duration wait = packet.order < newest_come_ ? std::min(TimeToCome(), AnswerTime(packet))
@@ -244,26 +242,20 @@ void MessageLine::OweReceived(Instant now, Duration at_most) {
 // The other end has the keys, and may send what fits nowhere all the same: that ends the line.
 std::vector<Slice> MessageLine::Whole() {
   std::vector<Slice> whole;
-  while (next_message_ < next_ && !is_broken_) {
+  while (next_message_ < next_ && !is_wrong_) {
     const auto first = came_.find(next_message_);
     const uint16_t count = first->second.count;
     if (next_ - next_message_ < count) break;
     std::vector<uint8_t> message;
     auto packet = first;
     for (uint16_t place = 0; place < count; ++place, packet = came_.erase(packet)) {
-      if (packet->second.place != place || packet->second.count != count) is_broken_ = true;
+      if (packet->second.place != place || packet->second.count != count) is_wrong_ = true;
       message.insert(message.end(), packet->second.bytes.begin(), packet->second.bytes.end());
     }
     next_message_ += count;
-    if (!is_broken_) whole.emplace_back(std::move(message));
+    if (!is_wrong_) whole.emplace_back(std::move(message));
   }
   return whole;
-}
-
-std::vector<std::vector<uint8_t>> MessageLine::TakeUnconfirmed() {
-  std::vector<std::vector<uint8_t>> messages;
-  for (auto& [last, message] : std::exchange(messages_, {})) messages.push_back(std::move(message));
-  return messages;
 }
 
 // ---- bodies ----

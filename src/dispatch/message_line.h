@@ -64,14 +64,12 @@ class MessageLine {
   };
   // What goes out now.
   std::vector<Body> TakeBodies();
-  // Of a line that is broken: the messages of this end that may not have come.
-  std::vector<std::vector<uint8_t>> TakeUnconfirmed();
 
   // Where more is lost another line is quicker.
-  static constexpr double kMostLoss = 0.2;
+  static constexpr double kMostLoss = 0.3;
 
   // Nothing gets to the other end, or too little. What was under way may or may not have come.
-  bool is_broken() const { return is_broken_; }
+  bool is_broken() const { return is_broken_ || is_wrong_; }
   // The share of packets that had to be sent again lately.
   double loss() const { return loss_; }
 
@@ -116,14 +114,13 @@ class MessageLine {
 
   // ---- what this end sends ----
   uint32_t last_number_ = 0;
-  std::deque<Packet> under_way_;  // by number; the first has not come
-  std::deque<std::pair<uint32_t, std::vector<uint8_t>>> messages_;  // by their last packets
-  uint64_t sends_ = 0;                                              // packets, again or not
+  std::deque<Packet> under_way_;    // by number; the first has not come
+  uint64_t sends_ = 0;              // packets, again or not
   uint64_t newest_come_ = 0;        // the highest order of a packet that came
   std::optional<double> usual_us_;  // of an answer
   double deviation_us_ = 0;
   double loss_ = 0;
-  bool is_broken_ = false;
+  bool is_broken_ = false;     // what comes is taken all the same
   std::vector<uint32_t> out_;  // numbers of packets that go out now
   std::vector<Parity> parities_out_;
 
@@ -135,6 +132,7 @@ class MessageLine {
   std::vector<Parity> parities_;   // that may be of use yet
   std::optional<Instant> owes_received_;
   bool is_received_due_ = false;
+  bool is_wrong_ = false;  // what came fits nowhere
 };
 
 }  // namespace weft::dispatch

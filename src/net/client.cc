@@ -341,8 +341,10 @@ struct Connecting : std::enable_shared_from_this<Connecting> {
     // The context must outlive the stream: the callbacks of the open socket hold it.
     auto hold_context = [self = shared_from_this()](std::shared_ptr<WebSocket> opened) {
       WebSocketCallbacks callbacks = self->on_open(std::move(opened));
-      callbacks.on_closed = [context = self->context, inner = std::move(callbacks.on_closed)](
-                                std::string reason) { inner(std::move(reason)); };
+      callbacks.on_closed = [context = self->context,
+                             inner = std::move(callbacks.on_closed)](std::string reason) {
+        if (inner) inner(std::move(reason));
+      };
       return callbacks;
     };
     RequestWebSocket(std::move(*stream), url.Authority(), url.Target(), headers, limits,

@@ -62,9 +62,6 @@ void ExpertWork::CarrySenders() {
   for (auto& [hub, sender] : senders_) {
     if (auto datagrams = sender.TakeDatagrams(); !datagrams.empty())
       out_.Do(SendDatagrams{std::move(datagrams)});
-    for (std::vector<uint8_t>& message : sender.TakeUnconfirmed())
-      if (const auto decoded = wire::DecodeShardMessage(Slice(std::move(message))); decoded.ok())
-        out_.DoIfConnected(SendShards{hub, decoded->frames});
     const std::optional<bool> answer = sender.TakeAnswer();
     if (!answer) continue;
     if (*answer)
