@@ -83,12 +83,8 @@ struct CellServer : TestPlace {
 
 class ClusterCellTest : public testing::Test {
  protected:
-  void Until(const std::function<bool()>& is_so) { net::RunUntil(cluster_.loop, is_so); }
-  void Turn(Duration time = Milliseconds(50)) {
-    net::EventLoop::Timer stop(cluster_.loop);
-    stop.FireAfter(time, [this] { cluster_.loop.Stop(); });
-    cluster_.loop.Run();
-  }
+  void Until(const std::function<bool()>& is_so) { cluster_.Until(is_so); }
+  void Turn(Duration time = Milliseconds(50)) { cluster_.Turn(time); }
   // The first server, which leads.
   void StartLeading() {
     a_ = std::make_unique<CellServer>(cluster_, Holder{1, 11});

@@ -19,12 +19,8 @@ using Client = TestClient;
 
 class ClusterRequestsTest : public testing::Test {
  protected:
-  void Until(const std::function<bool()>& is_so) { net::RunUntil(cluster_.loop, is_so); }
-  void Turn(Duration time = Milliseconds(50)) {
-    net::EventLoop::Timer stop(cluster_.loop);
-    stop.FireAfter(time, [this] { cluster_.loop.Stop(); });
-    cluster_.loop.Run();
-  }
+  void Until(const std::function<bool()>& is_so) { cluster_.Until(is_so); }
+  void Turn(Duration time = Milliseconds(50)) { cluster_.Turn(time); }
   // Two servers, the first of which leads.
   void StartTwo(bool begins_at_once = true) {
     a_ = std::make_unique<Server>(cluster_, Holder{1, 11}, begins_at_once);

@@ -29,6 +29,13 @@ struct TestCluster {
     tables.shared.cells.push_back(cell);
   }
 
+  void Until(const std::function<bool()>& is_so) { net::RunUntil(loop, is_so); }
+  void Turn(Duration time) {
+    net::EventLoop::Timer stop(loop);
+    stop.FireAfter(time, [this] { loop.Stop(); });
+    loop.Run();
+  }
+
   net::EventLoop loop;
   const cluster_host::ClusterKey key = cluster_host::ClusterKey::Random();
   cluster_host::Tables tables;

@@ -28,15 +28,7 @@ function command(...args) {
     { encoding: "utf8", env: { ...process.env, XDG_STATE_HOME: cluster.folder } });
 }
 
-async function explained(action) {
-  try {
-    return await action();
-  } catch (error) {
-    const said = [...cluster.servers, ...cluster.workers].map(({ output }) => output.slice(-4000));
-    error.stack += `\n${said.join("\n---\n")}`;
-    throw error;
-  }
-}
+const explained = (action) => cluster.explained(action);
 
 async function startServer(name, models, port) {
   const server = await cluster.startServer(name, port ?? await freePort(), models);
@@ -134,8 +126,11 @@ test("both models answer at both servers, which say so of each", options, () =>
       assert.deepEqual(data.map(({ id, state }) => [id, state]),
         kModels.map((model) => [model, "loaded"]));
     }
-    const { servers } = await clusterOf(b);
-    assert.deepEqual(servers.map(({ models }) => models), [kModels, kModels]);
+    // A server reads what the others serve once in a while.
+    await eventually(async () => {
+      const { servers } = await clusterOf(b);
+      assert.deepEqual(servers.map(({ models }) => models), [kModels, kModels]);
+    });
     const { status, stdout, stderr } = command("status");
     assert.equal(status, 0, stderr);
     const lineOf = (name) => stdout.split("\n").find((line) => line.startsWith(name));

@@ -28,15 +28,7 @@ before(async () => {
 });
 after(async () => await cluster?.stop());
 
-async function explained(action) {
-  try {
-    return await action();
-  } catch (error) {
-    const said = [...cluster.servers, ...cluster.workers].map(({ output }) => output.slice(-4000));
-    error.stack += `\n${said.join("\n---\n")}`;
-    throw error;
-  }
-}
+const explained = (action) => cluster.explained(action);
 
 // So often, and each time the whole text.
 async function loseOften(t, request, fault = kKill) {

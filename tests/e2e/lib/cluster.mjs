@@ -123,6 +123,17 @@ export class TestCluster {
     return counts.reduce((sum, each) => sum + each, 0);
   }
 
+  // What `action` gives; its error has the last words of all processes.
+  async explained(action) {
+    try {
+      return await action();
+    } catch (error) {
+      const said = [...this.servers, ...this.workers].map(({ output }) => output.slice(-4000));
+      error.stack += `\n${said.join("\n---\n")}`;
+      throw error;
+    }
+  }
+
   async stop() {
     for (const { child } of [...this.workers, ...this.servers]) child.kill("SIGKILL");
     if (this.database) await this.database.stop();
