@@ -1,5 +1,9 @@
 // What it costs that another server than the leader has the client: the time between two tokens,
-// and the processor's time of that server for a thousand tokens.
+// and the processor's time of both servers for a thousand tokens.
+//
+// A server has two parts of the work where the leader has the client: it leads, and it speaks HTTP
+// and makes text. Where another server has the client, that one does the second part, and a link
+// lies between. So what the link adds is (leader + other server) - (leader alone), for each token.
 import { readFileSync } from "node:fs";
 
 import { streamChat } from "../lib/chat_client.mjs";
@@ -30,26 +34,38 @@ async function gapsOf(server, request, clients, rounds) {
   return gaps;
 }
 
+const noRun = () => ({ gaps: [], leaderS: 0, gatewayS: 0, seconds: 0 });
+
 // The leader and another server by turns, so that both meet the same noise.
 export async function compareGateway(cluster, request, { clients, rounds, turns }) {
   const { server: leader } = await cluster.settled();
   const gateway = cluster.servers.find((each) => each !== leader);
-  const [direct, forwarded] = [[], []];
-  let [cpu, seconds] = [0, 0];
-  for (let turn = 0; turn < turns; ++turn) {
-    direct.push(...await gapsOf(leader, request, clients, rounds));
-    const [before, begin] = [cpuSeconds(gateway.child.pid), performance.now()];
-    forwarded.push(...await gapsOf(gateway, request, clients, rounds));
-    cpu += cpuSeconds(gateway.child.pid) - before;
-    seconds += (performance.now() - begin) / 1000;
-  }
-  const tokens = forwarded.length + turns * rounds * clients;
+  const runs = { direct: noRun(), forwarded: noRun() };
+  for (let turn = 0; turn < turns; ++turn)
+    for (const [way, server] of [["direct", leader], ["forwarded", gateway]]) {
+      const run = runs[way];
+      const cpuOf = () => [leader, gateway].map(({ child }) => cpuSeconds(child.pid));
+      const [before, begin] = [cpuOf(), performance.now()];
+      run.gaps.push(...await gapsOf(server, request, clients, rounds));
+      const after = cpuOf();
+      run.leaderS += after[0] - before[0];
+      run.gatewayS += after[1] - before[1];
+      run.seconds += (performance.now() - begin) / 1000;
+    }
+  const { direct, forwarded } = runs;
+  const tokens = forwarded.gaps.length + turns * rounds * clients;
+  const percent = (cpuS) => rounded((100 * cpuS * 1000) / tokens, 1);
   return {
-    clients, tokens, tokens_per_s: rounded(tokens / seconds, 0),
-    direct_p50_ms: rounded(percentile(direct, 50), 3),
-    direct_p99_ms: rounded(percentile(direct, 99), 3),
-    gateway_p50_ms: rounded(percentile(forwarded, 50), 3),
-    gateway_p99_ms: rounded(percentile(forwarded, 99), 3),
-    gateway_core_percent_per_1000_tokens_a_s: rounded((100 * cpu * 1000) / tokens, 1),
+    clients, tokens, tokens_per_s: rounded(tokens / forwarded.seconds, 0),
+    direct_p50_ms: rounded(percentile(direct.gaps, 50), 3),
+    direct_p99_ms: rounded(percentile(direct.gaps, 99), 3),
+    gateway_p50_ms: rounded(percentile(forwarded.gaps, 50), 3),
+    gateway_p99_ms: rounded(percentile(forwarded.gaps, 99), 3),
+    // Of a core, for 1,000 tokens a second.
+    leader_alone_percent: percent(direct.leaderS),
+    leader_percent: percent(forwarded.leaderS),
+    gateway_percent: percent(forwarded.gatewayS),
+    link_adds_percent: percent(forwarded.leaderS + forwarded.gatewayS - direct.leaderS
+      - direct.gatewayS),
   };
 }

@@ -115,13 +115,13 @@ Cell::Cell(const CellShared& shared, ServedModel model, std::unique_ptr<CellReco
       ChatRoutes::Options{manifest.name, std::time(nullptr), options.wait,
                           core.model.is_recurrent(), recovery_->keeps_prompts(),
                           core.model.vocabulary, context, core.session_count / 4, core.model.embeds,
-                          shared_.has_several, load_wait},
+                          shared_.has_several, load_wait, options.queue},
       model.text, generator, shared_.loop, *recovery_,
       shared_.cluster ? shared_.cluster->seed_key : recovery_->seed_key());
   embeddings_ = std::make_unique<EmbeddingRoutes>(
       EmbeddingRoutes::Options{manifest.name, manifest.embedding, manifest.hidden_columns,
                                manifest.vocabulary, context, options.wait, core.session_count,
-                               shared_.has_several, load_wait},
+                               shared_.has_several, load_wait, options.queue},
       std::move(model.text), generator, shared_.loop);
   package_routes_ = std::make_unique<PackageRoutes>(std::move(model.package),
                                                     std::move(model.graphs), shared_.loop);
@@ -157,7 +157,7 @@ swarm::CoreOptions Cell::CoreOptionsOf(ServedModel& model) const {
 void Cell::LeadAlone() {
   swarm::CoreOptions core = core_;
   core.restored = recovery_->PlacementFor(core);
-  if (core.restored) core.swarm_id = core.restored->swarm_id;
+  if (core.restored) core.swarm_id = core_.swarm_id = core.restored->swarm_id;
   // A core may have gone on above the number of its start.
   core.incarnation =
       std::max(recovery_->found().incarnation,

@@ -70,6 +70,8 @@ class Cell {
   const std::string& name() const { return card_.name; }
   const api::ModelCard& card() const { return card_; }
   const package::Digest& digest() const { return digest_; }
+  // Init.swarm_id of its cores, 16 bytes.
+  const std::string& swarm_id() const { return core_.swarm_id; }
   bool lowered() const { return lowered_; }
   SwarmHost& host() { return *host_; }
   const SwarmHost& host() const { return *host_; }

@@ -71,7 +71,7 @@ ChatRoutes::ChatRoutes(Options options, std::shared_ptr<const api::ModelText> te
           text_),
       begun_answers_(generator, {records, seed_key}, options_.note_prompts),
       kept_(generator, loop, records),
-      reading_(loop) {
+      reading_(loop, options_.queue_limit) {
   kept_.set_most_cached(options_.cached_prefixes);
 }
 

@@ -37,6 +37,7 @@ class ChatRoutes {
     bool embeds = false;           // the model writes no text: all of it is refused
     bool takes_any_name = false;   // who asks another model does not come here
     Duration load_wait;            // longer than `wait`, while devices load the model
+    size_t queue_limit = 0;        // ReadingQueue's
   };
 
   // `loop`, `generator` and `records` outlive this. `seed_key`: RequestLedger's.

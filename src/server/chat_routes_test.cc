@@ -249,6 +249,19 @@ TEST_F(ChatRoutesTest, NoMoreThanSoManyBodiesWaitToBeRead) {
   EXPECT_NE(refused->Header("Retry-After"), "");
 }
 
+// A school's thousand clients ask at once, and its server lets so many wait.
+TEST_F(ChatRoutesTest, ALongerQueueHasRoomForAsManyBodies) {
+  Serve(1000, Seconds(600));
+  ChatRoutes::Options options{.model_name = "tiny"};
+  options.queue_limit = 100;
+  chat_ = std::make_unique<ChatRoutes>(std::move(options), TinyText(), *host_, loop_, records_, "");
+  for (int i = 0; i < 200; ++i)
+    EXPECT_EQ(Ask("", "", "10.0.1." + std::to_string(i))->answers, 0) << i;
+  const Client refused = Ask("", "", "10.0.0.1");
+  EXPECT_EQ(refused->status, 503);
+  EXPECT_THAT(refused->body, HasSubstr("200 requests wait to be read already"));
+}
+
 TEST_F(ChatRoutesTest, WhoHasTooManyInTheQueueIsToldSo) {
   Serve(4, Seconds(600));
   std::vector<Client> waiting;

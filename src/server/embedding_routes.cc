@@ -63,7 +63,7 @@ EmbeddingRoutes::EmbeddingRoutes(Options options, std::shared_ptr<const api::Mod
       text_(std::move(text)),
       generator_(generator),
       loop_(loop),
-      reading_(loop) {}
+      reading_(loop, options_.queue_limit) {}
 
 void EmbeddingRoutes::Answer(Form form, net::HttpRequest request,
                              std::shared_ptr<net::Responder> responder) {

@@ -32,6 +32,7 @@ class EmbeddingRoutes {
     size_t at_once = 1;           // EmbeddingContext
     bool takes_any_name = false;  // as of ChatRoutes
     Duration load_wait;
+    size_t queue_limit = 0;  // ReadingQueue's
   };
   enum class Form { kOpenAi, kOllamaEmbed, kOllamaEmbeddings };
 

@@ -130,9 +130,12 @@ Client KeepingWith(const Loaded& loaded, Client client) {
   return {held, held->second.get()};
 }
 
-// The model that a device comes for: the one that it names, or the one that needs it most.
-Loaded WantedOf(const Models& models, const std::optional<uint32_t>& cell) {
-  return cell ? models.FindNumber(*cell) : models.Neediest();
+// The model that a device comes for: the one that it names; or the one that it helped last, which
+// counts on what it holds; or the one that needs it most.
+Loaded WantedOf(const Models& models, const ParkedSockets::Parked& worker) {
+  if (worker.cell) return models.FindNumber(*worker.cell);
+  Loaded helped = worker.swarm.empty() ? nullptr : models.FindSwarm(worker.swarm);
+  return helped ? helped : models.Neediest();
 }
 
 // A device that comes before its model is loaded waits for a moment.
@@ -140,15 +143,15 @@ net::WebSocketCallbacks ConnectWorker(const Models& models, ParkedSockets& parke
                                       const Request& request, bool is_owner,
                                       std::shared_ptr<net::WebSocket> socket) {
   ParkedSockets::Parked worker{request.remote_address, is_owner, CellNumber(request),
-                               std::move(socket)};
-  if (const Loaded loaded = WantedOf(models, worker.cell)) return loaded->TakeWorker(worker);
+                               std::move(socket), request.QueryValue("swarm")};
+  if (const Loaded loaded = WantedOf(models, worker)) return loaded->TakeWorker(worker);
   return parked.Park(std::move(worker));
 }
 
 void AttachParked(const Models& models, ParkedSockets& parked) {
   parked.AttachAll(
       [&](const ParkedSockets::Parked& each) -> std::optional<net::WebSocketCallbacks> {
-        const Loaded loaded = WantedOf(models, each.cell);
+        const Loaded loaded = WantedOf(models, each);
         if (!loaded) return std::nullopt;
         return loaded->TakeWorker(each);
       });

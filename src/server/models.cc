@@ -284,6 +284,12 @@ std::shared_ptr<Models::Loaded> Models::FindPackage(const std::string& digest_he
   return nullptr;
 }
 
+std::shared_ptr<Models::Loaded> Models::FindSwarm(const std::string& swarm_id_hex) const {
+  for (const auto& [name, loaded] : loaded_)
+    if (ToHex(AsBytes(loaded->cell->swarm_id())) == swarm_id_hex) return loaded;
+  return nullptr;
+}
+
 std::shared_ptr<Models::Loaded> Models::Current() const {
   if (auto loaded = FindLoaded(current_)) return loaded;
   return loaded_.empty() ? nullptr : loaded_.begin()->second;

@@ -97,6 +97,7 @@ class Models {
   std::shared_ptr<Loaded> FindLoaded(const std::string& name) const;
   std::shared_ptr<Loaded> FindNumber(uint32_t number) const;
   std::shared_ptr<Loaded> FindPackage(const std::string& digest_hex) const;
+  std::shared_ptr<Loaded> FindSwarm(const std::string& swarm_id_hex) const;
   // The one that was asked last; nullptr: none is loaded.
   std::shared_ptr<Loaded> Current() const;
   // Where a device helps most that can serve one model alone: what is not up, then who answers. In

@@ -31,6 +31,7 @@ class ParkedSockets : public std::enable_shared_from_this<ParkedSockets> {
     bool is_owner = false;
     std::optional<uint32_t> cell;  // that it asked for
     std::shared_ptr<net::WebSocket> socket;
+    std::string swarm = {};  // that it helped last, Init.swarm_id in hex; "": none
   };
   // Makes the socket a worker's, or gives nullopt: it has to wait.
   using Attach = std::function<std::optional<net::WebSocketCallbacks>(const Parked&)>;

@@ -1,5 +1,6 @@
 #include "server/reading_queue.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "server/responses.h"
@@ -10,13 +11,13 @@ namespace {
 
 // A long conversation takes one of them for a second or so; two, so that a short one goes past it.
 constexpr unsigned kThreads = 2;
-// Bodies that wait for them, and their bytes in all but the one that goes beyond.
-constexpr size_t kMaxWaiting = 64;
+// Bytes of bodies that wait for them, in all but the one that goes beyond.
 constexpr size_t kMaxWaitingBytes = 256 << 20;
 
 }  // namespace
 
-ReadingQueue::ReadingQueue(net::EventLoop& loop) : loop_(loop), threads_(kThreads) {}
+ReadingQueue::ReadingQueue(net::EventLoop& loop, size_t queue_limit)
+    : loop_(loop), most_waiting_(std::max(kLeastRoom, queue_limit)), threads_(kThreads) {}
 
 std::optional<api::ApiError> ReadingQueue::FindNoRoom(const std::string& client) const {
   if (waiting_bytes_ >= kMaxWaitingBytes) {
@@ -25,7 +26,7 @@ std::optional<api::ApiError> ReadingQueue::FindNoRoom(const std::string& client)
   }
   const auto found = waiting_by_client_.find(client);
   const size_t own = found == waiting_by_client_.end() ? 0 : found->second;
-  switch (swarm::RoomFor(waiting_, own, kMaxWaiting)) {
+  switch (swarm::RoomFor(waiting_, own, most_waiting_)) {
     case swarm::Room::kFree:
       return std::nullopt;
     case swarm::Room::kOverShare:

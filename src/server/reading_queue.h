@@ -11,13 +11,16 @@
 #include "api/api_error.h"
 #include "net/loop.h"
 #include "server/fair_tasks.h"
+#include "swarm/options.h"
 
 namespace weft::server {
 
 class ReadingQueue {
  public:
-  // `loop` outlives this.
-  explicit ReadingQueue(net::EventLoop& loop);
+  // As many requests may wait to be read as may wait for a conversation (`weft serve --queue`), and
+  // `kLeastRoom` at least: reading takes milliseconds. `loop` outlives this.
+  static constexpr size_t kLeastRoom = swarm::kDefaultQueueLimit;
+  ReadingQueue(net::EventLoop& loop, size_t queue_limit);
 
   // 503 when more wait than is good for anyone, 429 when too many of one client do.
   std::optional<api::ApiError> FindNoRoom(const std::string& client) const;
@@ -28,6 +31,7 @@ class ReadingQueue {
 
  private:
   net::EventLoop& loop_;
+  const size_t most_waiting_;
   size_t waiting_ = 0;
   size_t waiting_bytes_ = 0;
   std::map<std::string, size_t> waiting_by_client_;

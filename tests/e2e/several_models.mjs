@@ -286,6 +286,40 @@ libraryTest("a tab helps the model that needs it, and the next tab goes on with 
     }
   }, skip || noBrowser());
 
+libraryTest("a tab whose connection breaks goes on with the model that it held",
+  { one: "weft-tiny", two: "weft-tiny-moe" }, async ({ start }) => {
+    await buildHarness();
+    const browser = await launchBrowser();
+    const server = await start(["--no-worker", "--web-root", harness], ["one", "two"]);
+    const line = await proxy(server.origin, () => false);
+    const swarm = async (model) =>
+      JSON.parse((await get(server, `/api/swarm?model=${model}`)).text);
+    try {
+      const tab = await Tab.open(await browser.newContext(), line.origin);
+      await tab.start({ name: "tab", memoryBytes: 256 << 20 });
+      const models = ["one", "two"];
+      const [helped] = await eventually(async () => {
+        const states = await Promise.all(models.map(async (model) => (await swarm(model)).state));
+        assert.ok(states.includes("up"), `${states}`);
+        return models.filter((_, i) => states[i] === "up");
+      }, 60_000);
+      const other = models.find((model) => model !== helped);
+      const id = async () => (await swarm(helped)).workers.find(({ name }) => name === "tab")?.id;
+      const before = await id();
+      line.cut();
+      // The other model needs devices more.
+      await eventually(async () => {
+        const now = await id();
+        assert.ok(now !== undefined && now !== before, `the tab is ${now}`);
+        assert.equal((await swarm(helped)).state, "up");
+      }, 30_000);
+      assert.equal((await swarm(other)).state, "down");
+    } finally {
+      await browser.close();
+      line.close();
+    }
+  }, skip || noBrowser());
+
 // A worker whose downloads take a while, so that one sees its model being loaded: until `open` is
 // called each blob comes late.
 async function slowWorker(server, library) {

@@ -37,6 +37,13 @@ export async function proxy(origin, spoil, { rewrite = null, added = {}, delayMs
         socket.unpipe(upstream);
       }
     },
+    // The WebSockets of now break, and others may be opened.
+    cut: () => {
+      for (const [upstream, socket] of lines.splice(0)) {
+        upstream.destroy();
+        socket.destroy();
+      }
+    },
     // The server notices first: who comes again at once does not meet the old line there.
     close: () => {
       for (const [upstream] of lines) upstream.destroy();

@@ -126,7 +126,10 @@ function sharedParts(
 
 // The worker's address, of one model where the server has several.
 function withCell(url: string, cell: Cell | null): string {
-  return cell ? `${url}?cell=${cell.cell}` : url;
+  if (!cell) return url;
+  const named = new URL(url);
+  named.searchParams.set("cell", `${cell.cell}`);
+  return named.href;
 }
 
 // Passes lists of models on, and says when there is none.

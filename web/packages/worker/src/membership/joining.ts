@@ -55,6 +55,10 @@ export class Joining {
     return this.#package && (this.#package.connect.value.makesTokens ?? 0) > 0;
   }
 
+  get lastSwarm(): Uint8Array | null {
+    return this.#keeping.lastSwarm;
+  }
+
   // ---- from Init to Connect ----
 
   onInit(init: Init, now: number): void {

@@ -65,6 +65,11 @@ export class Keeping {
     this.#seen = { swarmId: init.swarmId, incarnation };
   }
 
+  // Init.swarmId of the swarm that it helped last; null: none yet.
+  get lastSwarm(): Uint8Array | null {
+    return this.#seen?.swarmId ?? null;
+  }
+
   // The highest incarnation that was seen of the Init's swarm; 0: none.
   seenOf({ swarmId }: Pick<Start, "swarmId">): bigint {
     const seen = this.#seen;

@@ -76,6 +76,10 @@ export class Membership {
     return this.#loads.isFetchingStage;
   }
 
+  get lastSwarm(): Uint8Array | null {
+    return this.#joining.lastSwarm;
+  }
+
   // Begins with a connection, whose Init comes next. After Finish nothing is asked for any more.
   handle(event: Event): Action[] {
     if (!this.#out.isOver) this.#on(event);

@@ -25,7 +25,13 @@ export class Connection implements Line {
   #isOpen = false;
   #isOver = false;
 
-  constructor(parts: Pick<HostParts, "openSocket">, origin: string, events: ConnectionEvents) {
+  // `swarm`: that was helped last, in hex. A server of several models gives the same one again.
+  constructor(
+    parts: Pick<HostParts, "openSocket">,
+    origin: string,
+    swarm: string,
+    events: ConnectionEvents,
+  ) {
     this.#events = events;
     this.#silence = new SilenceWatch(
       () => events.isExcused(),
@@ -33,7 +39,8 @@ export class Connection implements Line {
     );
     this.#silence.start();
     let everOpen = false;
-    this.#socket = socketTo(parts, origin.replace(/^http/, "ws") + "/worker", {
+    const query = swarm === "" ? "" : `?swarm=${swarm}`;
+    this.#socket = socketTo(parts, `${origin.replace(/^http/, "ws")}/worker${query}`, {
       onOpen: () => {
         if (this.#isOver) return;
         this.#isOpen = everOpen = true;

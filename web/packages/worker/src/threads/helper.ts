@@ -163,7 +163,7 @@ export class Helper {
 
   connect(): void {
     const { parts, board, servers, events } = this.#options;
-    const connection = new Connection(parts, servers.current.origin, {
+    const connection = new Connection(parts, servers.current.origin, this.#worker.lastSwarm, {
       onOpen: () => {
         this.#refusals = 0;
         this.#worker.connected({

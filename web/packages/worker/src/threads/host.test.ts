@@ -535,7 +535,7 @@ describe("with work", () => {
       case: "refused", value: { code: "unavailable", message: "There is no room." },
     }));
     const third = sockets.at(-1)!;
-    expect(third.url).toBe("wss://b:1/worker");
+    expect(third.url).toBe(`wss://b:1/worker?swarm=${"01".repeat(16)}`);
     third.events.onOpen();
     third.events.onMessage(encodeServerMessage(init({ packageDigest })));
     await eventually(() => expect(sent(third)).toContain("connect"));

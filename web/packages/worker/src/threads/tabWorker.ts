@@ -16,6 +16,7 @@ import type { GenerateFrame, Init, LayerExperts } from "@weft/wire";
 import { Downloader } from "../download/downloader.ts";
 import type { Manifest } from "../download/manifest.ts";
 import type { PackageSource } from "../download/packageSource.ts";
+import { toHex } from "../download/sha256.ts";
 import { join } from "../joining/joining.ts";
 import type { JoiningParts } from "../joining/joining.ts";
 import type {
@@ -114,6 +115,11 @@ export class TabWorker {
   // Whether it waits for a connection with what it holds.
   get isKeeping(): boolean {
     return this.#keepTimer !== null;
+  }
+
+  // The swarm that it helped last, in hex; "": none yet.
+  get lastSwarm(): string {
+    return toHex(this.#membership.lastSwarm ?? new Uint8Array());
   }
 
   // Never blocks.
