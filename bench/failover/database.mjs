@@ -1,7 +1,7 @@
 // A database that stops for a while under streaming clients: whether the time between two tokens
 // grows, and whether anything is missing afterwards.
 import { streamChat } from "../lib/chat_client.mjs";
-import { percentile } from "../lib/statistics.mjs";
+import { percentile, rounded } from "../lib/statistics.mjs";
 import { clusterOf } from "../../tests/e2e/lib/cluster.mjs";
 import { eventually } from "../../tests/e2e/lib/weft.mjs";
 
@@ -24,13 +24,25 @@ async function streamOn(origin, request, expected, gaps, ends) {
   return run;
 }
 
+// How long a server's loop lets somebody wait who asks for what it answers at once, every 20 ms:
+// [when, ms].
+async function askHealth(origin, waits, ends) {
+  while (!ends()) {
+    const begin = performance.now();
+    await (await fetch(`${origin}/healthz`)).text();
+    waits.push([begin, performance.now() - begin]);
+    await sleep(20);
+  }
+}
+
 export async function stopDatabase(cluster, request, expected, { clients, seconds }) {
   const before = (await clusterOf(cluster.servers[0])).cells[0];
-  const gaps = [];
+  const [gaps, waits] = [[], []];
   let isOver = false;
   const running = Array.from({ length: clients }, (_, i) =>
     streamOn(cluster.servers[i % cluster.servers.length].origin, request, expected, gaps,
       () => isOver));
+  const asking = cluster.servers.map(({ origin }) => askHealth(origin, waits, () => isOver));
   const marks = [performance.now()];
   const mark = async () => {
     await sleep(seconds * 1000);
@@ -43,6 +55,7 @@ export async function stopDatabase(cluster, request, expected, { clients, second
   await mark();
   isOver = true;
   const runs = await Promise.all(running);
+  await Promise.all(asking);
   await eventually(async () => {
     for (const server of cluster.servers)
       if (!(await clusterOf(server)).database) throw new Error("the database is not back");
@@ -50,13 +63,14 @@ export async function stopDatabase(cluster, request, expected, { clients, second
   const { server } = await cluster.settled();
   const after = (await clusterOf(server)).cells[0];
   const [row] = cluster.database.query("select incarnation, up from cells");
-  const p99 = (i) => percentile(gaps.filter(([at]) => at >= marks[i] && at < marks[i + 1])
-    .map(([, ms]) => ms), 99);
+  const of = (times, percent) => [0, 1, 2].map((i) => rounded(percentile(
+    times.filter(([at]) => at >= marks[i] && at < marks[i + 1]).map(([, ms]) => ms), percent), 1));
   return {
     answers: runs.reduce((all, { answers }) => all + answers, 0),
     wrong: runs.reduce((all, { wrong }) => all + wrong, 0),
     errors: runs.flatMap(({ errors }) => errors),
-    p99_before_ms: p99(0), p99_stopped_ms: p99(1), p99_after_ms: p99(2),
+    // Before, while it was stopped, and afterwards.
+    gap_p99_ms: of(gaps, 99), health_p99_ms: of(waits, 99), health_most_ms: of(waits, 100),
     has_moved: `${before.incarnation}` !== `${after.incarnation}`,
     is_kept: row === `${after.incarnation}|t`,
   };

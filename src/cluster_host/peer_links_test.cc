@@ -85,17 +85,15 @@ TEST_F(PeerLinksTest, OneLinkStaysOfTwoThatAreDialledAtOnce) {
     a.links.Connect(2, b.address());
     b.links.Connect(1, a.address());
   }
-  Until([&] { return a.links.IsUp(2) && b.links.IsUp(1); });
-  net::EventLoop::Timer pause(loop_);
-  pause.FireAfter(Milliseconds(100), [&] { loop_.Stop(); });
-  loop_.Run();
-  EXPECT_TRUE(a.links.IsUp(2) && b.links.IsUp(1));
   LinkMessage hello;
   hello.mutable_hello();
   int heard = 0;
   b.links.OnMessage(LinkMessage::kHello, [&](ServerId, StartId, const auto&) { ++heard; });
-  EXPECT_TRUE(a.links.Send(2, hello));
-  Until([&] { return heard == 1; });
+  // A hello is lost whose link gives way to another one.
+  Until([&] {
+    a.links.Send(2, hello);
+    return heard > 10 && a.links.IsUp(2) && b.links.IsUp(1);
+  });
 }
 
 TEST_F(PeerLinksTest, AnotherKeyOpensNoLink) {

@@ -66,10 +66,12 @@ void ModelShelf::NoteLoaded(const std::string& model, Instant now) {
   Model& loaded = models_.at(model);
   loaded.state = State::kLoaded;
   loaded.loaded_at = loaded.used_at = now;
+  loaded.failed_at.reset();
 }
 
-void ModelShelf::NoteFailed(const std::string& model) {
+void ModelShelf::NoteFailed(const std::string& model, Instant now) {
   Model& failed = models_.at(model);
+  failed.failed_at = now;
   failed.waiting = 0;
   failed.asked = 0;
   NoteUnloaded(model);
@@ -152,9 +154,14 @@ std::vector<ModelShelf::Action> ModelShelf::Next(Instant now) {
   for (auto& [name, model] : models_) model.was_closed = std::exchange(model.is_closed, false);
   UnloadAsked(actions);
   std::vector<std::pair<uint64_t, const std::string*>> wanted;
-  for (const auto& [name, model] : models_)
-    if (model.state == State::kOnDisk && (model.waiting > 0 || model.is_pinned))
+  for (const auto& [name, model] : models_) {
+    if (model.state != State::kOnDisk || (model.waiting == 0 && !model.is_pinned)) continue;
+    const bool is_due = !model.failed_at || now >= *model.failed_at + options_.retry;
+    if (model.waiting > 0 || is_due)
       wanted.emplace_back(model.asked, &name);
+    else
+      LookAt(*model.failed_at + options_.retry);
+  }
   std::ranges::stable_sort(wanted, {}, [](const auto& each) { return each.first; });
   UnloadExpired(now, actions);
   for (const auto& [asked, name] : wanted) {

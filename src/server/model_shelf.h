@@ -29,6 +29,7 @@ class ModelShelf {
     // memory.
     std::optional<Duration> keep_alive = Seconds(300);
     Duration turn = Seconds(30);     // that a model with answers has while others wait
+    Duration retry = Seconds(30);    // until a pinned model that could not be loaded is tried again
     uint64_t least_offer_bytes = 0;  // of a device to a model
   };
   struct Action {
@@ -74,7 +75,7 @@ class ModelShelf {
   void End(const std::string& model, Instant now);
   // What was told to be done is done. A load that failed leaves nobody waiting.
   void NoteLoaded(const std::string& model, Instant now);
-  void NoteFailed(const std::string& model);
+  void NoteFailed(const std::string& model, Instant now);
   void NoteUnloaded(const std::string& model);
 
   // What is to be done now; told once.
@@ -96,6 +97,7 @@ class ModelShelf {
     bool is_closed = false;   // others have waited for it long enough
     bool was_closed = false;  // until now, so that requests wait for it
     Instant loaded_at, used_at;
+    std::optional<Instant> failed_at;  // the last load
     uint64_t order = 0;  // of loading
   };
 

@@ -205,6 +205,23 @@ TEST_F(ModelShelfTest, PinnedOnesAreLoadedAtOnceAndStay) {
   EXPECT_TRUE(shelf_.IsOpen("p"));
 }
 
+TEST_F(ModelShelfTest, APinnedOneThatFailedIsTriedAgainLaterOrWhenItIsAsked) {
+  shelf_.Know("p", 500, true);
+  EXPECT_THAT(Next(), ElementsAre(Load("p")));
+  shelf_.NoteFailed("p", now_);
+  EXPECT_THAT(Next(), IsEmpty());
+  ASSERT_TRUE(shelf_.next_look());
+  EXPECT_EQ(*shelf_.next_look(), now_ + Seconds(30));
+  shelf_.Ask("p");
+  EXPECT_THAT(Next(), ElementsAre(Load("p")));
+  shelf_.NoteFailed("p", now_);
+  Pass(Seconds(30));
+  EXPECT_THAT(Next(), ElementsAre(Load("p")));
+  shelf_.NoteLoaded("p", now_);
+  EXPECT_THAT(Next(), IsEmpty());
+  EXPECT_TRUE(shelf_.IsOpen("p"));
+}
+
 TEST_F(ModelShelfTest, OneThatIsToGoWaitsForItsAnswersAndTakesNoMore) {
   BeginAndEnd("a");
   shelf_.Begin("a", now_);
@@ -225,7 +242,7 @@ TEST_F(ModelShelfTest, OneThatIsToGoWaitsForItsAnswersAndTakesNoMore) {
 TEST_F(ModelShelfTest, ALoadThatFailedLeavesNobodyWaiting) {
   shelf_.Ask("a");
   Next();
-  shelf_.NoteFailed("a");
+  shelf_.NoteFailed("a", now_);
   EXPECT_EQ(shelf_.StateOf("a"), State::kOnDisk);
   EXPECT_THAT(Next(), IsEmpty()) << "it is not tried again by itself";
 }
@@ -252,7 +269,7 @@ TEST_F(ModelShelfTest, OneThatIsNotOnDiskAnyMoreIsKnownWhileSomebodyWaitsForIt) 
   EXPECT_EQ(shelf_.StateOf("a"), ModelShelf::State::kOnDisk);
   EXPECT_THAT(Next(), ElementsAre(Load("a")));
   shelf_.Sweep();
-  shelf_.NoteFailed("a");
+  shelf_.NoteFailed("a", now_);
   EXPECT_EQ(shelf_.StateOf("a"), ModelShelf::State::kOnDisk);
   shelf_.Ask("a");
   shelf_.Withdraw("a");

@@ -467,7 +467,7 @@ void Models::FailToLoad(const std::string& name, const Error& error) {
   std::erase_if(waiting_, [&](const auto& each) { return each->model == name; });
   EndAskedLoad(name, "");
   problems_[name] = error.message();
-  shelf_.NoteFailed(name);
+  shelf_.NoteFailed(name, MonotonicNow());
   for (const auto& each : refused)
     Refuse(*each, api::FromError(Error(ErrorCode::kUnavailable,
                                        "'" + name + "' cannot be loaded. " + error.message())));

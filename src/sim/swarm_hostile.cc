@@ -220,7 +220,8 @@ void SwarmRun::CheckClaims(const swarm::Snapshot& picture) {
     const Device& device = *connection->device;
     if (worker.first_layer < 0) continue;
     ++outcome_.claims;
-    if (worker.tokens_computed < kServedRows) continue;
+    // What it has computed may be of an earlier stage, and nothing measured since.
+    if (worker.tokens_computed < kServedRows || worker.us_per_token == 0) continue;
     const double true_us =
         device.overhead_us + costs_.Cost({static_cast<uint32_t>(worker.first_layer),
                                           static_cast<uint32_t>(worker.end_layer)}) /
