@@ -71,7 +71,7 @@ ClusterRequests::ClusterRequests(net::EventLoop& loop, cluster_host::LeaseHost& 
 ClusterRequests::~ClusterRequests() = default;
 
 void ClusterRequests::BeginLeading(cluster::Incarnation incarnation) {
-  LeaveLeader();
+  LeaveLeader(/*is_heard=*/true);
   if (!own_link_.is_set()) {
     own_link_ = last_link_ = last_link_.Next();
     served_ = std::make_unique<LinkedRequests>(loop_, core_, compile_);
@@ -100,27 +100,28 @@ void ClusterRequests::OnLeaderChanged() {
   if (!leases_.leads(cell_))
     for (auto& [id, peer] : peers_) peer->early.clear();
   const auto leader = leases_.FindLeader(cell_);
-  if (!leader || !peers_.contains(leader->server)) return LeaveLeader();
+  if (!leader || !peers_.contains(leader->server)) return LeaveLeader(/*is_heard=*/true);
   FollowLeader(leader->server, leader->incarnation);
 }
 
 void ClusterRequests::FollowLeader(ServerId id, cluster::Incarnation incarnation) {
-  if (followed_ != id) LeaveLeader();
+  if (followed_ != id) LeaveLeader(/*is_heard=*/true);
   followed_ = id;
   Peer& peer = *peers_.at(id);
   generator_.FindLeader(peer.link, incarnation, peer.generator,
                         ClusteredGenerator::Place::kElsewhere);
 }
 
-void ClusterRequests::LeaveLeader() {
+// Whoever is heard may take itself for the leader yet, and would compute on for nobody.
+void ClusterRequests::LeaveLeader(bool is_heard) {
   if (const auto left = std::exchange(followed_, std::nullopt))
-    generator_.LoseLeader(peers_.at(*left)->link);
+    generator_.LoseLeader(peers_.at(*left)->link, is_heard);
 }
 
 void ClusterRequests::OnPeer(ServerId id, bool is_up) {
   // What was on its way over a link that another one takes the place of may be lost.
   if (const auto found = peers_.find(id); found != peers_.end()) {
-    if (followed_ == id) LeaveLeader();
+    if (followed_ == id) LeaveLeader(/*is_heard=*/false);
     if (found->second->served.is_set()) served_->Detach(found->second->served);
     peers_.erase(found);
   }

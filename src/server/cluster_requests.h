@@ -52,7 +52,7 @@ class ClusterRequests {
   void TakeEarly();
   wire::pb::RequestMessage NamedFor(cluster::ServerId id, wire::pb::RequestMessage message) const;
   void FollowLeader(cluster::ServerId id, cluster::Incarnation incarnation);
-  void LeaveLeader();
+  void LeaveLeader(bool is_heard);
   // A link is full: looks again until it is not.
   void OnFull();
 

@@ -42,13 +42,17 @@ void ClusteredGenerator::FindLeader(cluster::LinkId link, cluster::Incarnation i
   }
 }
 
-void ClusteredGenerator::LoseLeader(cluster::LinkId link) {
+void ClusteredGenerator::LoseLeader(cluster::LinkId link, bool is_heard) {
   if (!leadership_.OnLost(link)) return;
-  leader_ = nullptr;
+  Generator* const former = std::exchange(leader_, nullptr);
   std::vector<OpenPtr> asked;
   for (const auto& [id, open] : open_)
     if (open->splice.is_asked()) asked.push_back(open);
-  for (const OpenPtr& open : asked) OnLost(open);
+  for (const OpenPtr& open : asked) {
+    const swarm::RequestId id = open->id_at_leader;
+    OnLost(open);
+    if (is_heard && former != nullptr) former->Cancel(id);
+  }
 }
 
 swarm::RequestId ClusteredGenerator::Submit(swarm::Request request, RequestCallbacks callbacks) {

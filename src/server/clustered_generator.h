@@ -45,7 +45,8 @@ class ClusteredGenerator : public Generator {
   void FindLeader(cluster::LinkId link, cluster::Incarnation incarnation, Generator& generator,
                   Place place);
   // The link is lost, or what is at its end leads no more. Call it before that ends its requests.
-  void LoseLeader(cluster::LinkId link);
+  // `is_heard`: the link is there, and what was asked at its end is cancelled.
+  void LoseLeader(cluster::LinkId link, bool is_heard = false);
   const Counts& counts() const { return counts_; }
 
   // Called with the client of each request that has ended, before whoever asked is told.

@@ -18,7 +18,7 @@ void CellRequests::OnLink(ServerId peer) {
 void CellRequests::OnLinkLost(ServerId peer) {
   const auto found = peers_.find(peer);
   if (found == peers_.end()) return;
-  if (followed_ == peer) LeaveLeader();
+  if (followed_ == peer) LeaveLeader(/*is_heard=*/false);
   Detach(peer);
   gateway_.ForgetLink(found->second.link);
   peers_.erase(found);
@@ -35,7 +35,7 @@ void CellRequests::OnAsked(ServerId peer, const ToLeader& asked, bool has_lease)
 // ---- who leads ----
 
 void CellRequests::BeginLeading(cluster::Incarnation incarnation, CoreCell& core) {
-  LeaveLeader();
+  LeaveLeader(/*is_heard=*/true);
   if (!own_link_.is_set()) {
     own_link_ = last_link_ = last_link_.Next();
     core_ = &core;
@@ -60,17 +60,18 @@ void CellRequests::OnLeaderChanged(const std::optional<Leader>& leader, bool has
   if (own_link_.is_set()) return;
   if (!has_lease)
     for (auto& [id, peer] : peers_) peer.early.clear();
-  if (!leader || !peers_.contains(leader->server)) return LeaveLeader();
-  if (followed_ != leader->server) LeaveLeader();
+  if (!leader || !peers_.contains(leader->server)) return LeaveLeader(/*is_heard=*/true);
+  if (followed_ != leader->server) LeaveLeader(/*is_heard=*/true);
   followed_ = leader->server;
   gateway_.FindLeader(
       peers_.at(leader->server).link, leader->incarnation,
       [this, to = leader->server](const ToLeader& asked) { hooks_.ask(to, asked); });
 }
 
-void CellRequests::LeaveLeader() {
+// Whoever is heard may take itself for the leader yet, and would compute on for nobody.
+void CellRequests::LeaveLeader(bool is_heard) {
   if (const auto left = std::exchange(followed_, std::nullopt))
-    gateway_.LoseLeader(peers_.at(*left).link);
+    gateway_.LoseLeader(peers_.at(*left).link, is_heard);
 }
 
 // ---- while this server leads ----

@@ -63,7 +63,7 @@ class CellRequests {
   void Begin(Served served, swarm::Request request);
   void Tell(const Served& served, ToGateway told);
   void Detach(cluster::ServerId peer);
-  void LeaveLeader();
+  void LeaveLeader(bool is_heard);
 
   Gateway gateway_;
   const Hooks hooks_;

@@ -27,13 +27,17 @@ void Gateway::FindLeader(cluster::LinkId link, cluster::Incarnation incarnation,
   }
 }
 
-void Gateway::LoseLeader(cluster::LinkId link) {
+void Gateway::LoseLeader(cluster::LinkId link, bool is_heard) {
   if (!leadership_.OnLost(link)) return;
-  tell_ = nullptr;
+  const Tell former = std::exchange(tell_, nullptr);
   asked_link_ = {};
   const auto all = open_;
-  for (const auto& [id, open] : all)
-    if (open->splice.is_asked()) OnLost(open);
+  for (const auto& [id, open] : all) {
+    if (!open->splice.is_asked()) continue;
+    const uint64_t number = open->number;
+    OnLost(open);
+    if (is_heard && former) former(CancelAsked{number});
+  }
 }
 
 void Gateway::ForgetLink(cluster::LinkId link) {

@@ -44,7 +44,8 @@ class Gateway {
   using Tell = std::function<void(const ToLeader&)>;
   // A leader is heard. `tell` is good until LoseLeader.
   void FindLeader(cluster::LinkId link, cluster::Incarnation incarnation, Tell tell);
-  void LoseLeader(cluster::LinkId link);
+  // `is_heard`: the link is there, and what was asked at its end is cancelled.
+  void LoseLeader(cluster::LinkId link, bool is_heard = false);
   // The link is gone: nothing comes over it any more.
   void ForgetLink(cluster::LinkId link);
   void OnTold(const ToGateway& told);
