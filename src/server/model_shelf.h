@@ -98,7 +98,7 @@ class ModelShelf {
     bool was_closed = false;  // until now, so that requests wait for it
     Instant loaded_at, used_at;
     std::optional<Instant> failed_at;  // the last load
-    uint64_t order = 0;  // of loading
+    uint64_t order = 0;                // of loading
   };
 
   // Models by their order of loading.
