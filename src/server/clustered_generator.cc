@@ -33,11 +33,7 @@ void ClusteredGenerator::FindLeader(cluster::LinkId link, cluster::Incarnation i
   for (const auto& [id, open] : open_)
     if (!is_there(open)) all.push_back(open);
   for (auto open = all.rbegin(); open != all.rend(); ++open) {
-    if (former != nullptr && (*open)->splice.is_asked()) {
-      const swarm::RequestId id = (*open)->id_at_leader;
-      OnLost(*open);
-      former->Cancel(id);  // its workers are at the new one
-    }
+    if (former != nullptr && (*open)->splice.is_asked()) LeaveAt(*open, *former);
     if (!(*open)->is_over) Ask(*open);
   }
 }
@@ -49,9 +45,10 @@ void ClusteredGenerator::LoseLeader(cluster::LinkId link, bool is_heard) {
   for (const auto& [id, open] : open_)
     if (open->splice.is_asked()) asked.push_back(open);
   for (const OpenPtr& open : asked) {
-    const swarm::RequestId id = open->id_at_leader;
-    OnLost(open);
-    if (is_heard && former != nullptr) former->Cancel(id);
+    if (is_heard && former != nullptr)
+      LeaveAt(open, *former);
+    else
+      OnLost(open);
   }
 }
 
@@ -196,6 +193,13 @@ void ClusteredGenerator::OnEnd(const OpenPtr& open, cluster::AttemptId attempt,
 }
 
 // Of a request that nobody had accepted its client has heard nothing yet.
+// Its workers are another leader's now.
+void ClusteredGenerator::LeaveAt(const OpenPtr& open, Generator& former) {
+  const swarm::RequestId id = open->id_at_leader;
+  OnLost(open);
+  former.Cancel(id);
+}
+
 void ClusteredGenerator::OnLost(const OpenPtr& open) {
   open->splice.Lose();
   open->id_at_leader = swarm::RequestId();

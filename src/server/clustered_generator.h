@@ -89,6 +89,7 @@ class ClusteredGenerator : public Generator {
   void AskForLost(Instant now);
   void OnToken(const OpenPtr& open, cluster::AttemptId attempt, const swarm::EmitToken& token);
   void OnEnd(const OpenPtr& open, cluster::AttemptId attempt, const swarm::FinishRequest& end);
+  void LeaveAt(const OpenPtr& open, Generator& former);
   void OnLost(const OpenPtr& open);
   void End(const OpenPtr& open, swarm::FinishRequest end);
   void Fail(const OpenPtr& open, std::string sentence, bool has_no_room = false);

@@ -217,6 +217,24 @@ TEST_F(ClusteredGeneratorTest, ADeposedLeaderIsLeftAtOnceAndItsTokensAreDropped)
   EXPECT_THAT(heard.ends, SizeIs(1));
 }
 
+// It may take itself for the leader yet, and nobody would listen to what it computes.
+TEST_F(ClusteredGeneratorTest, AFormerLeaderThatIsHeardIsToldThatNobodyListens) {
+  Follow(a_, 1);
+  Heard heard;
+  Ask(Asked(5), heard);
+  Turn();
+  Step(a_, 2);
+  clustered_.LoseLeader(cluster::LinkId(1), /*is_heard=*/true);
+  Turn();
+  EXPECT_EQ(a_.core.open_count(), 0u);
+  EXPECT_THAT(heard.ends, IsEmpty());
+  EXPECT_EQ(heard.moved, 1);
+  Follow(b_, 2);
+  Step(b_, 4);
+  EXPECT_EQ(heard.ids, Answer(5));
+  EXPECT_THAT(heard.ends, SizeIs(1));
+}
+
 TEST_F(ClusteredGeneratorTest, AnswersGoFromHereOverALinkAndBack) {
   FakeCore own;
   clustered_.FindLeader(1, 1, own, Place::kHere);
