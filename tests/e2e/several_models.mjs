@@ -294,26 +294,29 @@ libraryTest("a tab whose connection breaks goes on with the model that it held",
     const line = await proxy(server.origin, () => false);
     const swarm = async (model) =>
       JSON.parse((await get(server, `/api/swarm?model=${model}`)).text);
+    const states = async () => [(await swarm("one")).state, (await swarm("two")).state];
+    const statesBecome = (wanted) =>
+      eventually(async () => assert.deepEqual(await states(), wanted), 60_000);
+    const open = async (name, origin) => {
+      const tab = await Tab.open(await browser.newContext(), origin);
+      await tab.start({ name, memoryBytes: 256 << 20 });
+      return tab;
+    };
     try {
-      const tab = await Tab.open(await browser.newContext(), line.origin);
-      await tab.start({ name: "tab", memoryBytes: 256 << 20 });
-      const models = ["one", "two"];
-      const [helped] = await eventually(async () => {
-        const states = await Promise.all(models.map(async (model) => (await swarm(model)).state));
-        assert.ok(states.includes("up"), `${states}`);
-        return models.filter((_, i) => states[i] === "up");
-      }, 60_000);
-      const other = models.find((model) => model !== helped);
-      const id = async () => (await swarm(helped)).workers.find(({ name }) => name === "tab")?.id;
-      const before = await id();
+      const first = await open("first", server.origin);
+      await statesBecome(["up", "down"]);
+      await open("second", line.origin);
+      await statesBecome(["up", "up"]);
+      await first.close();
+      await statesBecome(["down", "up"]);
+      const [{ id: before }] = (await swarm("two")).workers;
       line.cut();
-      // The other model needs devices more.
+      // Who has helped nothing yet would be given the first of two that are down.
       await eventually(async () => {
-        const now = await id();
-        assert.ok(now !== undefined && now !== before, `the tab is ${now}`);
-        assert.equal((await swarm(helped)).state, "up");
+        const [{ workers: [second] }, now] = [await swarm("two"), await states()];
+        assert.deepEqual(now, ["down", "up"]);
+        assert.notEqual(second.id, before);
       }, 30_000);
-      assert.equal((await swarm(other)).state, "down");
     } finally {
       await browser.close();
       line.close();
