@@ -1,13 +1,15 @@
 // Decoding and prompts of packages on the GPU at hand, whatever family they are of, in turn:
 //
-//   node bench/webgpu/packages_bench.mjs ENGINE DAWN [--tokens N] [--rounds N] PACKAGE...
+//   node bench/webgpu/packages_bench.mjs ENGINE DAWN [--tokens N] [--rounds N]
+//     [--contexts 128,4096] [--rows 512] [--conversations 1,16,32] PACKAGE...
 //
 // ENGINE is bundle.mjs's check_engine.mjs. Every package is loaded alone. A token is one step with
 // its argmax fetched (`step`), as a plan of several stages computes it, or one of 16 that the
 // engine makes ahead on the GPU (`ahead`), as where a device holds the whole model. Both at a
-// context of 128 and 4,096, medians of the rounds. "Share": the bytes that a token reads (weights,
-// keys and values of the whole context, recurrent state twice) over what a plain kernel reads in
-// the same time.
+// context of 128 and 4,096, medians of the rounds. --conversations tells the tokens/s of so many at
+// once, behind 128 positions each, and the milliseconds of a step of theirs. "Share": the bytes
+// that a token reads (weights, keys and values of the whole context, recurrent state twice) over
+// what a plain kernel reads in the same time.
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { basename, join } from "node:path";
@@ -24,6 +26,7 @@ const { values: options, positionals } = parseArgs({
     rounds: { type: "string", default: "3" },
     contexts: { type: "string", default: "128,4096" },
     rows: { type: "string", default: "512" },
+    conversations: { type: "string", default: "" },
   },
 });
 const [enginePath, dawnPath, ...folders] = positionals;
@@ -33,8 +36,10 @@ if (folders.length === 0) {
 }
 const tokens = Number(options.tokens);
 const rounds = Number(options.rounds);
-const contexts = options.contexts.split(",").map(Number);
+const contexts = options.contexts.split(",").filter(Boolean).map(Number);
 const promptRows = Number(options.rows);
+const conversations = options.conversations.split(",").filter(Boolean).map(Number);
+const kTalkContext = 128;
 
 const engine = await import(pathToFileURL(enginePath).href);
 const { create } = createRequire(import.meta.url)(dawnPath);
@@ -110,6 +115,22 @@ class Measured {
     return ms / tokens;
   }
 
+  // A step in which each of so many conversations gets a token.
+  async talksMs(count) {
+    const requests = [];
+    for (let i = 0; i < count; ++i) {
+      const session = await this.#begin(kTalkContext);
+      requests.push({ session, generation: 0, firstPosition: kTalkContext, firstToken: 1,
+        count: tokens, interval: 16, pipelined: true, onTokens: () => true, onFailed: () => {} });
+    }
+    await wake(gpu.device, 300);
+    const source = { take: () => requests.splice(0), pauses: () => false };
+    const sessions = requests.map(({ session }) => session);
+    const ms = await timed(() => this.engine.generateAll(this.source.range, source));
+    for (const session of sessions) this.engine.release(session);
+    return ms / tokens;
+  }
+
   dispatches() {
     return this.engine.machine.encoder.dispatchCount;
   }
@@ -150,6 +171,10 @@ for (const folder of folders) {
         dispatches);
       const aheadMs = await medianOf(() => model.aheadMs(context));
       row(`ahead at ${context}`, 1000 / aheadMs, context, "");
+    }
+    for (const count of conversations) {
+      const ms = await medianOf(() => model.talksMs(count));
+      row(`${count} conversations, ${ms.toFixed(3)} ms a step`, (1000 * count) / ms, null, "");
     }
     row(`prompt of ${promptRows}`, await medianOf(() => model.prompt()), null, "");
   } catch (error) {

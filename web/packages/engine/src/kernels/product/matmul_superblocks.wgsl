@@ -35,7 +35,7 @@ fn load_part(first_group: u32, b: u32, t: u32) -> Part {
     let n = t & 7u;
     let stored = own_head * op.expert_groups + min(first_group + (t >> 3u), op.group_count - 1u);
     part.weight = levels_of(load_block(8u * stored + n, block), stored, block, n);
-    part.pair = pairs_of(stored, block)[n >> 1u] >> (16u * (n & 1u));
+    part.pair = pair_at(stored, block, n);
   }
   return part;
 }

@@ -1,15 +1,14 @@
 // Product of many rows with a matrix of q4s on matrix units: the bits of matmul_superblocks.wgsl,
 // whose sums are whole numbers, too. A workgroup is kRowParts x kColumnParts subgroups of 32
-// threads. Each makes 32 rows of 32 * kPairs outputs, in fragments of 16 rows and 16 outputs:
-// fragment i g h has rows 16 i on and outputs 16 (2 g + h) on.
+// threads. Each makes 32 rows of 32 outputs, in fragments of 16 rows and 16 outputs: fragment i h
+// has rows 16 i on and outputs 16 h on.
 //
 // Bytes of 64 columns lie in workgroup memory at a time: m * (q - 8) of all outputs, the low and
-// the high bytes of all rows. Units add up w * low and w * high apart over a superblock. What they
-// have then, 16 x 16 whole numbers in a fragment, goes through workgroup memory, because which
-// thread holds which of them is not known.
+// the high bytes of all rows. A step takes what was loaded two steps before. Units add up w * low
+// and w * high apart over a superblock. What they have then, 16 x 16 whole numbers in a fragment,
+// goes through workgroup memory, because which thread holds which of them is not known.
 const kRows = 32u * kRowParts;
-const kPartColumns = 32u * kPairs;
-const kColumns = kPartColumns * kColumnParts;
+const kColumns = 32u * kColumnParts;
 const kThreads = 32u * kRowParts * kColumnParts;
 // Words of 64 columns of a row, or of 16 sums, and four so that rows hit different banks.
 const kStride = 20u;
@@ -29,10 +28,11 @@ var<workgroup> scales: array<f32, kRows + kColumns>;  // of a superblock: rows' 
 
 // The bytes of a block of a row of the matrix, which is row `own` of the tile: half of it has one
 // multiplier, half the other.
-fn store_weights(words: Words, pair: u32, group: u32, block: u32, own: u32) {
+fn store_weights(words: Words, pairs: u32, group: u32, block: u32, own: u32) {
   let at = kStride * (own & 15u) + 8u * (block & 1u);
   let turn = ((own >> 3u) & 1u) | ((block & 1u) << 1u);
-  let bytes = tile_weight(levels_of(words, group, block, own & 7u), pair);
+  let n = own & 7u;
+  let bytes = tile_weight(levels_of(words, group, block, n), pair_of(pairs, block, n));
   store_four(own >> 4u, at, bytes.a, turn);
   store_four(own >> 4u, at + 4u, bytes.b, turn);
 }
@@ -51,6 +51,11 @@ fn input_part(row: u32, t: u32) -> u32 {
 fn input_at(row: u32, t: u32) -> u32 {
   return select(0u, kHighAt, (t & 8u) == 8u) + 8u * ((t >> 4u) & 1u) + (t & 7u) +
     kStride * (row & 15u);
+}
+
+// A thread's word of the rows' bytes, of block `block` or the one behind it.
+fn load_input(place: u32, block: u32, t: u32) -> u32 {
+  return planes[place + 4u * min(block + ((t >> 4u) & 1u), op.blocks - 1u)][t & 3u];
 }
 
 // The sum of 256 * high and low that a lane finds at `at` of two parts.
@@ -78,112 +83,112 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
   let first_group = kColumns / 8u * workgroup.y;
   let lane = t & 31u;
   let tile_row = 32u * ((t >> 5u) % kRowParts);
-  let tile_column = kPartColumns * ((t >> 5u) / kRowParts);
+  let tile_column = 32u * ((t >> 5u) / kRowParts);
+  let own_column = tile_column + (lane & 15u);
   let own_sums = 4u * (t >> 5u);  // its first part
   // The bytes that a thread makes are of rows of the matrix, in one of two blocks.
   let n = (t >> 1u) & 7u;
 //* each b of kBlocksEach
   let group_$b = group_of_tile(first_group, (t >> 4u) + kThreads / 16u * $bu);
-  var words_$b = words_of(group_$b, t & 1u, n);
-  var pair_$b = pair_of(group_$b, t & 1u, n);
+//* each a of kTwo
+  var words_$a_$b = words_of(group_$b, 2u * $au + (t & 1u), n);
+  var pairs_$a_$b = two_pairs_of(group_$b, 2u * $au + (t & 1u), n);
+//* end
 //* end
 //* each i of kTwo
-//* each g of kPairs
 //* each h of kTwo
 //* each e of kLaneRows
-  var y_$i_$g_$h_$e = 0.0;
+  var y_$i_$h_$e = 0.0;
 //* end
-  var low_$i_$g_$h = subgroup_matrix_result<i32, 16, 16>();
-  var high_$i_$g_$h = subgroup_matrix_result<i32, 16, 16>();
+  var low_$i_$h = subgroup_matrix_result<i32, 16, 16>();
+  var high_$i_$h = subgroup_matrix_result<i32, 16, 16>();
 //* end
 //* end
+//* each i of kScalesEach
+  var bits_$i = scale_bits_at(first_group, 0u, t + kThreads * $iu);
 //* end
-  // And a word of the rows' bytes.
-  let part = (t >> 2u) & 3u;
-  let own_block = (t >> 4u) & 1u;
 //* each r of kInputsEach
   let row_$r = (t >> 5u) + kThreads / 32u * $ru;
-  let place_$r = part + input_of_tile(row_$r);
-  var input_$r = planes[place_$r + 4u * min(own_block, op.blocks - 1u)][t & 3u];
+  let place_$r = ((t >> 2u) & 3u) + input_of_tile(row_$r);
+//* each a of kTwo
+  var input_$a_$r = load_input(place_$r, 2u * $au, t);
 //* end
-  for (var b = 0u; b < op.blocks; b += 2u) {
-    workgroupBarrier();
-    let block = b + (t & 1u);
+//* end
+  for (var first = 0u; first < op.blocks; first += 4u) {
+//* each a of kTwo
+    let b_$a = first + 2u * $au;
+    if (b_$a < op.blocks) {
+      workgroupBarrier();
+      let block = b_$a + (t & 1u);
 //* each b of kBlocksEach
-    store_weights(words_$b, pair_$b, group_$b, block, (t >> 1u) + kThreads / 2u * $bu);
+      store_weights(words_$a_$b, pairs_$a_$b, group_$b, block, (t >> 1u) + kThreads / 2u * $bu);
 //* end
 //* each r of kInputsEach
-    mem[input_part(row_$r, t)][input_at(row_$r, t)] = bitcast<i32>(input_$r);
+      mem[input_part(row_$r, t)][input_at(row_$r, t)] = bitcast<i32>(input_$a_$r);
 //* end
-    if ((b & 7u) == 0u) {
-      store_scales(first_group, b >> 3u, t);
-    }
+      if ((b_$a & 7u) == 0u) {
+//* each i of kScalesEach
+        store_scale(0u, bits_$i, t + kThreads * $iu);
+        bits_$i = scale_bits_at(first_group, (b_$a >> 3u) + 1u, t + kThreads * $iu);
+//* end
+      }
 //* each b of kBlocksEach
-    words_$b = words_of(group_$b, block + 2u, n);
-    pair_$b = pair_of(group_$b, block + 2u, n);
+      words_$a_$b = words_of(group_$b, block + 4u, n);
+      pairs_$a_$b = two_pairs_of(group_$b, block + 4u, n);
 //* end
 //* each r of kInputsEach
-    input_$r = planes[place_$r + 4u * min(b + 2u + own_block, op.blocks - 1u)][t & 3u];
+      input_$a_$r = load_input(place_$r, b_$a + 4u, t);
 //* end
-    workgroupBarrier();
+      workgroupBarrier();
 //* each k of kTwo
-    {
-//* each g of kPairs
-//* each h of kTwo
-      let w_$g_$h = subgroupMatrixLoad<Right, col_major>(
-        &mem[(tile_column >> 4u) + 2u * $gu + $hu], 8u * $ku, kStride);
-//* end
-//* end
-//* each i of kTwo
-      let x_$i = subgroupMatrixLoad<Left, row_major>(
-        &mem[kLowPart + (tile_row >> 4u) + $iu], 8u * $ku, kStride);
-      let z_$i = subgroupMatrixLoad<Left, row_major>(
-        &mem[kHighPart + (tile_row >> 4u) + $iu], kHighAt + 8u * $ku, kStride);
-//* each g of kPairs
-//* each h of kTwo
-      low_$i_$g_$h = subgroupMatrixMultiplyAccumulate(x_$i, w_$g_$h, low_$i_$g_$h);
-      high_$i_$g_$h = subgroupMatrixMultiplyAccumulate(z_$i, w_$g_$h, high_$i_$g_$h);
-//* end
-//* end
-//* end
-    }
-//* end
-    if ((b & 7u) == 6u || b + 2u >= op.blocks) {
-//* each i of kTwo
-//* each g of kPairs
-      workgroupBarrier();
-//* each h of kTwo
-      subgroupMatrixStore<row_major>(&mem[own_sums + 2u * $hu], 0u, low_$i_$g_$h, kStride);
-      subgroupMatrixStore<row_major>(&mem[own_sums + 2u * $hu + 1u], 0u, high_$i_$g_$h, kStride);
-      low_$i_$g_$h = subgroup_matrix_result<i32, 16, 16>();
-      high_$i_$g_$h = subgroup_matrix_result<i32, 16, 16>();
-//* end
-      workgroupBarrier();
-//* each e of kLaneRows
       {
-        let row = row_of($eu, lane);
-        let scale = scales[tile_row + 16u * $iu + row];
-        let at = kStride * row + (lane & 15u);
 //* each h of kTwo
-        y_$i_$g_$h_$e = fma(
-          rounded(sum_at(own_sums + 2u * $hu, at)),
-          scales[kRows + tile_column + 32u * $gu + 16u * $hu + (lane & 15u)] * scale,
-          y_$i_$g_$h_$e);
+        let w_$h = subgroupMatrixLoad<Right, col_major>(
+          &mem[(tile_column >> 4u) + $hu], 8u * $ku, kStride);
+//* end
+//* each i of kTwo
+        let x_$i = subgroupMatrixLoad<Left, row_major>(
+          &mem[kLowPart + (tile_row >> 4u) + $iu], 8u * $ku, kStride);
+        let z_$i = subgroupMatrixLoad<Left, row_major>(
+          &mem[kHighPart + (tile_row >> 4u) + $iu], kHighAt + 8u * $ku, kStride);
+//* each h of kTwo
+        low_$i_$h = subgroupMatrixMultiplyAccumulate(x_$i, w_$h, low_$i_$h);
+        high_$i_$h = subgroupMatrixMultiplyAccumulate(z_$i, w_$h, high_$i_$h);
+//* end
 //* end
       }
 //* end
+      if ((b_$a & 7u) == 6u || b_$a + 2u >= op.blocks) {
+//* each i of kTwo
+        workgroupBarrier();
+//* each h of kTwo
+        subgroupMatrixStore<row_major>(&mem[own_sums + 2u * $hu], 0u, low_$i_$h, kStride);
+        subgroupMatrixStore<row_major>(&mem[own_sums + 2u * $hu + 1u], 0u, high_$i_$h, kStride);
+        low_$i_$h = subgroup_matrix_result<i32, 16, 16>();
+        high_$i_$h = subgroup_matrix_result<i32, 16, 16>();
+//* end
+        workgroupBarrier();
+//* each e of kLaneRows
+        {
+          let row = row_of($eu, lane);
+          let scale = scales[tile_row + 16u * $iu + row];
+          let at = kStride * row + (lane & 15u);
+//* each h of kTwo
+          y_$i_$h_$e = fma(rounded(sum_at(own_sums + 2u * $hu, at)),
+                           scales[kRows + own_column + 16u * $hu] * scale, y_$i_$h_$e);
+//* end
+        }
 //* end
 //* end
+      }
     }
+//* end
   }
 //* each i of kTwo
   workgroupBarrier();
-//* each g of kPairs
 //* each h of kTwo
 //* each e of kLaneRows
-  store_output(kColumns * (tile_row / 2u + row_of($eu, lane)) + tile_column + 32u * $gu +
-               16u * $hu + (lane & 15u), y_$i_$g_$h_$e);
-//* end
+  store_output(kColumns * (tile_row / 2u + row_of($eu, lane)) + own_column + 16u * $hu, y_$i_$h_$e);
 //* end
 //* end
   workgroupBarrier();

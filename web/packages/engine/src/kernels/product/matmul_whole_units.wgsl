@@ -26,9 +26,11 @@ var<workgroup> mem: array<array<i32, kPartWords>, kColumns / 16u>;
 var<workgroup> inputs: array<array<i32, 16u * kInputStride>, kRows / 16u>;
 var<workgroup> scales: array<f32, kRows + kColumns>;  // of a superblock: rows' and outputs'
 
-// As store_four.
-fn store_input(part: u32, at: u32, words: vec4<u32>, turn: u32) {
+// A thread's 16 bytes of a row of inputs. As store_four.
+fn store_input(row: u32, words: vec4<u32>, turn: u32) {
   let own = turned(words, turn);
+  let part = row >> 4u;
+  let at = kInputStride * (row & 15u) + 4u * (turn & 3u);
   inputs[part][at + (turn & 3u)] = own.x;
   inputs[part][at + ((turn + 1u) & 3u)] = own.y;
   inputs[part][at + ((turn + 2u) & 3u)] = own.z;
@@ -85,12 +87,12 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
 //* each b of kBlocksEach
   let group_$b = group_of_tile(first_group, (t >> 6u) + kThreads / 64u * $bu);
   var words_$b = words_of(group_$b, t & 7u, n);
-  var pair_$b = pair_of(group_$b, t & 7u, n);
+  var pair_$b = pair_in(group_$b, t & 7u, n);
 //* end
+  var scale_bits = scale_bits_at(first_group, 0u, t);
 //* each r of kInputsEach
   let input_row_$r = (t >> 2u) + kThreads / 4u * $ru;
   let place_$r = input_of_tile(input_row_$r);
-  let at_$r = kInputStride * (input_row_$r & 15u) + 4u * (t & 3u);
   var input_$r = load_input(place_$r, 0u, t);
 //* end
 //* each i of kTwo
@@ -104,17 +106,17 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
   for (var s = 0u; s < superblocks(); s++) {
     workgroupBarrier();
 //* each b of kBlocksEach
-    store_weights(words_$b, pair_$b, group_$b, 8u * s + (t & 7u),
-                  (t >> 3u) + kThreads / 8u * $bu);
+    store_weights(words_$b, pair_$b, group_$b, 8u * s + (t & 7u), (t >> 3u) + kThreads / 8u * $bu);
 //* end
-    store_scales(first_group, s, t);
+    store_scale(0u, scale_bits, t);
+    scale_bits = scale_bits_at(first_group, s + 1u, t);
 //* each r of kInputsEach
-    store_input(input_row_$r >> 4u, at_$r, input_$r, t);
+    store_input(input_row_$r, input_$r, t);
     input_$r = load_input(place_$r, 8u * s + 1u, t);
 //* end
 //* each b of kBlocksEach
     words_$b = words_of(group_$b, 8u * (s + 1u) + (t & 7u), n);
-    pair_$b = pair_of(group_$b, 8u * (s + 1u) + (t & 7u), n);
+    pair_$b = pair_in(group_$b, 8u * (s + 1u) + (t & 7u), n);
 //* end
     workgroupBarrier();
 //* each p of kTwo
@@ -137,7 +139,7 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
     workgroupBarrier();
     if ($pu == 0u || $cu < 3u) {
 //* each r of kInputsEach
-      store_input(input_row_$r >> 4u, at_$r, input_$r, t);
+      store_input(input_row_$r, input_$r, t);
       input_$r = load_input(place_$r, 8u * s + 4u * $pu + $cu + 2u, t);
 //* end
       workgroupBarrier();

@@ -122,7 +122,7 @@ type UnitsTile =
   | {
       readonly kernel: "few";
       readonly kTall: number; // 16 rows each
-      readonly kColumnParts: number;
+      readonly kColumnParts: number; // of 16 outputs
       readonly kDeep: number;
     };
 
@@ -131,14 +131,15 @@ const kParts: UnitsTile = { kernel: "parts", kRowParts: 2, kColumnParts: 2 };
 const kFlatParts: UnitsTile = { kernel: "parts", kRowParts: 1, kColumnParts: 4 };
 const kWhole: UnitsTile = { kernel: "whole", kRowParts: 4, kColumnParts: 4 };
 const kFew: UnitsTile = { kernel: "few", kTall: 1, kColumnParts: 2, kDeep: 4 };
-const kFewTall: UnitsTile = { kernel: "few", kTall: 2, kColumnParts: 2, kDeep: 4 };
-const kFewDeep: UnitsTile = { kernel: "few", kTall: 1, kColumnParts: 1, kDeep: 8 };
+const kFewDeep: UnitsTile = { kernel: "few", kTall: 1, kColumnParts: 2, kDeep: 8 };
+const kFewBroad: UnitsTile = { kernel: "few", kTall: 1, kColumnParts: 4, kDeep: 4 };
+const kFewTall: UnitsTile = { kernel: "few", kTall: 2, kColumnParts: 4, kDeep: 4 };
 
 export const kFewUnitsFrom = 9; // rows of a step: no more fill a tile of matvec_superblocks.wgsl
 const kWholeFrom = 65;
 // So many workgroups keep a GPU of 132 processors busy: fewer leave some without work.
 const kEnoughWhole = 96;
-const kEnoughFew = 80;
+const kEnoughFew = 160;
 
 const kGatheredDots: MatMulTile[] = [
   { rows: 16, groups: 8, units: null, from: 2 },
@@ -148,8 +149,10 @@ const kGatheredUnits: MatMulTile[] = [tileOf(kFlatParts, 2), tileOf(kParts, 96)]
 
 function tileOf(units: UnitsTile, from: number): MatMulTile {
   const { kColumnParts } = units;
-  const rows = units.kernel === "few" ? 16 * units.kTall : 32 * units.kRowParts;
-  return { rows, groups: 4 * kColumnParts, units, from };
+  if (units.kernel !== "few") {
+    return { rows: 32 * units.kRowParts, groups: 4 * kColumnParts, units, from };
+  }
+  return { rows: 16 * units.kTall, groups: 2 * kColumnParts, units, from };
 }
 
 // What a kernel is told of its tile, pieces of a thread among it: of weights to make bytes of, of
@@ -162,7 +165,7 @@ function tileConstants({ rows, units }: Pick<MatMulTile, "rows" | "units">): Con
     return {
       ...{ kTall, kColumnParts, kDeep, kTwo: 2 },
       kInputsEach: (4 * kTall) / kColumnParts,
-      kScalesEach: Math.ceil((16 * kTall + 32 * kColumnParts) / (32 * kColumnParts)),
+      kScalesEach: Math.ceil((kTall + kColumnParts) / (2 * kColumnParts)),
       kSumsEach: 8 / kDeep,
     };
   }
@@ -171,7 +174,12 @@ function tileConstants({ rows, units }: Pick<MatMulTile, "rows" | "units">): Con
   if (kernel === "whole") {
     return { ...own, kFour: 4, kInputsEach: 4 / kColumnParts, kBlocksEach: 8 / kRowParts };
   }
-  return { ...own, kPairs: 1, kInputsEach: 32 / kColumnParts, kBlocksEach: 2 / kRowParts };
+  return {
+    ...own,
+    kScalesEach: Math.ceil((kRowParts + kColumnParts) / (kRowParts * kColumnParts)),
+    kInputsEach: 32 / kColumnParts,
+    kBlocksEach: 2 / kRowParts,
+  };
 }
 
 // Whether matrix units multiply many rows: m * (q - 8) is a byte, levels of k-quants times their
@@ -192,7 +200,7 @@ export function matMulFrom(of: Products, usual: number): number {
 //
 //   groups 512 (4,096 outputs)    16 x 32 from 9, 16 x 64 from 17, 64 x 64 from 65, 128 x 128
 //                                 from 257
-//          3,072 (24,576)         16 x 64 from 9, 32 x 64 from 17, 64 x 64 from 33, 128 x 128
+//          3,072 (24,576)         16 x 32 from 9, 32 x 64 from 17, 64 x 64 from 33, 128 x 128
 //                                 from 65
 export function matMulTiles(
   of: Products,
@@ -204,7 +212,7 @@ export function matMulTiles(
   const isWide = Math.ceil(groups / tileOf(kFew, 0).groups) >= kEnoughFew;
   const few = isWide
     ? [tileOf(kFew, kFewUnitsFrom), tileOf(kFewTall, 17), tileOf(kParts, 33)]
-    : [tileOf(kFewDeep, kFewUnitsFrom), tileOf(kFew, 17), tileOf(kParts, 65)];
+    : [tileOf(kFewDeep, kFewUnitsFrom), tileOf(kFewBroad, 17), tileOf(kParts, 65)];
   const own = of.arithmetic.fewUnits === true ? few : [tileOf(kParts, from)];
   const whole = tileOf(kWhole, kWholeFrom);
   const rowTiles = Math.ceil(kEnoughWhole / Math.ceil(groups / whole.groups));
@@ -216,7 +224,7 @@ export function matMulTiles(
 // Every tile that matrix units may have, each for 32 more rows than the one before it: for a device
 // to show that it computes them as the rule has it.
 export function everyUnitsTile({ fewUnits = false }: Arithmetic, from: number): MatMulTile[] {
-  const few = fewUnits ? [kFew, kFewTall, kFewDeep] : [];
+  const few = fewUnits ? [kFew, kFewTall, kFewDeep, kFewBroad] : [];
   return [kParts, kFlatParts, kWhole, ...few].map((units, i) => tileOf(units, from + 32 * i));
 }
 

@@ -23,6 +23,17 @@ fn pairs_of(group: u32, block: u32) -> vec4<u32> {
   return wscale[(group * op.blocks + block) * kBlockWords];
 }
 
+// Those of row n of a group, and of its neighbour. The word is read from where it stands: of a
+// vector in registers each lane would pick its own part by branches, and wait for it at once.
+fn two_pairs_at(group: u32, block: u32, n: u32) -> u32 {
+  return wscale[(group * op.blocks + block) * kBlockWords][n >> 1u];
+}
+
+// Those of row n, in the lower 16 bits.
+fn pair_at(group: u32, block: u32, n: u32) -> u32 {
+  return two_pairs_at(group, block, n) >> (16u * (n & 1u));
+}
+
 // A whole number as f32, rounded once: WGSL leaves open how an i32 above 2^24 is.
 fn rounded(total: i32) -> f32 {
   return f32(total >> 8u) * 256.0 + f32(total & 255);

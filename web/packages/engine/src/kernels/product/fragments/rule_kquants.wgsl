@@ -85,7 +85,7 @@ fn minima_of(group: u32, superblock: u32, n: u32, first: u32) -> i32 {
   }
   var total = 0;
   for (var b = 8u * superblock; b < 8u * superblock + 8u; b++) {
-    let pair = pairs_of(group, b)[n >> 1u] >> (16u * (n & 1u));
+    let pair = pair_at(group, b, n);
     let sums = half_sums(first, b);
     total += least_of(pair, sums.x + sums.y);
   }

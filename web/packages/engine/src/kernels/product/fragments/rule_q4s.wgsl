@@ -53,11 +53,18 @@ fn tile_sum(w: Block, pair: u32, low_a: vec4<u32>, low_b: vec4<u32>, high_a: vec
   return (high << 8u) + dot_of_four(w.a, low_a) + dot_of_four(w.b, low_b);
 }
 
-// S of row n of a group of the matrix.
-fn weight_scale(group: u32, superblock: u32, n: u32) -> f32 {
-  let four = wscale[(op.zero_base >> 2u) + group * superblocks() + superblock];
-  let pair = unpack2x16float(four[n >> 1u]);
+// S of row n of a group of the matrix: the word that it stands in, and what that says.
+fn scale_word(group: u32, superblock: u32, n: u32) -> u32 {
+  return wscale[(op.zero_base >> 2u) + group * superblocks() + superblock][n >> 1u];
+}
+
+fn scale_of_word(word: u32, n: u32) -> f32 {
+  let pair = unpack2x16float(word);
   return select(pair.x, pair.y, (n & 1u) == 1u);
+}
+
+fn weight_scale(group: u32, superblock: u32, n: u32) -> f32 {
+  return scale_of_word(scale_word(group, superblock, n), n);
 }
 
 // What a superblock of row n of a group adds to an output: f32(T), and S * s. `first`: where the

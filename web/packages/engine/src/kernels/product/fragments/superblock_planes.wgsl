@@ -20,9 +20,12 @@ fn block_inputs(first: u32, b: u32, t: u32) -> BlockInputs {
                      half_sums(first, block));
 }
 
+fn input_scale_bits(first: u32, superblock: u32) -> u32 {
+  return planes[scales_at(first) + (superblock >> 1u)][2u * (superblock & 1u)];
+}
+
 fn input_scale(first: u32, superblock: u32) -> f32 {
-  let both = planes[scales_at(first) + (superblock >> 1u)];
-  return bitcast<f32>(select(both.x, both.z, (superblock & 1u) == 1u));
+  return bitcast<f32>(input_scale_bits(first, superblock));
 }
 
 fn add_superblock_squares(superblock: u32) {}

@@ -27,10 +27,20 @@ fn group_of_tile(first_group: u32, g: u32) -> u32 {
   return own_head * op.expert_groups + min(first_group + g, op.group_count - 1u);
 }
 
-// The multipliers of a block of row n of a group, 0 past the last block.
-fn pair_of(group: u32, block: u32, n: u32) -> u32 {
-  let pair = pairs_of(group, min(block, op.blocks - 1u))[n >> 1u] >> (16u * (n & 1u));
-  return select(0u, pair, block < op.blocks);
+// The word with the multipliers of a block of row n of a group. Nothing is made of it before it is
+// needed: until then no thread waits for it.
+fn two_pairs_of(group: u32, block: u32, n: u32) -> u32 {
+  return two_pairs_at(group, min(block, op.blocks - 1u), n);
+}
+
+// Those of row n, 0 past the last block.
+fn pair_of(two: u32, block: u32, n: u32) -> u32 {
+  return select(0u, two >> (16u * (n & 1u)), block < op.blocks);
+}
+
+// What pair_of makes of two_pairs_of, at once.
+fn pair_in(group: u32, block: u32, n: u32) -> u32 {
+  return pair_of(two_pairs_of(group, block, n), block, n);
 }
 
 // Words of row n of a group: of the last block where there is no such one.
@@ -38,19 +48,25 @@ fn words_of(group: u32, block: u32, n: u32) -> Words {
   return load_block(8u * group + n, min(block, op.blocks - 1u));
 }
 
-// Scale `i` of a superblock, or of the last one: those of the rows, then those of the outputs.
-fn scale_at(first_group: u32, superblock: u32, i: u32) -> f32 {
+// Scale `i` of a superblock, or of the last one, as memory has it: those of the rows, then those of
+// the outputs. What the bits say is found out when they are needed, for until then nobody waits.
+fn scale_bits_at(first_group: u32, superblock: u32, i: u32) -> u32 {
   let known = min(superblock, superblocks() - 1u);
   if (i < kRows) {
-    return input_scale(input_of_tile(i), known);
+    return input_scale_bits(input_of_tile(i), known);
   }
-  let column = i - kRows;
-  return weight_scale(group_of_tile(first_group, column >> 3u), known, column & 7u);
+  let column = (i - kRows) % kColumns;
+  return scale_word(group_of_tile(first_group, column >> 3u), known, column & 7u);
 }
 
-fn store_scales(first_group: u32, superblock: u32, t: u32) {
-  for (var i = t; i < kRows + kColumns; i += kThreads) {
-    scales[i] = scale_at(first_group, superblock, i);
+fn scale_of_bits_at(bits: u32, i: u32) -> f32 {
+  return select(scale_of_word(bits, (i - kRows) & 7u), bitcast<f32>(bits), i < kRows);
+}
+
+// Leaves scale `i` among those from `first` on; those past the last one are nobody's.
+fn store_scale(first: u32, bits: u32, i: u32) {
+  if (i < kRows + kColumns) {
+    scales[first + i] = scale_of_bits_at(bits, i);
   }
 }
 
