@@ -98,7 +98,7 @@ describe("workgroups of a product", () => {
     ]);
     const wide = [9, 17, 32, 33, 64, 65].map((rows) => grid(3072, rows));
     expect(wide).toEqual([
-      [1, 384, 1], // 16 rows, 64 outputs
+      [1, 768, 1], // 16 rows, 32 outputs
       ...[[1, 384, 1], [1, 384, 1]], // 32 rows, 64 outputs
       ...[[1, 384, 1], [1, 384, 1]], // 64 rows, 64 outputs
       [1, 192, 1], // 128 rows, 128 outputs
