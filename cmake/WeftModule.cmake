@@ -249,4 +249,7 @@ function(weft_benchmarks)
   # A device for benchmarks of servers.
   add_executable(hash_worker EXCLUDE_FROM_ALL bench/hash_worker.cc)
   target_link_libraries(hash_worker PRIVATE ${modules})
+  # Lines that lose packets, for benchmarks of devices.
+  add_executable(lossy_network EXCLUDE_FROM_ALL bench/lossy_network.cc)
+  target_link_libraries(lossy_network PRIVATE weft_base)
 endfunction()
