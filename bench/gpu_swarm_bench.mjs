@@ -181,13 +181,14 @@ async function measureLoad(origin, cache) {
   }
 }
 
+// Without a chat template, which packages of random weights lack.
 async function ask(origin, prompt, count) {
   const begin = performance.now();
-  const response = await fetch(`${origin}/v1/chat/completions`, {
+  const response = await fetch(`${origin}/v1/completions`, {
     method: "POST",
     body: JSON.stringify({
       model: manifest.name, stream: true, stream_options: { include_usage: true }, temperature: 0,
-      max_tokens: count, ignore_eos: true, messages: [{ role: "user", content: prompt }],
+      max_tokens: count, ignore_eos: true, prompt,
     }),
   });
   if (!response.ok) throw new Error(await response.text());
@@ -201,7 +202,7 @@ async function ask(origin, prompt, count) {
       const event = JSON.parse(line.slice(6));
       if (event.error) throw new Error(JSON.stringify(event.error));
       usage = event.usage ?? usage;
-      if (event.choices?.[0]?.delta?.content) first ||= performance.now();
+      if (event.choices?.[0]?.text) first ||= performance.now();
     }
   }
   const end = performance.now();
