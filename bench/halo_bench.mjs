@@ -3,7 +3,7 @@
 // datagrams pass), over datagrams that are sent again (`udp`, as devices have it), and with
 // `serve --lossy` (`lossy`), whose sums do without what is lost.
 //
-//   ./dev bench halo --package FOLDER [--hub 200MiB] [--helper 160MiB] [--helpers 1,3,7]
+//   ./dev bench halo --package FOLDER [--hub 200MiB] [--helper 160MiB] [--helpers 1,3]
 //                    [--loss 0,1,2,5] [--delay-ms 1] [--mbit 1000] [--tokens 24] [--repeat 3]
 //                    [--threads 1] [--kinds tcp,udp,lossy]
 //

@@ -195,8 +195,10 @@ class Network {
       const int64_t wait_ns = queue_.empty() ? kNs : std::max<int64_t>(NextDue() - NowNs(), 0);
       wait.tv_sec = wait_ns / kNs;
       wait.tv_nsec = wait_ns % kNs;
-      if (ppoll(polled.data(), polled.size(), &wait, nullptr) < 0 && errno != EINTR)
-        return Failed("Waiting for packets");
+      if (ppoll(polled.data(), polled.size(), &wait, nullptr) < 0) {
+        if (errno != EINTR) return Failed("Waiting for packets");
+        continue;
+      }
       for (size_t i = 0; i < members_.size(); ++i)
         if ((polled[i].revents & POLLIN) != 0) Take(i);
       if ((polled[control_at].revents & POLLIN) != 0) TRY(ReadControl(control));

@@ -192,14 +192,14 @@ void ClusteredGenerator::OnEnd(const OpenPtr& open, cluster::AttemptId attempt,
   }
 }
 
-// Of a request that nobody had accepted its client has heard nothing yet.
-// Its workers are another leader's now.
+// The former leader's workers are another one's now.
 void ClusteredGenerator::LeaveAt(const OpenPtr& open, Generator& former) {
   const swarm::RequestId id = open->id_at_leader;
   OnLost(open);
   former.Cancel(id);
 }
 
+// Of a request that nobody had accepted its client has heard nothing yet.
 void ClusteredGenerator::OnLost(const OpenPtr& open) {
   open->splice.Lose();
   open->id_at_leader = swarm::RequestId();
