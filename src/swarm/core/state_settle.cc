@@ -39,8 +39,9 @@ void State::Settle(bool after_frame) {
   // A device's wish to run the model for all comes as a frame.
   const bool ends_beside = !side_plans.plans().empty() && !planning.AllowsSidePlans();
   if (!small || ends_beside) side_plans.Settle(now);
-  if (lifecycle.version() != pipelines_version || side_plans.version() != side_version)
-    UpdatePipelines();
+  const bool has_changed =
+      lifecycle.version() != pipelines_version || side_plans.version() != side_version;
+  if (has_changed) UpdatePipelines();
   if (lifecycle.CanSwap() && experts.Covers(*lifecycle.staged()) &&
       (!lifecycle.serves() || pipelines.HasCaughtUp(*lifecycle.staged()))) {
     lifecycle.Swap(now);
@@ -50,6 +51,8 @@ void State::Settle(bool after_frame) {
     side_plans.Settle(now);
     UpdatePipelines();
   }
+  // Now, for a plan beside may have ended because its devices are the active plan's since the swap.
+  if (!small || has_changed) pipelines.PlaceLeft();
   // Hosts know what workers may answer before these are asked.
   if (!small)
     for (auto& [id, worker] : roster) pipelines.LimitMessages(worker);

@@ -50,6 +50,9 @@ void Pipelines::SetPlans(const SwarmPlan* active, std::vector<BoundStage> follow
                                                  outbox_, totals_));
     beside_.back()->SetPlan(&each.plan, {});
   }
+}
+
+void Pipelines::PlaceLeft() {
   for (const auto& session : sessions_.sessions()) {
     if (Find(session->plan) != nullptr) continue;
     // The devices of a plan beside may be those of the active plan now.

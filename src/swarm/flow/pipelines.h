@@ -30,10 +30,11 @@ class Pipelines {
             Outbox& outbox);
 
   // From now on frames go along the stages of these plans; `active` may be null. Followers are of
-  // the active plan (Pipeline::SetPlan). Sessions of a plan that is not among them any more go on
-  // at another one.
+  // the active plan (Pipeline::SetPlan). Call PlaceLeft before anything is sent.
   void SetPlans(const SwarmPlan* active, std::vector<BoundStage> followers,
                 const std::vector<SidePlan>& beside);
+  // Sessions of plans that are gone go on at another one, made of the same devices if there is one.
+  void PlaceLeft();
   // Chooses the plan of a session that has just been given a request.
   void Place(Session& session);
   // Sends what may be sent.

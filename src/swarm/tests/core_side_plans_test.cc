@@ -161,6 +161,27 @@ TEST(SidePlans, AConversationFollowsItsRowsIntoTheActivePlan) {
   EXPECT_EQ(side.AskedFor(3), std::vector<WorkerId>{2});
 }
 
+// The plan beside ends and its device becomes the active plan's in one event, while another device
+// is there that would read the whole conversation again.
+TEST(SidePlans, AConversationStaysWithADeviceThatABetterPlanTakes) {
+  SideBySide side(2);
+  TestSwarm& swarm = side.swarm;
+  swarm.Submit({10}, 12);
+  const RequestId long_one = swarm.Submit(Counting(100, 30), 12);
+  while (swarm.Tokens(long_one).empty()) swarm.AnswerStep(2);
+  ASSERT_THAT(swarm.Tokens(long_one), SizeIs(1));
+  swarm.Join(Busy());
+  swarm.Advance(Milliseconds(200));
+  ASSERT_THAT(swarm.held_plans, Not(IsEmpty()));
+  swarm.ClearLog();
+  swarm.AnswerPlan({{2, {0, 6}}});
+  ASSERT_EQ(swarm.picture().stages[0].worker, WorkerId(2));
+  swarm.AnswerSteps(2);
+  swarm.Advance(Seconds(1));
+  EXPECT_EQ(swarm.Tokens(long_one), Counting(131, 11)) << "those behind the first one";
+  EXPECT_EQ(side.AskedFor(3), std::vector<WorkerId>{2});
+}
+
 TEST(SidePlans, AnswersOfADeviceWhoseNumbersFailAreGivenElsewhere) {
   SideBySide side;
   TestSwarm& swarm = side.swarm;
