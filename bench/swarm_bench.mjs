@@ -96,11 +96,11 @@ async function metrics(base) {
 // One greedy request, not streamed: the server reports tokens, the clock is the client's.
 async function ask(base, content, maxTokens) {
   const begin = performance.now();
-  const response = await fetch(`${base}/v1/chat/completions`, {
+  const response = await fetch(`${base}/v1/completions`, {
     method: "POST",
     body: JSON.stringify({
       model: manifest.name,
-      messages: [{ role: "user", content }],
+      prompt: content,
       max_tokens: maxTokens,
       temperature: 0,
       ignore_eos: true,
@@ -111,7 +111,7 @@ async function ask(base, content, maxTokens) {
   return { ms: performance.now() - begin, usage };
 }
 
-// A message whose rendered prompt has exactly the wanted number of tokens.
+// A prompt that has exactly the wanted number of tokens.
 async function promptOf(base, wanted) {
   for (let words = 1; words < 4000; ++words) {
     const content = Array.from({ length: words }, (_, i) => ["a", "b", "c", "d"][i % 4]).join(" ");
@@ -121,7 +121,7 @@ async function promptOf(base, wanted) {
   throw new Error("no prompt of that length");
 }
 
-// The same length with other letters: nothing beyond the template is cached.
+// The same length with other letters: nothing of it is cached.
 const varied = (content, i) =>
   content.replace(/[abcd]/g, (c) => "abcdefghijklmnopqrstuvwxyz"["abcd".indexOf(c) + 3 * (i % 7)]);
 

@@ -31,23 +31,26 @@ struct Superblock {
   }
 
   // The levels of 32 columns, four columns a register.
-  template <bool kHints>
+  template <size_t kAhead>
   void Levels(size_t j, Ints (&q)[8]) const {
     WEFT_UNROLL
     for (size_t t = 0; t < 4; ++t) {
       const size_t nibbles = kLayout.Nibbles(4 * j + t);
-      if constexpr (kHints) __builtin_prefetch(at + nibbles + 4096);
+      HintAhead<kAhead>(at + nibbles);
       const Ints both = Words(nibbles);
       q[2 * t] = And(both, AllBytes(15));
       q[2 * t + 1] = And(NibblesDown(both), AllBytes(15));
     }
     if constexpr (kForm == DType::kQ5K) {
+      HintAhead<kAhead>(at + kLayout.Upper(j));
       const Ints fifth = Words(kLayout.Upper(j));
       WEFT_UNROLL
       for (size_t k = 0; k < 8; ++k)
         q[k] = Or(q[k], NibblesUp(And(ShiftRight(fifth, k), AllBytes(1))));
     }
     if constexpr (kForm == DType::kQ6K) {
+      HintAhead<kAhead>(at + kLayout.Upper(2 * j));
+      HintAhead<kAhead>(at + kLayout.Upper(2 * j + 1));
       WEFT_UNROLL
       for (size_t k = 0; k < 8; ++k) {
         const Ints upper = Words(kLayout.Upper(2 * j + k / 4));
@@ -115,7 +118,7 @@ inline Floats Minima(const Ints (&m)[2], const IntegerInput& in) {
   return ToFloats(sum);
 }
 
-template <DType kForm, size_t kRows, bool kHints>
+template <DType kForm, size_t kRows, size_t kAhead>
 inline void AddSuperblock(const Superblock<kForm>& superblock, const IntegerInput* in,
                           size_t stride, Floats* y) {
   const Scales<kForm> scales(superblock);
@@ -124,7 +127,7 @@ inline void AddSuperblock(const Superblock<kForm>& superblock, const IntegerInpu
   for (size_t r = 0; r < kRows; ++r) sums[r] = {ZeroInts(), ZeroInts()};
   for (size_t j = 0; j < 8; ++j) {
     Ints q[8];
-    superblock.template Levels<kHints>(j, q);
+    superblock.template Levels<kAhead>(j, q);
     if constexpr (kForm == DType::kQ6K) {
       WEFT_UNROLL
       for (size_t i = 0; i < 2; ++i) {
@@ -157,7 +160,7 @@ inline void AddSuperblock(const Superblock<kForm>& superblock, const IntegerInpu
 }
 
 // kPanels panels that follow each other, so that their sums do not wait for each other.
-template <DType kForm, size_t kRows, size_t kPanels, bool kHints>
+template <DType kForm, size_t kRows, size_t kPanels, size_t kAhead>
 inline void RunTile(const PanelProduct& product, size_t panel, size_t row) {
   const size_t superblocks = product.superblocks();
   alignas(64) float values[kPanels][kRows][kPanelOutputs];
@@ -170,7 +173,7 @@ inline void RunTile(const PanelProduct& product, size_t panel, size_t row) {
       WEFT_UNROLL
       for (size_t p = 0; p < kPanels; ++p) {
         const Superblock<kForm> own{product.Panel(panel + p) + b * LayoutOf(kForm).end, part};
-        AddSuperblock<kForm, kRows, kHints>(own, product.in + row * superblocks + b, superblocks,
+        AddSuperblock<kForm, kRows, kAhead>(own, product.in + row * superblocks + b, superblocks,
                                             y[p]);
       }
     }
@@ -187,13 +190,14 @@ template <DType kForm, size_t kRows>
 inline void RunRows(const PanelProduct& product, size_t first, size_t end, size_t row) {
   constexpr size_t kPanels = kRows == 1 ? kPanelsOfOneRow : 1;
   size_t panel = first;
-  if (kRows == 1 && FollowsOneStream()) {
-    for (; panel < end; ++panel) RunTile<kForm, kRows, 1, false>(product, panel, row);
-    return;
-  }
+  const ReadAhead ahead = kRows == 1 ? product.one_row : ReadAhead::kSideBySide;
+  if (ahead == ReadAhead::kOneStream)
+    for (; panel < end; ++panel) RunTile<kForm, kRows, 1, 0>(product, panel, row);
+  if (ahead == ReadAhead::kHintedStream)
+    for (; panel < end; ++panel) RunTile<kForm, kRows, 1, kFarHintBytes>(product, panel, row);
   for (; panel + kPanels <= end; panel += kPanels)
-    RunTile<kForm, kRows, kPanels, true>(product, panel, row);
-  for (; panel < end; ++panel) RunTile<kForm, kRows, 1, true>(product, panel, row);
+    RunTile<kForm, kRows, kPanels, kHintBytes>(product, panel, row);
+  for (; panel < end; ++panel) RunTile<kForm, kRows, 1, kHintBytes>(product, panel, row);
 }
 
 constexpr size_t kPassRows = 64;  // whose superblocks stay in the second cache
@@ -208,6 +212,8 @@ inline void RunForm(const PanelProduct& product, size_t first, size_t end) {
       size_t row = pass;
       for (; row + kTileRows <= pass_end; row += kTileRows)
         RunRows<kForm, kTileRows>(product, panel, panel + step, row);
+      if constexpr (kTileRows > 4)
+        for (; row + 4 <= pass_end; row += 4) RunRows<kForm, 4>(product, panel, panel + step, row);
       for (; row + 2 <= pass_end; row += 2) RunRows<kForm, 2>(product, panel, panel + step, row);
       if (row < pass_end) RunRows<kForm, 1>(product, panel, panel + step, row);
     }

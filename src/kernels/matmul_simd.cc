@@ -436,11 +436,11 @@ struct Q4Format {
 };
 
 // Columns [first, end) of rows [first_row, first_row + row_count), row_count <= kRows.
-template <typename Format, size_t kRows, bool kOneStream = false>
+template <typename Format, size_t kRows, ReadAhead kAhead = ReadAhead::kSideBySide>
 HWY_NOINLINE void RunTiles(const Call& call, size_t first, size_t end, size_t first_row,
                            size_t row_count) {
-  constexpr size_t kColumns = TileColumns(kRows, kOneStream);
-  Tile<kRows, kColumns, !kOneStream> tile;
+  constexpr size_t kColumns = TileColumns(kRows, kAhead != ReadAhead::kSideBySide);
+  Tile<kRows, kColumns, kAhead != ReadAhead::kOneStream> tile;
   tile.args = &call.args;
   tile.first_row = first_row;
   tile.row_count = row_count;
@@ -465,8 +465,10 @@ HWY_INLINE void RunColumns(const Call& call, size_t first, size_t end) {
       RunTiles<Format, 4>(call, first, end, r, count);
     } else if (count == 2) {
       RunTiles<Format, 2>(call, first, end, r, count);
-    } else if (FollowsOneStream()) {
-      RunTiles<Format, 1, true>(call, first, end, r, count);
+    } else if (const ReadAhead ahead = ReadAheadOfOneRow(); ahead == ReadAhead::kOneStream) {
+      RunTiles<Format, 1, ReadAhead::kOneStream>(call, first, end, r, count);
+    } else if (ahead == ReadAhead::kHintedStream) {
+      RunTiles<Format, 1, ReadAhead::kHintedStream>(call, first, end, r, count);
     } else {
       RunTiles<Format, 1>(call, first, end, r, count);
     }

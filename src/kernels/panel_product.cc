@@ -6,6 +6,12 @@ void StorePanel(const PanelProduct& product, size_t panel, size_t row, const flo
   const size_t at = panel * kPanelOutputs;
   const size_t first = product.weight.first_row, end = first + product.weight.rows;
   float* out = product.out + row * product.out_stride;
+  if (at >= first && at + kPanelOutputs <= end) {
+    out += at - first;
+    const float* bias = product.bias == nullptr ? nullptr : product.bias + (at - first);
+    for (size_t o = 0; o < kPanelOutputs; ++o) out[o] = bias == nullptr ? y[o] : y[o] + bias[o];
+    return;
+  }
   for (size_t o = 0; o < kPanelOutputs; ++o) {
     if (at + o < first || at + o >= end) continue;
     const size_t n = at + o - first;

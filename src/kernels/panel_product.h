@@ -18,6 +18,7 @@ struct PanelProduct {
   const float* bias = nullptr;  // [weight.rows], or null
   float* out = nullptr;         // [rows, weight.rows]
   size_t out_stride = 0;        // floats
+  ReadAhead one_row = ReadAheadOfOneRow();
 
   size_t superblocks() const { return (weight.columns + 255) / 256; }
   // Panels that have outputs of this matrix: the first and the last may have others, too.

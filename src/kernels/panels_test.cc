@@ -93,15 +93,17 @@ std::vector<float> Multiply(void (*run)(std::span<const MatMulArgs>, Workspace&)
 // The same by one kernel, in tasks of up to three panels.
 std::vector<float> MultiplyBy(const PanelKernel& kernel, const Matrix& panels,
                               const std::vector<float>& in, size_t rows,
-                              std::span<const float> bias) {
+                              std::span<const float> bias,
+                              ReadAhead one_row = ReadAheadOfOneRow()) {
   const size_t superblocks = (panels.columns + 255) / 256;
   std::vector<IntegerInput> prepared(rows * superblocks);
   for (size_t r = 0; r < rows; ++r)
     kernel.prepare(std::span(in).subspan(r * panels.columns, panels.columns),
                    &prepared[r * superblocks]);
   std::vector<float> out(rows * panels.rows, NAN);
-  const PanelProduct product = {
+  PanelProduct product = {
       prepared.data(), rows, panels, bias.empty() ? nullptr : bias.data(), out.data(), panels.rows};
+  product.one_row = one_row;
   for (size_t first = product.first_panel(); first < product.end_panel(); first += 3)
     kernel.run(product, first, std::min(first + 3, product.end_panel()));
   return out;
@@ -146,9 +148,13 @@ class PanelKernels : public testing::TestWithParam<std::tuple<size_t, DType>> {
   void ExpectTheRule(const Weight& weight, const std::vector<float>& in, size_t rows,
                      std::span<const float> bias = {}) const {
     const auto expected = Multiply(MatMulsReference, weight.stored.matrix(), in, rows, bias);
-    const auto got = MultiplyBy(kernel_, weight.panels, in, rows, bias);
-    ASSERT_EQ(BitsOf(got), BitsOf(expected))
-        << rows << " rows, " << weight.panels.rows << " x " << weight.panels.columns;
+    for (const ReadAhead one_row :
+         {ReadAhead::kSideBySide, ReadAhead::kOneStream, ReadAhead::kHintedStream}) {
+      const auto got = MultiplyBy(kernel_, weight.panels, in, rows, bias, one_row);
+      ASSERT_EQ(BitsOf(got), BitsOf(expected))
+          << rows << " rows, " << weight.panels.rows << " x " << weight.panels.columns;
+      if (rows > 8) return;
+    }
   }
 
   const PanelKernel kernel_ = PanelKernelsAndModel()[std::get<0>(GetParam())];

@@ -7,7 +7,7 @@
 //   kPanelsOfOneRow, kPanelsOfFewRows   what was measured, where hints help (read_ahead.h)
 
 // A superblock of kGroups groups for kRows rows.
-template <size_t kRows, bool kHints, size_t kGroups>
+template <size_t kRows, size_t kAhead, size_t kGroups>
 inline void AddSuperblock(const PanelPart (&parts)[kGroups], const IntegerInput* in, size_t stride,
                           Floats (&y)[kRows][kGroups]) {
   Ints sum[kRows][kGroups];
@@ -19,10 +19,8 @@ inline void AddSuperblock(const PanelPart (&parts)[kGroups], const IntegerInput*
     for (size_t g = 0; g < kGroups; ++g) {
       const size_t first = g % kParts * kLanes;
       const uint8_t* at = parts[g].nibbles + i * 128 + first * 4;
-      if constexpr (kHints) {
-        __builtin_prefetch(at + 4096);
-        __builtin_prefetch(at + 4096 + 64);
-      }
+      HintAhead<kAhead>(at);
+      HintAhead<kAhead>(at + 64);
       const Ints a = LoadInts(at), c = LoadInts(at + 64);
       const Ints q[4] = {Low(a), High(a), Low(c), High(c)};
       const Ints m = Pairs(MagnitudesOf(parts[g], i, first), i % 8,
@@ -40,7 +38,7 @@ inline void AddSuperblock(const PanelPart (&parts)[kGroups], const IntegerInput*
   }
 }
 
-template <size_t kRows, size_t kPanels, bool kHints>
+template <size_t kRows, size_t kPanels, size_t kAhead>
 void RunFew(const PanelProduct& product, size_t panel, size_t row) {
   constexpr size_t kGroups = kPanels * kParts;
   const size_t superblocks = product.superblocks();
@@ -53,7 +51,7 @@ void RunFew(const PanelProduct& product, size_t panel, size_t row) {
     WEFT_UNROLL
     for (size_t g = 0; g < kGroups; ++g)
       parts[g] = PartOf(product.Panel(panel + g / kParts), product.weight.columns, b);
-    AddSuperblock<kRows, kHints>(parts, product.in + row * superblocks + b, superblocks, y);
+    AddSuperblock<kRows, kAhead>(parts, product.in + row * superblocks + b, superblocks, y);
   }
   WEFT_UNROLL
   for (size_t r = 0; r < kRows; ++r) {
@@ -70,13 +68,14 @@ template <size_t kRows>
 void RunFewRows(const PanelProduct& product, size_t first, size_t end, size_t row) {
   constexpr size_t kPanels = kRows == 1 ? kPanelsOfOneRow : kPanelsOfFewRows;
   size_t panel = first;
-  if (kRows == 1 && FollowsOneStream()) {
-    for (; panel < end; ++panel) RunFew<kRows, 1, false>(product, panel, row);
-    return;
-  }
+  const ReadAhead ahead = kRows == 1 ? product.one_row : ReadAhead::kSideBySide;
+  if (ahead == ReadAhead::kOneStream)
+    for (; panel < end; ++panel) RunFew<kRows, 1, 0>(product, panel, row);
+  if (ahead == ReadAhead::kHintedStream)
+    for (; panel < end; ++panel) RunFew<kRows, 1, kFarHintBytes>(product, panel, row);
   for (; panel + kPanels <= end; panel += kPanels)
-    RunFew<kRows, kPanels, true>(product, panel, row);
-  for (; panel < end; ++panel) RunFew<kRows, 1, true>(product, panel, row);
+    RunFew<kRows, kPanels, kHintBytes>(product, panel, row);
+  for (; panel < end; ++panel) RunFew<kRows, 1, kHintBytes>(product, panel, row);
 }
 
 // All rows, however many.

@@ -106,7 +106,7 @@ struct BatchLevels {
 namespace kquants {
 
 constexpr size_t kPanelsOfOneRow = 2;
-constexpr size_t kTileRows = 4;
+constexpr size_t kTileRows = 8;  // two sums each, and eight registers of levels
 
 #include "kernels/kquant-inl.h"
 
