@@ -374,6 +374,32 @@ TEST(DispatcherLossy, WhereDatagramsDoNotGetThroughSumsAreReliable) {
   EXPECT_NE(world.channels().StateOf(2), ChannelState::kReady);
 }
 
+// A holder comes from an address of its own for each of the hub's, and answers one challenge.
+TEST(HolderChannels, MessagesGoToAHolderThatReachesSeveralAddresses) {
+  SeededRandom random(3);
+  HolderChannels hub({{AddressOf(1), AddressOf(2), AddressOf(3)}, [&random](MutableByteSpan out) {
+                        for (uint8_t& byte : out) byte = static_cast<uint8_t>(random.Next());
+                      }});
+  constexpr uint32_t kHolder = 7, kItsOwn = 100;
+  hub.SetHolders(Instant{0}, {{kHolder, true}});
+  const auto agreements = hub.TakeAgreements();
+  ASSERT_EQ(agreements.size(), 1u);
+  const wire::TensorChannel& agreed = agreements[0].second;
+  HubChannel holder(Instant{0}, agreed);
+  const auto tell_hub = [&] {
+    for (const OutgoingDatagram& each : holder.TakeDatagrams())
+      hub.OnDatagram(Instant{0}, AddressOf(kItsOwn + each.to.ip[15]), each.bytes);
+  };
+  tell_hub();  // all probes, before the first challenge is there
+  const std::vector<OutgoingDatagram> challenges = hub.TakeDatagrams();
+  EXPECT_EQ(challenges.size(), 3u);
+  for (const OutgoingDatagram& each : challenges)
+    holder.OnDatagram(Instant{0}, AddressOf(each.to.ip[15] - kItsOwn), each.bytes);
+  tell_hub();
+  hub.OnReady(Instant{0}, kHolder, {agreed.channel.key_epoch, true});
+  EXPECT_TRUE(hub.HasRoomFor(kHolder, 4096));
+}
+
 // A hub that allows a byte in a millisecond does not make the holder keep what it computes for it.
 TEST(HubChannel, WhatThePaceHoldsUpHasABound) {
   wire::TensorChannel channel;

@@ -90,9 +90,9 @@ void HolderChannels::OnTimer(Instant now) {
 
 void HolderChannels::ChallengeAgain(Instant now, Channel& channel) {
   channel.challenge_at.reset();
-  if (channel.proof.proven() || !channel.proof.asked()) return;
-  out_.push_back({*channel.proof.asked(),
-                  channel.sealer->Seal(wire::DatagramType::kChallenge, channel.proof.challenge())});
+  if (channel.proof.proven() || channel.proof.asked().empty()) return;
+  for (const auto& [address, challenge] : channel.proof.asked())
+    out_.push_back({address, channel.sealer->Seal(wire::DatagramType::kChallenge, challenge)});
   channel.challenge_at = now + kChallengeInterval;
 }
 

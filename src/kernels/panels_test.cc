@@ -101,8 +101,8 @@ std::vector<float> MultiplyBy(const PanelKernel& kernel, const Matrix& panels,
     kernel.prepare(std::span(in).subspan(r * panels.columns, panels.columns),
                    &prepared[r * superblocks]);
   std::vector<float> out(rows * panels.rows, NAN);
-  PanelProduct product = {
-      prepared.data(), rows, panels, bias.empty() ? nullptr : bias.data(), out.data(), panels.rows};
+  PanelProduct product = {prepared.data(), rows,       panels, bias.empty() ? nullptr : bias.data(),
+                          out.data(),      panels.rows};
   product.one_row = one_row;
   for (size_t first = product.first_panel(); first < product.end_panel(); first += 3)
     kernel.run(product, first, std::min(first + 3, product.end_panel()));

@@ -128,40 +128,44 @@ class DatagramOpener {
 
 // Whether a device is where its datagrams say that they come from. An authentic datagram may have
 // been caught and sent on from somebody else's address. Until a challenge to that address was
-// answered, at most as many bytes go there as came from there.
+// answered, at most as many bytes go there as came from there. A device that reaches a host at
+// several addresses comes from several of its own, and answers the challenge that it heard first.
 template <typename Address>
 class AddressProof {
  public:
   using Challenge = std::array<uint8_t, 8>;
+  struct Asked {
+    Address address;
+    Challenge challenge;
+  };
+  static constexpr size_t kMostAsked = 8;  // the latest
 
   // An authentic datagram that is no proof came from `from`, which may be new. `fresh` is random.
   // The challenge to send there, if one is due: it is never longer than what came.
   std::optional<Challenge> OnDatagram(const Address& from, const Challenge& fresh) {
     if (proven_ == from) return std::nullopt;
-    if (asked_ != from) {
-      asked_ = from;
-      challenge_ = fresh;
-    }
-    return challenge_;
+    const auto known = std::ranges::find(asked_, from, &Asked::address);
+    if (known != asked_.end()) return known->challenge;
+    if (asked_.size() == kMostAsked) asked_.erase(asked_.begin());
+    asked_.push_back({from, fresh});
+    return fresh;
   }
   // An authentic proof: the address is proven if it was asked there and answers what was asked.
   bool OnProof(const Address& from, ByteSpan body) {
-    if (asked_ != from ||
-        !std::equal(body.begin(), body.end(), challenge_.begin(), challenge_.end()))
-      return false;
+    const auto asked = std::ranges::find(asked_, from, &Asked::address);
+    if (asked == asked_.end() || !std::ranges::equal(body, asked->challenge)) return false;
     proven_ = from;
-    asked_.reset();
+    asked_.clear();
     return true;
   }
   // Where rows may be sent.
   const std::optional<Address>& proven() const { return proven_; }
-  // Where a challenge was sent that is not answered, and which.
-  const std::optional<Address>& asked() const { return asked_; }
-  const Challenge& challenge() const { return challenge_; }
+  // Where challenges were sent that are not answered, the oldest first.
+  const std::vector<Asked>& asked() const { return asked_; }
 
  private:
-  std::optional<Address> proven_, asked_;
-  Challenge challenge_{};
+  std::optional<Address> proven_;
+  std::vector<Asked> asked_;
 };
 
 // Bytes of a probe's body, which is padding: a challenge is no longer than what asked for it.

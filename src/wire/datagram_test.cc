@@ -174,9 +174,21 @@ TEST(AddressProof, SendsRowsOnlyWhereAChallengeWasAnswered) {
   EXPECT_EQ(proof.proven(), "device") << "rows still go where they are read";
   // The device has moved.
   EXPECT_EQ(proof.OnDatagram("elsewhere", first), first);
-  EXPECT_FALSE(proof.OnProof("victim", second));
+  EXPECT_FALSE(proof.OnProof("victim", first)) << "it was asked something else";
   EXPECT_TRUE(proof.OnProof("elsewhere", first));
   EXPECT_EQ(proof.proven(), "elsewhere");
+
+  // Behind two lines at once, it answers what it heard first.
+  EXPECT_EQ(proof.OnDatagram("one line", first), first);
+  EXPECT_EQ(proof.OnDatagram("the other", second), second);
+  EXPECT_EQ(proof.asked().size(), 2u);
+  EXPECT_FALSE(proof.OnProof("one line", second));
+  EXPECT_TRUE(proof.OnProof("one line", first));
+  EXPECT_TRUE(proof.asked().empty());
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(proof.OnDatagram(std::to_string(i), second), second);
+  EXPECT_EQ(proof.asked().size(), Proof::kMostAsked);
+  EXPECT_FALSE(proof.OnProof("0", second)) << "too long ago";
+  EXPECT_TRUE(proof.OnProof("99", second));
 
   DatagramSealer sealer(kChannel, Key(1));
   EXPECT_EQ(sealer.Seal(DatagramType::kChallenge, first).size(),
