@@ -8,11 +8,12 @@
 //   ./dev bench webgpu [--parts node-ours,node-ort,chromium-ours,chromium-ort,wllama]
 //     [--sizes tiny,0.6B,1.7B,4B,8B] [--contexts 128,4096] [--prefills 512,2048] [--tokens 64]
 //     [--rounds 5] [--extras ablation,stage,profile] [--seconds 500] [--step-seconds 120]
-//     [--models DIR] [--json FILE] [--tuning auto|off|JSON]
+//     [--models DIR] [--json FILE] [--tuning auto|off|JSON] [--form q4|q4s]
 //
 // On a machine without npm: --kit DIR has node_modules, dawn.node, chromium, playwright-core, xlibs
 // and web/ (onnxruntime-web's and wllama's files), and --engine FILE what bundle.mjs made.
 // --tuning: what our engine's kernels are (docs/webgpu.md); what was chosen is in the figures.
+// --form: what our layers' weights are; tables and heads stay q4.
 // --hardware runs Chromium on the GPU, and peers in f16; --stable without the experiments of
 // WebGPU, as browsers come.
 import { existsSync, writeFileSync } from "node:fs";
@@ -40,6 +41,7 @@ const { values } = parseArgs({
     models: { type: "string", default: join(root, "build/bench/models") },
     json: { type: "string" },
     tuning: { type: "string", default: "auto" },
+    form: { type: "string", default: "q4" },
     kit: { type: "string" },
     engine: { type: "string" },
     hardware: { type: "boolean", default: false },
@@ -55,6 +57,9 @@ async function engineFile() {
 }
 
 if (values.kit && !existsSync(values.kit)) throw new Error(`There is no folder ${values.kit}.`);
+if (!["q4", "q4s"].includes(values.form)) {
+  throw new Error(`--form: there is no '${values.form}', only q4 and q4s`);
+}
 const parts = new Parts({
   root,
   kit: values.kit,
@@ -74,6 +79,7 @@ const comparison = new Comparison(parts, {
   seconds: Number(values.seconds),
   stepSeconds: Number(values["step-seconds"]),
   tuning: values.tuning.startsWith("{") ? JSON.parse(values.tuning) : values.tuning,
+  form: values.form,
 });
 const figures = await comparison.run();
 if (values.json) writeFileSync(values.json, JSON.stringify(figures));

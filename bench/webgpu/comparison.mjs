@@ -59,7 +59,8 @@ export class Comparison {
       const read = await this.#call(part, size, "bandwidth", {});
       if (read) this.#say({ part, ...read });
     }
-    const loaded = await this.#call(part, size, "load", { size, tuning: this.#options.tuning });
+    const { tuning, form } = this.#options;
+    const loaded = await this.#call(part, size, "load", { size, tuning, form });
     if (loaded) this.#say({ size, part, ...loaded });
   }
 

@@ -6,5 +6,6 @@ export { tunedText } from "../../web/packages/engine/src/tune/tune.ts";
 export { openGpu } from "../../web/packages/engine/src/gpu/open.ts";
 export { kMaxRows } from "../../web/packages/engine/src/dispatch/layout.ts";
 export { RandomModel } from "../../web/packages/engine/src/test/randomModel.ts";
+export { DType } from "../../web/packages/engine/src/program/ir.ts";
 export { expertProgram } from "../../web/packages/engine/src/program/shards.ts";
 export { kDefaultOptions, WebGpuEngine } from "../../web/packages/engine/src/webgpuEngine.ts";

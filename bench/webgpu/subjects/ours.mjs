@@ -42,15 +42,15 @@ export class Ours {
     return { device: description, readGBps };
   }
 
-  // `tuning`: as the engine takes it.
-  async load({ size, tuning }) {
-    const { RandomModel, WebGpuEngine, openGpu } = this.#module;
+  // `tuning`: as the engine takes it. `form`: of the layers' weights.
+  async load({ size, tuning, form }) {
+    const { DType, RandomModel, WebGpuEngine, openGpu } = this.#module;
     const shape = shapeOf(size);
     this.#gpu = await openGpu(this.#gpuEntry);
     const { arithmetic, detail } = await this.#tune(tuning);
     const options = { ...this.#module.kDefaultOptions, tuning: arithmetic };
     this.#engine = new WebGpuEngine(this.#gpu, options);
-    this.#model = new RandomModel(shape);
+    this.#model = new RandomModel(shape, DType[form]);
     const ms = await timed(() => this.#engine.load(this.#model.range, this.#model));
     return { loadMs: Math.round(ms), kernels: detail, ...this.#engine.memory() };
   }
