@@ -86,9 +86,13 @@ export async function killUnderClients(cluster, { clients, seconds, everyS, toke
   }
   const crowd = new Crowd(cluster, cases);
   const running = Array.from({ length: clients }, (_, i) => crowd.runClient(i));
-  const kills = await killInTurn(cluster, seconds, everyS);
-  crowd.isOver = true;
-  await Promise.all(running);
+  let kills = 0;
+  try {
+    kills = await killInTurn(cluster, seconds, everyS);
+  } finally {
+    crowd.isOver = true;
+    await Promise.all(running);
+  }
   return {
     kills, answers: crowd.answers, cut: crowd.cut, wrong: crowd.wrong, errors: crowd.errors,
     differences: await cluster.differences(),

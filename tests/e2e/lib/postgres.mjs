@@ -29,6 +29,8 @@ export function noPostgres() {
   return programs() ? false : `there is no PostgreSQL in ${kVersions}`;
 }
 
+const kPatienceMs = 60_000;
+
 export async function freePort() {
   const probe = net.createServer().listen(0, "127.0.0.1");
   await new Promise((resolve) => probe.on("listening", resolve));
@@ -71,12 +73,19 @@ export async function postgres(host = "127.0.0.1") {
     return asked.stdout.toString().split("\n").filter((line) => line !== "");
   };
   let child, gone;
-  const start = async () => {
+  const begin = () => {
     child = spawn(join(programs(), "postgres"), ["-D", place, "-p", String(port), ...settings],
       { ...options, stdio: "ignore" });
     gone = new Promise((resolve) => child.on("exit", resolve));
-    // It listens before it answers.
-    await eventually(() => query("select 1"));
+  };
+  // It listens before it answers. Behind a kill it ends at once while the system still takes down
+  // the memory that its killed processes shared.
+  const start = async () => {
+    begin();
+    await eventually(() => {
+      if (child.exitCode !== null) begin();
+      query("select 1");
+    }, kPatienceMs);
   };
   await start();
   const signal = (name) => {
