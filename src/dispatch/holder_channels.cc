@@ -10,6 +10,8 @@ constexpr uint64_t kLossSequences = 256;
 constexpr double kNewLossShare = 0.25;
 // A holder that heard a challenge has answered it. The answer may have been lost.
 constexpr Duration kChallengeInterval = Milliseconds(100);
+// A holder probes all addresses of a hub, and may answer the challenge to its first probe.
+static_assert(wire::AddressProof<DatagramAddress>::kMostAsked >= wire::kMostChannelAddresses);
 
 }  // namespace
 

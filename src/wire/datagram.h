@@ -138,7 +138,7 @@ class AddressProof {
     Address address;
     Challenge challenge;
   };
-  static constexpr size_t kMostAsked = 8;  // the latest
+  static constexpr size_t kMostAsked = 16;  // the latest
 
   // An authentic datagram that is no proof came from `from`, which may be new. `fresh` is random.
   // The challenge to send there, if one is due: it is never longer than what came.

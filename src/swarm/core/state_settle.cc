@@ -39,9 +39,9 @@ void State::Settle(bool after_frame) {
   // A device's wish to run the model for all comes as a frame.
   const bool ends_beside = !side_plans.plans().empty() && !planning.AllowsSidePlans();
   if (!small || ends_beside) side_plans.Settle(now);
-  const bool has_changed =
+  bool has_new_plans =
       lifecycle.version() != pipelines_version || side_plans.version() != side_version;
-  if (has_changed) UpdatePipelines();
+  if (has_new_plans) UpdatePipelines();
   if (lifecycle.CanSwap() && experts.Covers(*lifecycle.staged()) &&
       (!lifecycle.serves() || pipelines.HasCaughtUp(*lifecycle.staged()))) {
     lifecycle.Swap(now);
@@ -50,9 +50,10 @@ void State::Settle(bool after_frame) {
     experts.Settle(now);
     side_plans.Settle(now);
     UpdatePipelines();
+    has_new_plans = true;
   }
   // Now, for a plan beside may have ended because its devices are the active plan's since the swap.
-  if (!small || has_changed) pipelines.PlaceLeft();
+  if (has_new_plans) pipelines.PlaceLeft();
   // Hosts know what workers may answer before these are asked.
   if (!small)
     for (auto& [id, worker] : roster) pipelines.LimitMessages(worker);
