@@ -374,6 +374,32 @@ TEST(DispatcherLossy, WhereDatagramsDoNotGetThroughSumsAreReliable) {
   EXPECT_NE(world.channels().StateOf(2), ChannelState::kReady);
 }
 
+// A machine that is busy answers too late, and that is not what a network does that has no UDP.
+TEST(DispatcherLossy, ALineThatFailedIsTriedSoonAndThenMoreAndMoreRarely) {
+  World world(11);
+  world.Join(kSelf, {});
+  Device& busy = world.Join(2, {.is_blocked = true});
+  world.Tell();
+  world.Pass(Milliseconds(1500));
+  EXPECT_EQ(world.channels().StateOf(2), ChannelState::kBlocked);
+  busy.line.is_blocked = false;
+  world.Pass(Milliseconds(1000));
+  EXPECT_EQ(world.channels().StateOf(2), ChannelState::kReady);
+  // What works for moments only is not asked for all the time.
+  for (int moment = 0; moment < 4; ++moment) {
+    world.channels().Doubt(world.time_.now(), 2);
+    world.Pass(Milliseconds(100));
+  }
+  busy.line.is_blocked = true;
+  world.channels().Doubt(world.time_.now(), 2);
+  world.Pass(Milliseconds(1500));
+  busy.line.is_blocked = false;
+  world.Pass(Seconds(20));
+  EXPECT_EQ(world.channels().StateOf(2), ChannelState::kBlocked);
+  world.Pass(Seconds(10));
+  EXPECT_EQ(world.channels().StateOf(2), ChannelState::kReady);
+}
+
 // A holder comes from an address of its own for each of the hub's, and answers one challenge.
 TEST(HolderChannels, MessagesGoToAHolderThatReachesSeveralAddresses) {
   SeededRandom random(3);

@@ -24,7 +24,7 @@ void HolderChannels::SetHolders(Instant now, const std::map<uint32_t, bool>& hol
     if (!is_new) continue;
     channel->second.number = ++last_number_;
     Agree(holder, channel->second);
-    channel->second.retry_at = now + kRetry;
+    RetryLater(now, channel->second);
   }
 }
 
@@ -49,6 +49,14 @@ void HolderChannels::Agree(uint32_t holder, Channel& channel) {
   agreements_.emplace_back(holder, std::move(agreed));
 }
 
+// Tries are rarer and rarer, until the channel has worked for as long as the longest of them.
+void HolderChannels::RetryLater(Instant now, Channel& channel) {
+  const std::optional<Instant> worked_from = std::exchange(channel.worked_from, std::nullopt);
+  if (worked_from && now - *worked_from >= kRetry) channel.retry_after = kFirstRetry;
+  channel.retry_at = now + channel.retry_after;
+  channel.retry_after = std::min(kRetry, channel.retry_after * 2);
+}
+
 void HolderChannels::OnReady(Instant now, uint32_t holder, const wire::ChannelReady& answer) {
   const auto found = channels_.find(holder);
   if (found == channels_.end() || found->second.agreed.key_epoch != answer.key_epoch) return;
@@ -58,7 +66,12 @@ void HolderChannels::OnReady(Instant now, uint32_t holder, const wire::ChannelRe
     channel.line.reset();
     given_up_.push_back(holder);
   }
-  channel.retry_at = answer.ready ? std::nullopt : std::optional(now + kRetry);
+  if (answer.ready) {
+    channel.retry_at.reset();
+    channel.worked_from = now;
+  } else if (!channel.retry_at) {
+    RetryLater(now, channel);
+  }
   // Probes went to all of the hub's addresses, and most of these do not exist for the holder.
   channel.counted_from = channel.opener->highest_sequence();
   channel.accepted_then = channel.opener->accepted();
@@ -77,7 +90,7 @@ void HolderChannels::Doubt(Instant now, uint32_t holder) {
   const auto found = channels_.find(holder);
   if (found == channels_.end() || found->second.state != ChannelState::kReady) return;
   Agree(holder, found->second);
-  found->second.retry_at = now + kRetry;
+  RetryLater(now, found->second);
 }
 
 void HolderChannels::OnTimer(Instant now) {
@@ -86,7 +99,7 @@ void HolderChannels::OnTimer(Instant now) {
     if (channel.challenge_at && now >= *channel.challenge_at) ChallengeAgain(now, channel);
     if (!channel.retry_at || now < *channel.retry_at) continue;
     Agree(holder, channel);
-    channel.retry_at = now + kRetry;
+    RetryLater(now, channel);
   }
 }
 
@@ -126,7 +139,7 @@ std::vector<uint32_t> HolderChannels::TakeBroken(Instant now) {
   for (auto& [holder, channel] : channels_) {
     if (!channel.line || !channel.line->is_broken()) continue;
     channel.line.reset();
-    channel.retry_at = now + kRetry;
+    RetryLater(now, channel);
     broken.push_back(holder);
   }
   return broken;

@@ -26,8 +26,9 @@ enum class ChannelState : uint8_t { kAsked, kReady, kBlocked };
 
 class HolderChannels {
  public:
-  // A channel that is blocked is tried again after this.
-  static constexpr Duration kRetry = Seconds(30);
+  // A channel that does not work is tried again after 2 s, then 4, 8 and 16, and then after this.
+  // A machine that was only busy has its datagrams back soon, and one that blocks them costs little.
+  static constexpr Duration kFirstRetry = Seconds(2), kRetry = Seconds(30);
 
   struct Options {
     std::vector<DatagramAddress> addresses;  // of this hub; none: there are no channels
@@ -84,10 +85,12 @@ class HolderChannels {
     // Loss: of the sequences since `counted_from`, so many had come then.
     uint64_t counted_from = 0, accepted_then = 0;
     std::optional<double> loss;
-    std::optional<Instant> retry_at, challenge_at;
+    std::optional<Instant> retry_at, challenge_at, worked_from;
+    Duration retry_after = kFirstRetry;
   };
 
   void Agree(uint32_t holder, Channel& channel);
+  static void RetryLater(Instant now, Channel& channel);
   static void OpenLine(Channel& channel);
   void ChallengeAgain(Instant now, Channel& channel);
   static void MeasureLoss(Channel& channel);

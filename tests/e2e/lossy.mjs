@@ -121,16 +121,18 @@ async function metric(server, pattern) {
 inside("without loss the answer is that of one device", { timeout: 120_000 }, async () => {
   await withSwarm(["--lossy"], async ({ server }) => {
     await isReady(server);
-    const answer = await complete(server.origin, kRequest);
-    assert.equal(answer.choices[0].message.content, expected);
-    assert.equal(answer.usage.lost_groups, 0);
-    // With the next Pong.
+    const wrong = [];
+    // Losses come with the next Pong. On a busy machine a line fails, and is tried again soon.
     await eventually(async () => {
+      const answer = await complete(server.origin, kRequest);
+      const text = answer.choices[0].message.content;
+      if (text !== expected || answer.usage.lost_groups !== 0) wrong.push(answer);
       const losses = await lossesOf(server);
       assert.equal(losses.state, "lossy");
       assert.ok(losses.fragments.counted > 100, JSON.stringify(losses));
       assert.equal(losses.lost, 0);
     });
+    assert.deepEqual(wrong, []);
     assert.ok(await metric(server, /^weft_sum_fragments_total\{outcome="counted"\} (\d+)/m) > 100);
   });
 });
