@@ -105,11 +105,21 @@ async function withSwarm(args, body) {
   }
 }
 
-const lossesOf = async (server) => (await swarmOf(server.origin)).losses[0];
+// Of all hubs: on a busy machine a helper may compute a part of the layers, and then it is one.
+async function lossesOf(server) {
+  const { losses } = await swarmOf(server.origin);
+  const sum = (valueOf) => losses.reduce((total, each) => total + valueOf(each), 0);
+  return {
+    hubs: losses,
+    lines: losses.flatMap((each) => each.lines),
+    lost: sum((each) => each.lost),
+    counted: sum((each) => each.fragments.counted),
+  };
+}
 async function isReady(server) {
   await eventually(async () => {
     const losses = await lossesOf(server);
-    assert.ok(losses?.lines.length === 2, JSON.stringify(losses));
+    assert.ok(losses.lines.length >= 2, JSON.stringify(losses));
     assert.ok(losses.lines.every((line) => line.ready), JSON.stringify(losses));
   });
 }
@@ -128,8 +138,8 @@ inside("without loss the answer is that of one device", { timeout: 120_000 }, as
       const text = answer.choices[0].message.content;
       if (text !== expected || answer.usage.lost_groups !== 0) wrong.push(answer);
       const losses = await lossesOf(server);
-      assert.equal(losses.state, "lossy");
-      assert.ok(losses.fragments.counted > 100, JSON.stringify(losses));
+      assert.ok(losses.hubs.some(({ state }) => state === "lossy"), JSON.stringify(losses));
+      assert.ok(losses.counted > 100, JSON.stringify(losses));
       assert.equal(losses.lost, 0);
     });
     assert.deepEqual(wrong, []);
@@ -172,16 +182,17 @@ inside("what is lost is counted, and the answer ends", { timeout: 120_000 }, asy
 });
 
 inside("what is too much is reliable for a while", { timeout: 120_000 }, async () => {
-  await withSwarm(["--lossy", "--loss-limit", "0.01"], async ({ server }) => {
+  await withSwarm(["--lossy", "--loss-limit", "0.01"], async ({ server, workers }) => {
     await isReady(server);
     lose(20);
     await eventually(async () => {
       await complete(server.origin, kRequest);
       const losses = await lossesOf(server);
-      assert.equal(losses.state, "reliable", JSON.stringify(losses));
-      assert.match(losses.message, /nothing may be lost/);
+      const fallen = losses.hubs.find(({ state }) => state === "reliable");
+      assert.match(fallen?.message ?? "", /nothing may be lost/, JSON.stringify(losses));
     });
-    assert.match(server.output, /of the neuron groups' weight was lost/);
+    const output = [server, ...workers].map((each) => each.output).join("\n");
+    assert.match(output, /of the neuron groups' weight was lost/);
     const answer = await complete(server.origin, kRequest);
     assert.equal(answer.choices[0].message.content, expected);
     assert.equal(answer.usage.lost_groups, 0);
