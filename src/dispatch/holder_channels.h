@@ -26,8 +26,8 @@ enum class ChannelState : uint8_t { kAsked, kReady, kBlocked };
 
 class HolderChannels {
  public:
-  // A channel that does not work is tried again after 2 s, then 4, 8 and 16, and then after this.
-  // A machine that was only busy has its datagrams back soon, and one that blocks them costs little.
+  // A channel that does not work is tried again after 2, 4, 8 and 16 s, and then every 30 s. A
+  // machine that was only busy has its datagrams back soon, and one that blocks them costs little.
   static constexpr Duration kFirstRetry = Seconds(2), kRetry = Seconds(30);
 
   struct Options {

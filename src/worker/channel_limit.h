@@ -1,6 +1,7 @@
 // ChannelLimit: how often hubs may offer channels (wire/tensor_channel.h). Each has this device
 // send up to 160 probes in a second. So hubs that offer one after the other would have it fill
-// other people's lines. A hub offers anew when nothing of several exchanges came, or after 2 to 30 s.
+// other people's lines. A hub offers anew when nothing of several exchanges came, and 2 to 30 s
+// after a channel failed.
 #pragma once
 
 #include <algorithm>
