@@ -424,6 +424,22 @@ TEST(HolderChannels, MessagesGoToAHolderThatReachesSeveralAddresses) {
   tell_hub();
   hub.OnReady(Instant{0}, kHolder, {agreed.channel.key_epoch, true});
   EXPECT_TRUE(hub.HasRoomFor(kHolder, 4096));
+  // Where nothing is heard any more the holder is asked at once: sums must not wait in vain.
+  Instant now{1000};
+  hub.Send(now, kHolder, std::vector<uint8_t>(100, 1));
+  std::vector<uint32_t> broken;
+  while (broken.empty()) {
+    ASSERT_TRUE(hub.timer());
+    now = std::max(now, *hub.timer());
+    ASSERT_LT(now, Instant{10'000'000});
+    hub.OnTimer(now);
+    (void)hub.TakeDatagrams();  // they are lost
+    broken = hub.TakeBroken(now);
+  }
+  EXPECT_EQ(broken, std::vector<uint32_t>{kHolder});
+  EXPECT_EQ(hub.TakeAgreements().size(), 1u);
+  EXPECT_EQ(hub.StateOf(kHolder), ChannelState::kAsked);
+  EXPECT_FALSE(hub.HasRoomFor(kHolder, 1));
 }
 
 // A hub that allows a byte in a millisecond does not make the holder keep what it computes for it.

@@ -10,6 +10,8 @@ constexpr uint64_t kLossSequences = 256;
 constexpr double kNewLossShare = 0.25;
 // A holder that heard a challenge has answered it. The answer may have been lost.
 constexpr Duration kChallengeInterval = Milliseconds(100);
+// Who is not heard for so long when a line breaks may not get any datagrams through.
+constexpr Duration kSilence = Milliseconds(50);
 // A holder probes all addresses of a hub, and may answer the challenge to its first probe.
 static_assert(wire::AddressProof<DatagramAddress>::kMostAsked >= wire::kMostChannelAddresses);
 
@@ -139,6 +141,8 @@ std::vector<uint32_t> HolderChannels::TakeBroken(Instant now) {
   for (auto& [holder, channel] : channels_) {
     if (!channel.line || !channel.line->is_broken()) continue;
     channel.line.reset();
+    // What gets through now and then does for sums that may be lost.
+    if (now - channel.last_heard >= kSilence) Agree(holder, channel);
     RetryLater(now, channel);
     broken.push_back(holder);
   }
@@ -177,6 +181,7 @@ std::optional<HolderChannels::Heard> HolderChannels::OnDatagram(Instant now,
     faults_[i] += channel.opener->faults(static_cast<wire::DatagramFault>(i)) - before[i];
   if (!opened) return std::nullopt;
   ++accepted_;
+  channel.last_heard = now;
   MeasureLoss(channel);
   using Type = wire::DatagramType;
   if (opened->type == Type::kSums || opened->type == Type::kSent)

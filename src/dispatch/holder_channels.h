@@ -86,6 +86,7 @@ class HolderChannels {
     uint64_t counted_from = 0, accepted_then = 0;
     std::optional<double> loss;
     std::optional<Instant> retry_at, challenge_at, worked_from;
+    Instant last_heard;
     Duration retry_after = kFirstRetry;
   };
 

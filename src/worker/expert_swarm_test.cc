@@ -227,8 +227,10 @@ class ExpertSwarm {
 
   // Holder 0 does this from its tenth message on.
   void Break(Fault fault) { fault_ = fault; }
-  // Nothing may be lost for good: messages go in datagrams instead.
+  // Messages go in datagrams, too.
   void SendMessagesInDatagrams() { has_messages_ = true; }
+  // Nothing may be lost for good.
+  void LoseNothing() { may_lose_ = false; }
   // Prompts come in steps of one row, of which none but the last gives a token.
   void SendPromptsByRow() { by_row_ = true; }
 
@@ -337,7 +339,7 @@ class ExpertSwarm {
       if (id == kHub) statement.set_self(id + 1);
       wire::FillExpertSets(holder.sets, *one.mutable_sets());
     }
-    if (loss_ >= 0 && !has_messages_) statement.mutable_losses()->set_limit(1);
+    if (loss_ >= 0 && may_lose_) statement.mutable_losses()->set_limit(1);
     hub_->Feed(ControlReceived{message});
   }
 
@@ -439,6 +441,7 @@ class ExpertSwarm {
   std::optional<Instant> timer_;                      // the hub's
   std::map<uint32_t, std::optional<Instant>> wakes_;  // by holder
   bool has_messages_ = false;
+  bool may_lose_ = true;
   std::deque<uint32_t> asked_;  // sequences, in order
   Fault fault_ = Fault::kNone;
   uint32_t statement_ = 0, sequence_ = 0;
@@ -551,11 +554,29 @@ TEST_F(GroupSwarmTest, WhatIsLostIsSaidAndTheAnswersEnd) {
   EXPECT_GT(lost, 0u);
 }
 
+// Rows go to holders in datagrams that are sent again, and sums come back in others that are not.
+TEST_F(GroupSwarmTest, MessagesAndSumsThatMayBeLostShareAChannel) {
+  uint64_t lost = 0;
+  for (int i = 0; i < 10; ++i) {
+    ++seed_;
+    ExpertSwarm sums(model_, 3, {}, seed_, false, 0.2), both(model_, 3, {}, seed_, false, 0.2);
+    both.SendMessagesInDatagrams();
+    for (ExpertSwarm* swarm : {&sums, &both}) swarm->Run();
+    for (size_t session = 0; session < kSessions; ++session)
+      EXPECT_EQ(both.tokens(session).size(), kTokens);
+    EXPECT_GT(both.datagrams(), sums.datagrams());
+    EXPECT_EQ(both.lost_in_prompts(), 0u);
+    lost += both.lost_groups();
+  }
+  EXPECT_GT(lost, 0u);
+}
+
 TEST_F(GroupSwarmTest, MessagesInDatagramsGiveTheTokensOfOneEngineWhateverIsLost) {
   for (const double loss : {0.0, 0.05, 0.5})
     for (const uint32_t holders : {2u, 4u}) {
       ExpertSwarm swarm(model_, holders, {}, ++seed_, holders == 4, loss);
       swarm.SendMessagesInDatagrams();
+      swarm.LoseNothing();
       swarm.Run();
       for (size_t session = 0; session < kSessions; ++session)
         EXPECT_EQ(swarm.tokens(session), expected_[session]) << loss << ", " << holders;
@@ -568,6 +589,7 @@ TEST_F(GroupSwarmTest, MessagesInDatagramsGiveTheTokensOfOneEngineWhateverIsLost
 TEST_F(ExpertSwarmTest, ExpertsMessagesMayGoInDatagrams) {
   ExpertSwarm swarm(model_, 3, {}, ++seed_, false, 0.1);
   swarm.SendMessagesInDatagrams();
+  swarm.LoseNothing();
   swarm.Run();
   for (size_t session = 0; session < kSessions; ++session)
     EXPECT_EQ(swarm.tokens(session), expected_[session]);

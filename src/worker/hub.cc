@@ -103,9 +103,9 @@ Status Hub::SetHolders(Instant now, const wire::pb::ExpertHolders& statement,
   std::map<uint32_t, bool> channels;
   for (const auto& named : statement.holders()) {
     if (named.peer() == self_) continue;
-    // Sums that may be lost want the channel for themselves.
     if (lossy_ && named.datagrams()) senders_.push_back(named.peer());
-    if (lossy_ ? named.datagrams() : named.messages()) channels[named.peer()] = !lossy_;
+    // Sums that may be lost have datagrams of their own beside messages.
+    if (lossy_ ? named.datagrams() : named.messages()) channels[named.peer()] = named.messages();
   }
   channels_.SetHolders(now, channels);
   std::map<uint16_t, std::vector<float>> norms;

@@ -54,9 +54,10 @@ test("a long prompt is not read again", options, (t) => explained(async () => {
   const request = requestOf(165, 60);
   const { runs, expected } = await loseOften(t, request);
   assert.ok(expected.promptTokens > 2600, `${expected.promptTokens} tokens`);
-  // A plan that changes while devices come back may read it once more, as on a busy machine.
-  const least = Math.min(...runs.map(({ computed }) => computed));
-  assert.ok(least < 60 + kMostBeside, `${least} rows`);
+  // Where devices come back slowly a plan may change, and the prompt is read once more: that is
+  // one kill of hundreds.
+  const [, middle] = runs.map(({ computed }) => computed).sort((x, y) => x - y);
+  assert.ok(middle < 60 + kMostBeside, `${middle} rows`);
 }));
 
 test("a leader is killed while a prompt is read", options, (t) => explained(async () => {
