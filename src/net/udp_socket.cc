@@ -2,17 +2,20 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <netinet/udp.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <boost/asio/ip/udp.hpp>
 #include <boost/asio/ip/v6_only.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
 #include <cstring>
 #include <ctime>
+#include <memory>
 #include <optional>
 
 #include "net/address.h"
@@ -27,11 +30,15 @@ using asio::ip::udp;
 // Of a receiving socket: eight devices that send a row of 8,192 columns each fill 300 KB of it, and
 // whoever reads may be busy with a layer meanwhile. The system may give less.
 constexpr int kBufferBytes = 4 << 20;
-constexpr size_t kLongestDatagram = 2048;
+// Datagrams of one length that came together are read as one long one (UDP receive offload).
+constexpr size_t kLongestRead = 64 << 10;
 // Datagrams that are read before other work of the loop has its turn.
 constexpr int kAtOnce = 256;
 // Of a call of the system.
-constexpr unsigned kOfACall = 16;
+constexpr unsigned kOfACall = 8;
+// Datagrams of one length to one address go to the system as one long one, which it cuts (UDP
+// segmentation offload). It takes so many of them, and less than 64 KiB.
+constexpr size_t kMostSegments = 64, kMostSegmentBytes = 60'000;
 constexpr std::array<uint8_t, 12> kMappedIPv4 = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
 
 bool IsIPv4(const DatagramAddress& address) {
@@ -56,27 +63,63 @@ socklen_t Fill(const DatagramAddress& from, bool is_v4, sockaddr_storage& out) {
   return sizeof(address);
 }
 
-// Where the system says when a datagram came.
-struct TimeStamp {
-  alignas(cmsghdr) char bytes[CMSG_SPACE(sizeof(timespec))];
+// Where the system says when a datagram came, and how long the datagrams of a long one were.
+struct WhatCame {
+  alignas(cmsghdr) char bytes[CMSG_SPACE(sizeof(timespec)) + CMSG_SPACE(sizeof(int))];
 };
 constexpr int64_t kLongestWaitUs = 1'000'000;
 
+int64_t Nanoseconds(const timespec& time) {
+  return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+}
 int64_t NanosecondsOf(clockid_t clock) {
   timespec time{};
   (void)::clock_gettime(clock, &time);
-  return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+  return Nanoseconds(time);
 }
 
-std::optional<int64_t> StampOf(msghdr& message) {
+// What the system says about what came in a message of `level` and `type`.
+template <typename T>
+std::optional<T> Told(msghdr& message, int level, int type) {
   for (cmsghdr* each = CMSG_FIRSTHDR(&message); each != nullptr;
        each = CMSG_NXTHDR(&message, each)) {
-    if (each->cmsg_level != SOL_SOCKET || each->cmsg_type != SCM_TIMESTAMPNS) continue;
-    timespec time{};
-    std::memcpy(&time, CMSG_DATA(each), sizeof(time));
-    return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+    if (each->cmsg_level != level || each->cmsg_type != type) continue;
+    T value{};
+    std::memcpy(&value, CMSG_DATA(each), sizeof(value));
+    return value;
   }
   return std::nullopt;
+}
+
+// How long the datagrams are that a long one is cut into.
+struct SegmentLength {
+  alignas(cmsghdr) char bytes[CMSG_SPACE(sizeof(uint16_t))];
+};
+
+void CutInto(uint16_t length, SegmentLength& control, msghdr& message) {
+  message.msg_control = control.bytes;
+  message.msg_controllen = sizeof(control.bytes);
+  cmsghdr* header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_UDP;
+  header->cmsg_type = UDP_SEGMENT;
+  header->cmsg_len = CMSG_LEN(sizeof(length));
+  std::memcpy(CMSG_DATA(header), &length, sizeof(length));
+}
+
+// How many of these begin with one address and length. The last may be shorter.
+size_t SegmentsOf(std::span<const OutgoingDatagram> datagrams) {
+  const auto& [to, first] = datagrams.front();
+  size_t count = 1, bytes = first.size();
+  while (count < std::min(datagrams.size(), kMostSegments)) {
+    const OutgoingDatagram& next = datagrams[count];
+    bytes += next.bytes.size();
+    if (next.to != to || next.bytes.size() > first.size() || next.bytes.empty() ||
+        bytes > kMostSegmentBytes)
+      break;
+    ++count;
+    if (next.bytes.size() < first.size()) break;
+  }
+  return count;
 }
 
 DatagramAddress FromSystem(const sockaddr_storage& from) {
@@ -147,17 +190,19 @@ struct UdpSocket::State : std::enable_shared_from_this<State> {
       left -= came;
     }
   }
-  // Several threads may, each gets others. Gives how many there were.
+  // Several threads may, each gets others. Gives how many reads there were.
   int Take(const OnDatagram& take) const {
-    std::array<std::array<uint8_t, kLongestDatagram>, kOfACall> buffers;
+    // Pages that nothing long is read into are never touched.
+    thread_local const auto buffers =
+        std::make_unique_for_overwrite<uint8_t[]>(kOfACall * kLongestRead);
     std::array<sockaddr_storage, kOfACall> from;
     std::array<iovec, kOfACall> pieces;
     std::array<mmsghdr, kOfACall> messages{};
-    std::array<TimeStamp, kOfACall> stamps;
+    std::array<WhatCame, kOfACall> told;
     for (unsigned i = 0; i < kOfACall; ++i) {
-      pieces[i] = {buffers[i].data(), buffers[i].size()};
-      messages[i].msg_hdr.msg_control = stamps[i].bytes;
-      messages[i].msg_hdr.msg_controllen = sizeof(stamps[i].bytes);
+      pieces[i] = {buffers.get() + i * kLongestRead, kLongestRead};
+      messages[i].msg_hdr.msg_control = told[i].bytes;
+      messages[i].msg_hdr.msg_controllen = sizeof(told[i].bytes);
       messages[i].msg_hdr.msg_name = &from[i];
       messages[i].msg_hdr.msg_namelen = sizeof(from[i]);
       messages[i].msg_hdr.msg_iov = &pieces[i];
@@ -169,15 +214,27 @@ struct UdpSocket::State : std::enable_shared_from_this<State> {
     const Instant now = MonotonicNow();
     const int64_t now_ns = NanosecondsOf(CLOCK_REALTIME);
     for (int i = 0; i < came; ++i) {
-      const auto stamped_ns = StampOf(messages[i].msg_hdr);
-      const int64_t ago_us = stamped_ns ? (now_ns - *stamped_ns) / 1000 : 0;
+      msghdr& message = messages[i].msg_hdr;
+      const auto stamp = Told<timespec>(message, SOL_SOCKET, SCM_TIMESTAMPNS);
+      const int64_t ago_us = stamp ? (now_ns - Nanoseconds(*stamp)) / 1000 : 0;
       // A clock that was set meanwhile says nothing.
       const bool is_known = ago_us >= 0 && ago_us < kLongestWaitUs;
-      take({FromSystem(from[i]),
-            {buffers[i].begin(), buffers[i].begin() + messages[i].msg_len},
-            is_known ? now - Microseconds(ago_us) : now});
+      const ByteSpan read(buffers.get() + static_cast<size_t>(i) * kLongestRead,
+                          messages[i].msg_len);
+      const int length = Told<int>(message, SOL_UDP, UDP_GRO).value_or(0);
+      Cut(read, length > 0 ? static_cast<size_t>(length) : read.size(), FromSystem(from[i]),
+          is_known ? now - Microseconds(ago_us) : now, take);
     }
     return came;
+  }
+  // An empty datagram is one, too.
+  static void Cut(ByteSpan read, size_t length, const DatagramAddress& from, Instant came,
+                  const OnDatagram& take) {
+    do {
+      const ByteSpan one = read.first(std::min(length, read.size()));
+      read = read.subspan(one.size());
+      take({from, {one.begin(), one.end()}, came});
+    } while (!read.empty());
   }
 
   const std::shared_ptr<LoopContext> context;
@@ -186,6 +243,7 @@ struct UdpSocket::State : std::enable_shared_from_this<State> {
   int descriptor = -1;  // of the socket, for other threads
   bool is_v4 = true;
   OnDatagram on_datagram;
+  std::atomic<bool> takes_segments = true;  // until the system says that it does not
 };
 
 Result<DatagramAddress> ToDatagramAddress(const std::string& ip, uint16_t port) {
@@ -220,6 +278,7 @@ Result<std::shared_ptr<UdpSocket>> UdpSocket::Open(EventLoop& loop, const std::s
   socket.set_option(asio::socket_base::send_buffer_size(kBufferBytes), ignored);
   const int wanted = 1;
   (void)::setsockopt(socket.native_handle(), SOL_SOCKET, SO_TIMESTAMPNS, &wanted, sizeof(wanted));
+  (void)::setsockopt(socket.native_handle(), SOL_UDP, UDP_GRO, &wanted, sizeof(wanted));
   state->Watch(error);
   if (error)
     return Error(ErrorCode::kUnavailable,
@@ -258,23 +317,36 @@ void UdpSocket::Stop() {
 void UdpSocket::Send(std::span<const OutgoingDatagram> datagrams) {
   std::vector<sockaddr_storage> addresses(datagrams.size());
   std::vector<iovec> pieces(datagrams.size());
+  std::vector<SegmentLength> lengths(datagrams.size());
   std::vector<mmsghdr> messages;
-  for (size_t i = 0; i < datagrams.size(); ++i) {
+  std::vector<size_t> firsts;  // of the datagrams of a message
+  const bool in_segments = state_->takes_segments;
+  for (size_t i = 0, count = 1; i < datagrams.size(); i += count) {
+    count = in_segments ? SegmentsOf(datagrams.subspan(i)) : 1;
     const auto& [to, bytes] = datagrams[i];
     if (state_->is_v4 && !IsIPv4(to)) continue;
-    const socklen_t address_bytes = Fill(to, state_->is_v4, addresses[i]);
-    pieces[i] = {const_cast<uint8_t*>(bytes.data()), bytes.size()};
-    mmsghdr& message = messages.emplace_back();
-    message.msg_hdr.msg_name = &addresses[i];
-    message.msg_hdr.msg_namelen = address_bytes;
-    message.msg_hdr.msg_iov = &pieces[i];
-    message.msg_hdr.msg_iovlen = 1;
+    for (size_t at = i; at < i + count; ++at)
+      pieces[at] = {const_cast<uint8_t*>(datagrams[at].bytes.data()), datagrams[at].bytes.size()};
+    msghdr& message = messages.emplace_back().msg_hdr;
+    firsts.push_back(i);
+    message.msg_name = &addresses[i];
+    message.msg_namelen = Fill(to, state_->is_v4, addresses[i]);
+    message.msg_iov = &pieces[i];
+    message.msg_iovlen = count;
+    if (count > 1) CutInto(static_cast<uint16_t>(bytes.size()), lengths[i], message);
   }
-  // One that the system refuses ends a call: the others are sent by the next.
   for (size_t sent = 0; sent < messages.size();) {
     const int taken =
         ::sendmmsg(state_->descriptor, &messages[sent],
                    static_cast<unsigned>(messages.size() - sent), MSG_DONTWAIT | MSG_NOSIGNAL);
+    // A line whose packets are shorter, or a system that does not cut: one by one, then.
+    const bool cannot_cut =
+        taken < 0 && (errno == EINVAL || errno == EIO || errno == EMSGSIZE || errno == EOPNOTSUPP);
+    if (cannot_cut && messages[sent].msg_hdr.msg_iovlen > 1) {
+      state_->takes_segments = false;
+      return Send(datagrams.subspan(firsts[sent]));
+    }
+    // One that the system refuses ends a call: the others are sent by the next.
     sent += static_cast<size_t>(std::max(1, taken));
   }
 }

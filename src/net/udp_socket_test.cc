@@ -67,6 +67,45 @@ TEST(UdpSocket, WhoPollsTakesWhatComesAndTheLoopTheRest) {
   EXPECT_EQ(of_loop, std::vector<uint8_t>{2});
 }
 
+// Those of one length go to the system as one, and arrive as what they were.
+TEST(UdpSocket, ManyAtOnceArriveAsTheyAreAndInOrder) {
+  for (const std::string address : {"127.0.0.1", "::1"}) {
+    EventLoop loop;
+    const auto from = UdpSocket::Open(loop, address, 0);
+    if (!from.ok() && address == "::1") GTEST_SKIP() << "no IPv6 here";
+    std::vector<std::shared_ptr<UdpSocket>> to;
+    std::vector<std::vector<std::vector<uint8_t>>> sent(2), came(2);
+    size_t left = 0;
+    for (size_t i = 0; i < 2; ++i) {
+      to.push_back(UdpSocket::Open(loop, address, 0).value());
+      to[i]->Receive([&, i](const ReceivedDatagram& datagram) {
+        came[i].push_back(datagram.bytes);
+        if (--left == 0) loop.Stop();
+      });
+    }
+    std::vector<OutgoingDatagram> all;
+    uint8_t number = 0;
+    const auto add = [&](size_t i, size_t count, size_t bytes) {
+      for (size_t k = 0; k < count; ++k, ++left) {
+        std::vector<uint8_t> datagram(bytes, ++number);
+        sent[i].push_back(datagram);
+        all.push_back({to[i]->Addresses()[0], datagram});
+      }
+    };
+    add(0, 70, 1232);  // more than the system takes as one
+    add(0, 1, 100);
+    add(0, 2, 300);  // longer than the one before
+    add(1, 3, 1000);
+    add(0, 1, 1000);
+    add(1, 1, 40);
+    (*from)->Send(all);
+    EventLoop::Timer timer(loop);
+    timer.FireAfter(Seconds(5), [&] { loop.Stop(); });
+    loop.Run();
+    EXPECT_EQ(came, sent) << left << " did not arrive";
+  }
+}
+
 TEST(UdpSocket, WhatIsThereIsReceivedBeforeItIsGivenUp) {
   EventLoop loop;
   const auto hub = UdpSocket::Open(loop, "127.0.0.1", 0).value();
