@@ -16,18 +16,21 @@ constexpr Duration kReceivedDelay = Milliseconds(1);
 constexpr Duration kLeastAnswerTime = Milliseconds(2), kLongestAnswerTime = Milliseconds(200);
 constexpr Duration kFirstAnswerTime = Milliseconds(30);
 constexpr Duration kLeastOvertaken = Microseconds(200);
-// Parity costs a packet in so many, and is worth it from this loss on.
-constexpr uint16_t kPacketsOfParity = 8;
-constexpr double kLossForParity = 0.002;
+// P costs a packet in so many, and is worth it from this loss on; Q costs one more.
+constexpr size_t kPacketsOfParity = kMostOfParity;
+constexpr double kLossForParity = 0.002, kLossForTwo = 0.015;
 constexpr double kLossShare = 1.0 / 64;
-constexpr size_t kMostParities = 16;
+constexpr size_t kMostParities = 2 * MessageLine::kWindow / kPacketsOfParity + 16;
 
 // No line lives to send more, and numbers need no care about their end.
 constexpr uint32_t kLastNumber = 0xf0000000u;
 
-void Combine(ByteSpan from, std::vector<uint8_t>& into) {
-  if (into.size() < from.size()) into.resize(from.size());
-  for (size_t i = 0; i < from.size(); ++i) into[i] ^= from[i];
+// As parities count a packet: its length, then its bytes.
+std::vector<uint8_t> LengthAndBytes(const std::vector<uint8_t>& bytes) {
+  std::vector<uint8_t> both(sizeof(uint16_t));
+  StoreLe<uint16_t>(both.data(), static_cast<uint16_t>(bytes.size()));
+  both.insert(both.end(), bytes.begin(), bytes.end());
+  return both;
 }
 
 }  // namespace
@@ -52,7 +55,7 @@ void MessageLine::Send(Instant now, std::vector<uint8_t> message) {
                         message.begin() + static_cast<ptrdiff_t>(end));
     SendPacket(now, packet);
   }
-  if (loss_ >= kLossForParity && count > 1) QueueParities(first, count);
+  if (count > 1) QueueParities(first, count);
 }
 
 void MessageLine::SendPacket(Instant now, Packet& packet) {
@@ -67,17 +70,33 @@ void MessageLine::SendPacket(Instant now, Packet& packet) {
   out_.push_back(packet.number);
 }
 
-void MessageLine::QueueParities(uint32_t first, uint16_t count) {
-  for (uint16_t done = 0; done < count; done += kPacketsOfParity) {
-    Parity parity{first + done, std::min<uint16_t>(kPacketsOfParity, count - done), 0, {}};
-    if (parity.count < 2) continue;
-    for (const Packet& packet : under_way_) {
-      if (packet.number - parity.first >= parity.count) continue;
-      parity.length ^= static_cast<uint16_t>(packet.bytes.size());
-      Combine(packet.bytes, parity.bytes);
-    }
-    parities_out_.push_back(std::move(parity));
+// What the other way loses says something about this one, too: what is made again there is not sent
+// again, and so is not seen here.
+void MessageLine::QueueParities(uint32_t first, size_t count) {
+  const double loss = std::max(loss_, restored_);
+  if (loss < kLossForParity) return;
+  const size_t parts = (count + kPacketsOfParity - 1) / kPacketsOfParity;
+  for (size_t part = 0; part < parts; ++part) {
+    const size_t begin = part * count / parts, end = (part + 1) * count / parts;
+    if (end - begin < 2) continue;
+    const auto number = first + static_cast<uint32_t>(begin);
+    QueueParity(number, end - begin, ParityKind::kP);
+    if (loss >= kLossForTwo) QueueParity(number, end - begin, ParityKind::kQ);
   }
+}
+
+// The last packet comes first in Q: each one behind it doubles what is there.
+void MessageLine::QueueParity(uint32_t first, size_t count, ParityKind kind) {
+  Parity parity{first, static_cast<uint8_t>(count), kind, {}};
+  for (auto packet = under_way_.rbegin(); packet != under_way_.rend(); ++packet) {
+    if (packet->number - first >= count) continue;
+    const std::vector<uint8_t> both = LengthAndBytes(packet->bytes);
+    if (kind == ParityKind::kP)
+      AddTimes(1, both, parity.lengths_and_bytes);
+    else
+      DoubleAndAdd(both, parity.lengths_and_bytes);
+  }
+  parities_out_.push_back(std::move(parity));
 }
 
 // ---- what was received there ----
@@ -173,6 +192,7 @@ void MessageLine::OnPacket(Instant now, ByteSpan body) {
   const auto count = LoadLe<uint16_t>(body.data() + 18);
   const ByteSpan bytes = body.subspan(kHeadBytes);
   const bool is_new = Add(number, {place, count, {bytes.begin(), bytes.end()}});
+  if (is_new) restored_ -= kLossShare * restored_;
   // What came already was sent again because nothing said that it had come.
   OweReceived(now, !is_new || (HasGap() && place + 1 == count) ? Duration{} : kReceivedDelay);
 }
@@ -180,10 +200,12 @@ void MessageLine::OnPacket(Instant now, ByteSpan body) {
 void MessageLine::OnParity(Instant now, ByteSpan body) {
   Parity parity;
   parity.first = LoadLe<uint32_t>(body.data() + 12);
-  parity.count = LoadLe<uint16_t>(body.data() + 16);
-  parity.length = LoadLe<uint16_t>(body.data() + 18);
-  parity.bytes.assign(body.begin() + kHeadBytes, body.end());
-  if (parity.count < 2 || parity.count > kPacketsOfParity || parity.first > next_ + kWindow) return;
+  parity.count = body[16];
+  parity.kind = static_cast<ParityKind>(body[17]);
+  parity.lengths_and_bytes.assign(body.begin() + 18, body.end());
+  if (body[17] > static_cast<uint8_t>(ParityKind::kQ) || parity.count < 2 ||
+      parity.count > kPacketsOfParity || parity.first > next_ + kWindow)
+    return;
   if (parities_.size() >= kMostParities) parities_.erase(parities_.begin());
   parities_.push_back(std::move(parity));
   OweReceived(now, kReceivedDelay);
@@ -198,35 +220,69 @@ bool MessageLine::Add(uint32_t number, Came packet) {
   return is_new;
 }
 
-// Makes packets again of which nothing but one is missing under a parity.
+// What a parity gives may be what another one lacked, but parities have no packets in common.
 void MessageLine::Restore() {
+  for (const Parity& parity : parities_) RestoreBy(parity);
+  // Nothing is missing, or its packets are given away.
   std::erase_if(parities_, [this](const Parity& parity) {
-    const uint32_t end = parity.first + parity.count;
-    // Nothing is missing, or its packets are given away.
-    if (next_ >= end || parity.first < next_message_) return true;
-    std::optional<uint32_t> missing;
-    std::vector<uint8_t> bytes = parity.bytes;
-    uint16_t length = parity.length;
-    const Came* beside = nullptr;
-    uint32_t number_beside = 0;
-    for (uint32_t number = parity.first; number != end; ++number) {
-      const auto found = came_.find(number);
-      if (found == came_.end()) {
-        if (missing) return false;
-        missing = number;
-        continue;
-      }
-      beside = &found->second;
-      number_beside = number;
-      length ^= static_cast<uint16_t>(beside->bytes.size());
-      Combine(beside->bytes, bytes);
-    }
-    if (!missing || length == 0 || length > bytes.size()) return true;
-    bytes.resize(length);
-    const auto place = static_cast<uint16_t>(beside->place + (*missing - number_beside));
-    (void)Add(*missing, {place, beside->count, std::move(bytes)});
-    return true;
+    return next_ >= parity.end() || parity.first < next_message_;
   });
+}
+
+// One packet that is missing, or two where the other parity of these packets is there, too.
+void MessageLine::RestoreBy(const Parity& parity) {
+  if (next_ >= parity.end() || parity.first < next_message_) return;
+  const auto other = std::ranges::find_if(parities_, [&parity](const Parity& each) {
+    return each.first == parity.first && each.count == parity.count && each.kind != parity.kind;
+  });
+  const size_t most = other == parities_.end() ? 1 : 2;
+  std::vector<uint32_t> missing;
+  std::optional<uint32_t> beside;
+  for (uint32_t number = parity.first; number != parity.end(); ++number) {
+    if (came_.contains(number))
+      beside = number;
+    else
+      missing.push_back(number);
+  }
+  if (missing.empty() || missing.size() > most || !beside) return;
+  std::vector<uint8_t> sum = parity.lengths_and_bytes, other_sum;
+  if (missing.size() == 2) other_sum = other->lengths_and_bytes;
+  for (uint32_t number = parity.first; number != parity.end(); ++number) {
+    const auto found = came_.find(number);
+    if (found == came_.end()) continue;
+    const std::vector<uint8_t> both = LengthAndBytes(found->second.bytes);
+    AddTimes(parity.FactorOf(number), both, sum);
+    if (missing.size() == 2) AddTimes(other->FactorOf(number), both, other_sum);
+  }
+  const uint8_t factor = parity.FactorOf(missing[0]);
+  std::vector<uint8_t> first;
+  if (missing.size() == 1) {
+    AddTimes(InverseInField(factor), sum, first);
+    return AddRestored(missing[0], first, *beside);
+  }
+  // a x + b y = sum and c x + d y = other_sum, so (a d + b c) x = d sum + b other_sum.
+  const uint8_t b = parity.FactorOf(missing[1]), c = other->FactorOf(missing[0]);
+  const uint8_t d = other->FactorOf(missing[1]);
+  const auto both = static_cast<uint8_t>(TimesInField(factor, d) ^ TimesInField(b, c));
+  AddTimes(TimesInField(d, InverseInField(both)), sum, first);
+  AddTimes(TimesInField(b, InverseInField(both)), other_sum, first);
+  AddTimes(factor, first, sum);
+  std::vector<uint8_t> second;
+  AddTimes(InverseInField(b), sum, second);
+  AddRestored(missing[0], first, *beside);
+  AddRestored(missing[1], second, *beside);
+}
+
+// `beside` is a packet of the same message that came.
+void MessageLine::AddRestored(uint32_t number, const std::vector<uint8_t>& lengths_and_bytes,
+                              uint32_t beside) {
+  const auto length = LoadLe<uint16_t>(lengths_and_bytes.data());
+  if (length == 0 || length > lengths_and_bytes.size() - sizeof(length)) return;
+  const Came& known = came_.at(beside);
+  const auto place = static_cast<uint16_t>(known.place + (number - beside));
+  const auto begin = lengths_and_bytes.begin() + sizeof(length);
+  if (Add(number, {place, known.count, {begin, begin + length}}))
+    restored_ += kLossShare * (1 - restored_);
 }
 
 bool MessageLine::HasGap() const {
@@ -285,12 +341,12 @@ std::vector<MessageLine::Body> MessageLine::TakeBodies() {
       if (packet.number == number) bodies.push_back({Type::kPacket, HeadOf(packet)});
   for (const Parity& parity : std::exchange(parities_out_, {})) {
     Body& body = bodies.emplace_back(Body{Type::kParity, {}});
-    body.bytes.resize(kHeadBytes + parity.bytes.size());
+    body.bytes.resize(18 + parity.lengths_and_bytes.size());
     StoreReceived(body.bytes.data());
     StoreLe<uint32_t>(&body.bytes[12], parity.first);
-    StoreLe<uint16_t>(&body.bytes[16], parity.count);
-    StoreLe<uint16_t>(&body.bytes[18], parity.length);
-    std::copy(parity.bytes.begin(), parity.bytes.end(), body.bytes.begin() + kHeadBytes);
+    body.bytes[16] = parity.count;
+    body.bytes[17] = static_cast<uint8_t>(parity.kind);
+    std::ranges::copy(parity.lengths_and_bytes, body.bytes.begin() + 18);
   }
   if (bodies.empty() && is_received_due_) {
     bodies.push_back({Type::kReceived, std::vector<uint8_t>(kReceivedBytes)});

@@ -10,8 +10,8 @@
 //    |         which say: all below 5 came    |
 //
 // A packet says what came of the other way. So an answer confirms its question, and RECEIVED goes
-// alone only where nothing else goes in time. Where packets get lost, PARITY goes with every few of
-// them: the exclusive or of their bytes, by which one of them may be made again.
+// alone only where nothing else goes in time. Where packets get lost, one or two PARITYs go with
+// every few of them, by which as many of these may be made again (parity.h).
 //
 // A packet is sent again when one that was sent after it has come and it had time to come, too
 // (RACK, RFC 8985), or when nothing came for the usual time of an answer (RFC 6298).
@@ -20,9 +20,12 @@
 //
 //   PACKET, PARITY, RECEIVED           PACKET                          PARITY
 //   0  u32 below which all came        12 u32 number, from 1           12 u32 its first packet
-//   4  u64 which came behind the one   16 u16 place in its message     16 u16 how many packets
-//      that is missing, bit by bit     18 u16 packets of the message   18 u16 lengths, combined
-//                                      20 bytes                        20 bytes, combined
+//   4  u64 which came behind the one   16 u16 place in its message     16 u8  how many packets
+//      that is missing, bit by bit     18 u16 packets of the message   17 u8  0: P, 1: Q
+//                                      20 bytes                        18 u16 lengths, combined
+//                                                                      20 bytes, combined
+//
+// Devices from before there was Q drop it: they read bytes 16 and 17 as one number.
 #pragma once
 
 #include <cstdint>
@@ -34,6 +37,7 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "dispatch/parity.h"
 #include "wire/datagram.h"
 
 namespace weft::dispatch {
@@ -91,12 +95,17 @@ class MessageLine {
   };
   struct Parity {
     uint32_t first = 0;
-    uint16_t count = 0, length = 0;
-    std::vector<uint8_t> bytes;
+    uint8_t count = 0;
+    ParityKind kind = ParityKind::kP;
+    std::vector<uint8_t> lengths_and_bytes;  // of packets, combined: the first two are the length
+
+    uint32_t end() const { return first + count; }
+    uint8_t FactorOf(uint32_t number) const { return ParityFactor(kind, number - first); }
   };
 
   void SendPacket(Instant now, Packet& packet);
-  void QueueParities(uint32_t first, uint16_t count);
+  void QueueParities(uint32_t first, size_t count);
+  void QueueParity(uint32_t first, size_t count, ParityKind kind);
   Duration AnswerTime(const Packet& packet) const;
   Duration TimeToCome() const;
   void OnReceived(Instant now, uint32_t below, uint64_t bits);
@@ -106,6 +115,8 @@ class MessageLine {
   void OnParity(Instant now, ByteSpan body);
   bool Add(uint32_t number, Came packet);
   void Restore();
+  void RestoreBy(const Parity& parity);
+  void AddRestored(uint32_t number, const std::vector<uint8_t>& lengths_and_bytes, uint32_t beside);
   bool HasGap() const;
   void OweReceived(Instant now, Duration at_most);
   std::vector<Slice> Whole();
@@ -130,6 +141,7 @@ class MessageLine {
   uint32_t next_message_ = 1;      // the first packet of the next message
   std::map<uint32_t, Came> came_;  // by number, from next_message_
   std::vector<Parity> parities_;   // that may be of use yet
+  double restored_ = 0;            // the share of packets that parities gave lately
   std::optional<Instant> owes_received_;
   bool is_received_due_ = false;
   bool is_wrong_ = false;  // what came fits nowhere

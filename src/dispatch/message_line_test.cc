@@ -142,16 +142,18 @@ TEST(MessageLine, MessagesComeWholeOnceAndInOrderInAThousandSeedsOfBadWays) {
   EXPECT_LT(broken, 300);
 }
 
-// Of so many questions and answers of a row of 1,024 columns, the time that one takes in the mean.
-double MeanExchangeMs(double loss, int count, Way::Faults faults = {}) {
+// Of so many questions and answers of a row of 1,024 columns, or of a longer one, the time that one
+// takes in the mean.
+double MeanExchangeMs(double loss, int count, size_t bytes = 4200) {
+  Way::Faults faults;
   faults.loss = loss;
   Way way(7, faults);
   int left = count;
   way.on_message = [&](int end, const Slice&) {
-    if (end == 1) return way.Send(1, Message(1, 4137));
-    if (--left > 0) way.Send(0, Message(1, 4200));
+    if (end == 1) return way.Send(1, Message(1, bytes - 63));
+    if (--left > 0) way.Send(0, Message(1, bytes));
   };
-  way.Send(0, Message(1, 4200));
+  way.Send(0, Message(1, bytes));
   way.Run(Seconds(600));
   EXPECT_EQ(left, 0);
   return static_cast<double>(way.now().us) / 1000 / count;
@@ -159,8 +161,12 @@ double MeanExchangeMs(double loss, int count, Way::Faults faults = {}) {
 
 TEST(MessageLine, ALossCostsLittleMoreThanItsWay) {
   EXPECT_NEAR(MeanExchangeMs(0, 2000), 2.0, 0.01);
-  // Without parity one exchange in three would wait for a packet: for 2 ms and more.
-  EXPECT_LT(MeanExchangeMs(0.05, 2000), 2.5);
+  // Without parities one exchange in three would wait for a packet: for 2 ms and more. With P alone
+  // one would take 2.2 ms.
+  EXPECT_LT(MeanExchangeMs(0.05, 2000), 2.1);
+  // A row of 4,096 columns has 14 packets. With P alone it would take 2.8 ms.
+  EXPECT_LT(MeanExchangeMs(0.05, 2000, 16'500), 2.2);
+  EXPECT_LT(MeanExchangeMs(0.1, 2000, 16'500), 2.8);
 }
 
 TEST(MessageLine, NothingIsSentAgainWhereNothingIsLost) {
@@ -177,34 +183,69 @@ TEST(MessageLine, NothingIsSentAgainWhereNothingIsLost) {
   EXPECT_LT(way.bodies(Type::kPacket), 500u * 8 * 1.01);
 }
 
-TEST(MessageLine, APacketIsMadeAgainOfTheOthersAndTheirParity) {
-  MessageLine from, to;
-  // Losses that it has seen make it send parities.
-  const auto lose = [&](Instant now) {
-    from.Send(now, Message(0, 10));
-    (void)from.TakeBodies();
-    from.OnTimer(now + Seconds(1));
-    for (const auto& body : from.TakeBodies()) (void)to.OnBody(now, body.type, body.bytes);
-    to.OnTimer(now + Seconds(1));
-    for (const auto& body : to.TakeBodies()) (void)from.OnBody(now, body.type, body.bytes);
-  };
-  lose(Instant{});
-  for (uint16_t lost = 0; lost < 4; ++lost) {
-    const std::vector<uint8_t> message = Message(5, 3 * MessageLine::kPacketBytes + 17);
-    from.Send(Instant{} + Seconds(2), message);
-    const auto bodies = from.TakeBodies();
-    ASSERT_THAT(bodies, SizeIs(5));
+// Two ends of a line, of which the first one has seen that packets get lost.
+class LossyLine : public testing::Test {
+ protected:
+  // Each makes it send a packet again.
+  void Lose(int times) {
+    for (int i = 0; i < times; ++i) {
+      from_.Send(now_, Message(0, 10));
+      (void)from_.TakeBodies();
+      now_ = now_ + Seconds(1);
+      from_.OnTimer(now_);
+      Exchange(from_, to_);
+      now_ = now_ + Seconds(1);
+      to_.OnTimer(now_);
+      Exchange(to_, from_);
+    }
+  }
+  // What comes of this message without these of its bodies.
+  std::vector<Slice> WithoutBodies(const std::vector<uint8_t>& message, size_t bodies_in_all,
+                                   std::initializer_list<size_t> lost) {
+    from_.Send(now_, message);
+    const auto bodies = from_.TakeBodies();
+    EXPECT_THAT(bodies, SizeIs(bodies_in_all));
     std::vector<Slice> whole;
     for (size_t i = 0; i < bodies.size(); ++i)
-      if (i != lost)
-        for (Slice& each : to.OnBody(Instant{}, bodies[i].type, bodies[i].bytes))
+      if (std::ranges::find(lost, i) == lost.end())
+        for (Slice& each : to_.OnBody(now_, bodies[i].type, bodies[i].bytes))
           whole.push_back(std::move(each));
+    now_ = now_ + Seconds(1);
+    to_.OnTimer(now_);
+    Exchange(to_, from_);
+    return whole;
+  }
+
+ private:
+  void Exchange(MessageLine& a, MessageLine& b) {
+    for (const auto& body : a.TakeBodies()) (void)b.OnBody(now_, body.type, body.bytes);
+  }
+
+  MessageLine from_, to_;
+  Instant now_{};
+};
+
+TEST_F(LossyLine, APacketIsMadeAgainOfTheOthersAndTheirParity) {
+  Lose(1);
+  const std::vector<uint8_t> message = Message(5, 3 * MessageLine::kPacketBytes + 17);
+  for (size_t lost = 0; lost < 4; ++lost) {
+    const std::vector<Slice> whole = WithoutBodies(message, 5, {lost});
     ASSERT_THAT(whole, SizeIs(1)) << lost;
     EXPECT_TRUE(std::ranges::equal(whole[0].bytes(), message));
-    to.OnTimer(Instant{} + Seconds(3));
-    for (const auto& body : to.TakeBodies())
-      (void)from.OnBody(Instant{} + Seconds(3), body.type, body.bytes);
   }
+}
+
+// Packets are 0 to 4, then come P and Q.
+TEST_F(LossyLine, TwoPacketsAreMadeAgainOfTheOthersAndTwoParities) {
+  Lose(8);
+  const std::vector<uint8_t> message = Message(9, 4 * MessageLine::kPacketBytes + 5);
+  for (size_t lost = 0; lost < 7; ++lost)
+    for (size_t also = 0; also < lost; ++also) {
+      Lose(1);
+      const std::vector<Slice> whole = WithoutBodies(message, 7, {lost, also});
+      ASSERT_THAT(whole, SizeIs(1)) << lost << ", " << also;
+      EXPECT_TRUE(std::ranges::equal(whole[0].bytes(), message)) << lost << ", " << also;
+    }
 }
 
 TEST(MessageLine, ALineOnWhichNothingComesBreaks) {

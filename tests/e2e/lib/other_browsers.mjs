@@ -69,7 +69,12 @@ async function help(browser, origin, memoryBytes) {
   await browser.sees("Downloads up to");
   await browser.sees(browser.keepsWeights
     ? "keeps it in this browser for the next time" : "This browser keeps nothing");
-  await browser.clickOn("Help compute");
+  const hasBegun = () => document.querySelector(".helping-phase") !== null;
+  // A click that meets the page while its parts move hits nothing, and people press once more.
+  await eventually(async () => {
+    if (!(await browser.evaluate(hasBegun))) await browser.clickOn("Help compute");
+    await eventually(async () => assert.ok(await browser.evaluate(hasBegun)), 5000);
+  }, 60_000);
   await browser.until(() =>
     /Ready|Computing/.test(document.querySelector(".helping-phase")?.innerText ?? ""));
 }
