@@ -25,13 +25,12 @@ void HolderChannels::SetHolders(Instant now, const std::map<uint32_t, bool>& hol
     channel->second.has_messages = has_messages;
     if (!is_new) continue;
     channel->second.number = ++last_number_;
-    Agree(holder, channel->second);
-    RetryLater(now, channel->second);
+    Agree(now, holder, channel->second);
   }
 }
 
 // New keys for every key epoch: sequences begin at 1, and no key may seal two first datagrams.
-void HolderChannels::Agree(uint32_t holder, Channel& channel) {
+void HolderChannels::Agree(Instant now, uint32_t holder, Channel& channel) {
   wire::TensorChannel agreed;
   agreed.channel = {channel.number, ++last_key_epoch_};
   agreed.addresses = options_.addresses;
@@ -49,6 +48,7 @@ void HolderChannels::Agree(uint32_t holder, Channel& channel) {
   channel.challenge_at.reset();
   channel.counted_from = channel.accepted_then = 0;
   agreements_.emplace_back(holder, std::move(agreed));
+  RetryLater(now, channel);
 }
 
 // Tries are rarer and rarer, until the channel has worked for as long as the longest of them.
@@ -91,8 +91,7 @@ void HolderChannels::OpenLine(Channel& channel) {
 void HolderChannels::Doubt(Instant now, uint32_t holder) {
   const auto found = channels_.find(holder);
   if (found == channels_.end() || found->second.state != ChannelState::kReady) return;
-  Agree(holder, found->second);
-  RetryLater(now, found->second);
+  Agree(now, holder, found->second);
 }
 
 void HolderChannels::OnTimer(Instant now) {
@@ -100,8 +99,7 @@ void HolderChannels::OnTimer(Instant now) {
     if (channel.line) channel.line->OnTimer(now);
     if (channel.challenge_at && now >= *channel.challenge_at) ChallengeAgain(now, channel);
     if (!channel.retry_at || now < *channel.retry_at) continue;
-    Agree(holder, channel);
-    RetryLater(now, channel);
+    Agree(now, holder, channel);
   }
 }
 
@@ -141,9 +139,11 @@ std::vector<uint32_t> HolderChannels::TakeBroken(Instant now) {
   for (auto& [holder, channel] : channels_) {
     if (!channel.line || !channel.line->is_broken()) continue;
     channel.line.reset();
-    // What gets through now and then does for sums that may be lost.
-    if (now - channel.last_heard >= kSilence) Agree(holder, channel);
-    RetryLater(now, channel);
+    // A channel on which some datagrams come does for sums that may be lost.
+    if (now - channel.last_heard >= kSilence)
+      Agree(now, holder, channel);
+    else
+      RetryLater(now, channel);
     broken.push_back(holder);
   }
   return broken;

@@ -90,7 +90,7 @@ class HolderChannels {
     Duration retry_after = kFirstRetry;
   };
 
-  void Agree(uint32_t holder, Channel& channel);
+  void Agree(Instant now, uint32_t holder, Channel& channel);
   static void RetryLater(Instant now, Channel& channel);
   static void OpenLine(Channel& channel);
   void ChallengeAgain(Instant now, Channel& channel);

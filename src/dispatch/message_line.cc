@@ -20,7 +20,9 @@ constexpr Duration kLeastOvertaken = Microseconds(200);
 constexpr size_t kPacketsOfParity = kMostOfParity;
 constexpr double kLossForParity = 0.002, kLossForTwo = 0.015;
 constexpr double kLossShare = 1.0 / 64;
-constexpr size_t kMostParities = 2 * MessageLine::kWindow / kPacketsOfParity + 16;
+constexpr size_t kMostParities = 32;
+// Of a PARITY, in front of the lengths and bytes that are combined.
+constexpr size_t kParityHeadBytes = 18;
 
 // No line lives to send more, and numbers need no care about their end.
 constexpr uint32_t kLastNumber = 0xf0000000u;
@@ -202,7 +204,7 @@ void MessageLine::OnParity(Instant now, ByteSpan body) {
   parity.first = LoadLe<uint32_t>(body.data() + 12);
   parity.count = body[16];
   parity.kind = static_cast<ParityKind>(body[17]);
-  parity.lengths_and_bytes.assign(body.begin() + 18, body.end());
+  parity.lengths_and_bytes.assign(body.begin() + kParityHeadBytes, body.end());
   if (body[17] > static_cast<uint8_t>(ParityKind::kQ) || parity.count < 2 ||
       parity.count > kPacketsOfParity || parity.first > next_ + kWindow)
     return;
@@ -220,7 +222,8 @@ bool MessageLine::Add(uint32_t number, Came packet) {
   return is_new;
 }
 
-// What a parity gives may be what another one lacked, but parities have no packets in common.
+// P and Q of the same packets are looked at together, and others have other packets: each parity is
+// looked at once.
 void MessageLine::Restore() {
   for (const Parity& parity : parities_) RestoreBy(parity);
   // Nothing is missing, or its packets are given away.
@@ -341,12 +344,12 @@ std::vector<MessageLine::Body> MessageLine::TakeBodies() {
       if (packet.number == number) bodies.push_back({Type::kPacket, HeadOf(packet)});
   for (const Parity& parity : std::exchange(parities_out_, {})) {
     Body& body = bodies.emplace_back(Body{Type::kParity, {}});
-    body.bytes.resize(18 + parity.lengths_and_bytes.size());
+    body.bytes.resize(kParityHeadBytes + parity.lengths_and_bytes.size());
     StoreReceived(body.bytes.data());
     StoreLe<uint32_t>(&body.bytes[12], parity.first);
     body.bytes[16] = parity.count;
     body.bytes[17] = static_cast<uint8_t>(parity.kind);
-    std::ranges::copy(parity.lengths_and_bytes, body.bytes.begin() + 18);
+    std::ranges::copy(parity.lengths_and_bytes, body.bytes.begin() + kParityHeadBytes);
   }
   if (bodies.empty() && is_received_due_) {
     bodies.push_back({Type::kReceived, std::vector<uint8_t>(kReceivedBytes)});
