@@ -85,6 +85,17 @@ pageTest("the conversation is sent along, with the system prompt and temperature
     assert.equal(body.max_tokens, 50);
   });
 
+pageTest("what is typed right after a dialog closed is kept", {}, async ({ page, server }) => {
+  await page.goto(server.origin);
+  await page.getByRole("button", { name: "Settings" }).click();
+  const isOpen = await page.getByRole("button", { name: "Done" }).evaluate(async (done) => {
+    done.click();
+    for (let turn = 0; turn < 5; turn += 1) await null; // microtasks only: no frame is drawn
+    return document.querySelector("dialog[open]") !== null;
+  });
+  assert.equal(isOpen, false);
+});
+
 pageTest("regenerate and edit ask again from there", {}, async ({ page, server }) => {
   let count = 0;
   server.onChat = async (_body, stream) => {

@@ -1,6 +1,6 @@
 // A modal dialog on the browser's own <dialog>: focus stays inside, Escape closes, focus returns.
 import type { ComponentChildren, VNode } from "preact";
-import { useEffect, useId, useRef } from "preact/hooks";
+import { useId, useLayoutEffect, useRef } from "preact/hooks";
 import { IconButton } from "./controls.tsx";
 
 interface DialogProps {
@@ -15,7 +15,8 @@ export function Dialog({ title, isOpen, onClose, children }: DialogProps): VNode
   // The browser reports a close later: by then the dialog may be wanted again.
   const closedByUs = useRef(false);
   const titleId = useId();
-  useEffect(() => {
+  // Not after the next frame, as an effect: until then the page behind it would lose what is typed.
+  useLayoutEffect(() => {
     const element = dialog.current;
     if (!element || element.open === isOpen) return;
     closedByUs.current = !isOpen;
