@@ -125,9 +125,8 @@ function parseLayer(
 // Packages with matrices in superblocks: q4s, or those of a GGUF file (src/package/manifest.h).
 const kNewQuantisations: readonly unknown[] = ["q4s", "mixed-k"];
 
-// Throws EngineError (invalid_data, or unsupported for another format).
-// Weight blobs that a layer shares with an earlier one, as tied embeddings are shared: a device that
-// has both layers holds these bytes once.
+// Weight blobs that a layer shares with an earlier one, as tied embeddings are shared. A device
+// that has both layers holds these bytes once.
 export interface SharedBlobs {
   readonly with: number | null; // the earlier layer
   readonly byteCount: number; // at most the later layer's weightBytes
@@ -149,6 +148,7 @@ export function sharedBlobs({ layers, blobs }: Pick<Manifest, "layers" | "blobs"
   });
 }
 
+// Throws EngineError (invalid_data, or unsupported for another format).
 export function parseManifest(bytes: Uint8Array): Manifest {
   let parsed: unknown;
   try {
