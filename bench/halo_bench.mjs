@@ -13,8 +13,7 @@
 // loses so many per cent of the packets both ways and delays each by --delay-ms both ways
 // (lossy_network.cc, which wants root: `./dev build release lossy_network`). With 0 helpers the hub
 // has the whole model. Devices of one machine share its memory's bandwidth, which devices of their
-// own do not: --kernels has all of them compute with slower kernels, so that memory keeps up. (Not
-// with ssse3: its code is half as fast where sealing datagrams left wider registers in use.)
+// own do not: --kernels has all of them compute with slower kernels, so that memory keeps up.
 //
 // A token's time is that of an answer of --tokens less that of one of a single token, both with the
 // prompt known; medians.

@@ -3,8 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string_view>
 #include <vector>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 namespace weft {
 namespace {
@@ -46,6 +51,33 @@ TEST(Aead, IsThatOfTheRfc) {
   EXPECT_FALSE(aead.Open(nonce, plain, sealed, opened)) << "another header";
   EXPECT_TRUE(aead.Open(nonce, header, sealed, opened)) << "a forgery leaves nothing behind";
 }
+
+#if defined(__x86_64__)
+// Bit 2 of XINUSE: upper halves of vector registers are not all 0. nullopt: it cannot be asked.
+std::optional<bool> HasUpperHalves() {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  constexpr unsigned kOsxsave = 1u << 27, kTellsUse = 1u << 2;
+  if (__get_cpuid(1, &eax, &ebx, &ecx, &edx) == 0 || (ecx & kOsxsave) == 0) return std::nullopt;
+  if (__get_cpuid_count(0xd, 1, &eax, &ebx, &ecx, &edx) == 0 || (eax & kTellsUse) == 0)
+    return std::nullopt;
+  uint32_t used = 0, high = 0;
+  __asm__ volatile("xgetbv" : "=a"(used), "=d"(high) : "c"(1));
+  return (used & 4) != 0;
+}
+
+TEST(Aead, LeavesNoUpperHalvesOfRegistersInUse) {
+  if (!HasUpperHalves()) GTEST_SKIP() << "this processor does not tell";
+  std::vector<uint8_t> plain(1200), sealed(plain.size() + kAeadTagBytes);
+  Aead aead{AeadKey{}};
+  aead.Seal({}, {}, plain, sealed);
+  const bool after_seal = *HasUpperHalves();
+  const bool opened = aead.Open({}, {}, sealed, plain);
+  const bool after_open = *HasUpperHalves();
+  EXPECT_TRUE(opened);
+  EXPECT_FALSE(after_seal);
+  EXPECT_FALSE(after_open);
+}
+#endif
 
 }  // namespace
 }  // namespace weft
