@@ -302,7 +302,6 @@ void Experts::TellHubs(Instant now) {
     // Even nobody is worth a statement where somebody was.
     if (part.told_holders == bytes) continue;
     part.told_holders = std::move(bytes);
-    hub.times.waits_us.Clear();  // they were for others
     statement.set_statement(++last_statement_);
     *outbox_.Control(id).mutable_expert_holders() = std::move(statement);
   }

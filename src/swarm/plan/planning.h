@@ -194,7 +194,7 @@ class Planning {
   std::optional<Found> other_;
   WorkId next_work_ = 1;
   std::optional<Instant> waits_until_;
-  Instant last_search_, waits_noted_;
+  Instant last_search_;
   std::set<WorkerId> back_;              // NoteBack
   std::optional<Instant> newcomers_at_;  // when the next of them may be planned with
   uint64_t live_rows_ = 0;
