@@ -9,6 +9,7 @@
 #include "engine/engine.h"
 #include "engine/loaded_layer.h"
 #include "kernels/attention.h"
+#include "kernels/finite.h"
 #include "kernels/kernel_set.h"
 
 namespace weft::engine {
@@ -80,6 +81,8 @@ class LayerRunner {
   void Reserve(const ScratchNeeds& needs);
   // Bytes held once `needs` are reserved.
   uint64_t BytesAfter(const ScratchNeeds& needs) const;
+  // Frees what threads share. Reserve takes it again.
+  void GiveBack() { workspace_.FreeShared(); }
 
   // Runs the program from `input` [rows, input_columns] (null for the embedding) to `output` [rows,
   // output_columns], both without gaps; the result is in `input` when the program's input and
@@ -92,6 +95,9 @@ class LayerRunner {
   // Rounds `values` in place to what `dtype` holds (kernels/round.h).
   void Round(const kernels::Rows& values, DType dtype) {
     kernels_.round({values, dtype}, workspace_);
+  }
+  size_t CountNonFinite(const kernels::ConstRows& values) {
+    return kernels::CountNonFinite(values, workspace_);
   }
 
  private:

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/large_memory.h"
+#include "base/large_memory.h"
 #include "engine/weight_source.h"
 #include "kernels/view.h"
 #include "program/ir.h"

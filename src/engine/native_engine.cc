@@ -379,20 +379,41 @@ class NativeEngine final : public StageEngine {
                                                 "an engine runs beside each other.");
     ASSIGN_OR_RETURN(const size_t row_count, CheckStep(layers_, input));
     TRY(kv_.CheckRuns(input.layers, input.runs));
-    const ScratchNeeds needs = StepRunner::NeedsOfStep(layers_, input, row_count);
     const ResultSize result = StepRunner::ResultOfStep(layers_, input);
+    if (row_count <= StepRunner::kLeastRowsPerPass) GiveBackManyRows();
     StepState& state = *idle_.back();
-    const uint64_t scratch = ScratchBytes() - runner_.BytesAfter({}) -
-                             state.scratch.BytesAfter({}) + runner_.BytesAfter(needs) +
-                             state.scratch.BytesAfter(needs);
-    TRY(budget_.Claim(kv_.bytes() + kv_.BytesFor(input.layers, input.runs), scratch,
-                      result.bytes() + pending_result_bytes_,
-                      "A step of " + std::to_string(row_count) + " rows"));
-    try {
-      return RunStep(input, state, needs, result);
-    } catch (const std::bad_alloc&) {
-      return NoMemory(scratch + result.bytes(), row_count);
+    size_t rows_per_pass = StepRunner::kMostRowsPerPass;
+    while (true) {
+      const ScratchNeeds needs = StepRunner::NeedsOfStep(layers_, input, row_count, rows_per_pass);
+      const uint64_t scratch = ScratchBytes() - runner_.BytesAfter({}) -
+                               state.scratch.BytesAfter({}) + runner_.BytesAfter(needs) +
+                               state.scratch.BytesAfter(needs);
+      Status claimed = budget_.Claim(kv_.bytes() + kv_.BytesFor(input.layers, input.runs), scratch,
+                                     result.bytes() + pending_result_bytes_,
+                                     "A step of " + std::to_string(row_count) + " rows");
+      if (!claimed.ok()) {
+        if (rows_per_pass == StepRunner::kLeastRowsPerPass) return claimed.error();
+        GiveBackManyRows();
+        rows_per_pass /= 2;
+        continue;
+      }
+      if (std::min(rows_per_pass, row_count) > StepRunner::kLeastRowsPerPass) has_many_rows_ = true;
+      try {
+        return RunStep(input, state, needs, rows_per_pass, result);
+      } catch (const std::bad_alloc&) {
+        return NoMemory(scratch + result.bytes(), row_count);
+      }
     }
+  }
+
+  // Scratch memory of a prompt's long passes goes when a step comes that needs no such: keys,
+  // values and weights may want it. Steps that wait for others keep theirs.
+  void GiveBackManyRows() {
+    if (!has_many_rows_) return;
+    for (StepState* state : idle_) state->scratch = StepScratch();
+    if (StepsWait()) return;
+    runner_.GiveBack();
+    has_many_rows_ = false;
   }
 
   static Error NoMemory(uint64_t byte_count, size_t row_count) {
@@ -405,7 +426,7 @@ class NativeEngine final : public StageEngine {
   // Throws std::bad_alloc. However this ends without a result, the step's `kv` puts every session
   // back to what it was.
   Result<StepProgress> RunStep(const StepInput& input, StepState& state, const ScratchNeeds& needs,
-                               const ResultSize& result) {
+                               size_t rows_per_pass, const ResultSize& result) {
     idle_.pop_back();
     Lease lease(*this, state);
     runner_.Reserve(needs);
@@ -414,8 +435,11 @@ class NativeEngine final : public StageEngine {
     output.hidden.reserve(result.hidden);
     output.logits.reserve(result.logits);
     ASSIGN_OR_RETURN(KvCache::Append append, kv_.BeginAppend(input.layers, input.runs));
-    StepFlight flight{
-        .input = input, .kv = std::move(append), .output = std::move(output), .state = &state};
+    StepFlight flight{.input = input,
+                      .kv = std::move(append),
+                      .output = std::move(output),
+                      .state = &state,
+                      .rows_per_pass = rows_per_pass};
     ASSIGN_OR_RETURN(const bool ended, step_.Continue(layers_, flight, {}));
     if (!ended)
       return StepProgress(std::make_unique<NativePendingStep>(*this, std::move(lease),
@@ -456,6 +480,7 @@ class NativeEngine final : public StageEngine {
   std::array<StepState, kStepsInFlight> states_;
   std::vector<StepState*> idle_;       // of `states_`; the one that was used last at the end
   uint64_t pending_result_bytes_ = 0;  // of steps that wait
+  bool has_many_rows_ = false;         // scratch memory of passes beyond the least
 };
 
 }  // namespace

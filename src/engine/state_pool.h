@@ -10,7 +10,7 @@
 #include <map>
 #include <vector>
 
-#include "engine/large_memory.h"
+#include "base/large_memory.h"
 
 namespace weft::engine {
 

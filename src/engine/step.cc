@@ -1,18 +1,16 @@
 #include "engine/step.h"
 
 #include <algorithm>
-#include <bit>
 #include <string>
 #include <unordered_set>
 
 #include "engine/best_of_ranges.h"
 #include "engine/select.h"
+#include "kernels/finite.h"
 
 namespace weft::engine {
 namespace {
 
-// Enough rows to read each weight once for many, few enough to keep scratch memory small.
-constexpr size_t kRowsPerPass = 128;
 // The head's output is as wide as the vocabulary.
 constexpr size_t kHeadRowsPerPass = 8;
 
@@ -27,14 +25,6 @@ bool NeedsLogits(OutputKind kind) {
 
 bool RowNeedsHead(const Run& run, bool last_of_run) {
   return run.output.kind == OutputKind::kLogits || (last_of_run && NeedsLogits(run.output.kind));
-}
-
-size_t CountNonFinite(std::span<const float> values) {
-  size_t count = 0;
-  for (const float value : values) {
-    count += (std::bit_cast<uint32_t>(value) & 0x7f800000u) == 0x7f800000u ? 1 : 0;
-  }
-  return count;
 }
 
 // A layer that attends to another one's keys and values runs in the step that appends them.
@@ -120,22 +110,6 @@ Status CheckOutput(const Run& run, const LoadedLayer& last) {
                  std::to_string(static_cast<int>(run.output.kind)) + ", which does not exist.");
 }
 
-// `values` are what the layer gave in `dtype` for the step's rows[indices].
-Status CheckFinite(uint32_t layer, DType dtype, const StepFlight& step,
-                   std::span<const size_t> indices, std::span<const float> values) {
-  const size_t bad = CountNonFinite(values);
-  if (bad == 0) return OkStatus();
-  const size_t columns = values.size() / indices.size();
-  size_t first = 0;
-  while (CountNonFinite(values.subspan(first * columns, columns)) == 0) ++first;
-  const StepRow& row = step.state->rows[indices[first]];
-  return Error(ErrorCode::kInvalidData,
-               "Layer " + std::to_string(layer) + " computed " + std::to_string(bad) +
-                   " values that are not finite in " + std::string(DTypeName(dtype)) +
-                   ", first in session " + std::to_string(step.input.runs[row.run].session) +
-                   " at position " + std::to_string(row.position) + ".");
-}
-
 Status CheckInputs(const LoadedLayer& first, const StepInput& input, size_t row_count) {
   const size_t ids_expected = first.is_embedding() ? row_count : 0;
   const size_t hidden_expected = row_count * first.input_columns();
@@ -151,7 +125,7 @@ Status CheckInputs(const LoadedLayer& first, const StepInput& input, size_t row_
     return Invalid("Token id " + std::to_string(id) + " is outside the vocabulary of " +
                    std::to_string(first.vocabulary()) + ".");
   }
-  if (const size_t bad = CountNonFinite(input.hidden); bad > 0) {
+  if (const size_t bad = kernels::CountNonFinite(input.hidden); bad > 0) {
     return Error(ErrorCode::kInvalidData, "The rows handed to layer " +
                                               std::to_string(input.layers.first) + " hold " +
                                               std::to_string(bad) + " values that are not finite.");
@@ -184,7 +158,7 @@ Result<size_t> CheckStep(const LayerMap& layers, const StepInput& input) {
 }
 
 ScratchNeeds StepRunner::NeedsOfStep(const LayerMap& layers, const StepInput& input,
-                                     size_t row_count) {
+                                     size_t row_count, size_t rows_per_pass) {
   uint32_t end_position = 0;
   size_t head_rows = 0;
   for (const Run& run : input.runs) {
@@ -198,13 +172,13 @@ ScratchNeeds StepRunner::NeedsOfStep(const LayerMap& layers, const StepInput& in
     const bool selects = layer.is_head() && !layer.attended_layer();
     const size_t rows = layer.is_head()
                             ? std::min(kHeadRowsPerPass, selects ? head_rows : row_count)
-                            : std::min(kRowsPerPass, row_count);
+                            : std::min(rows_per_pass, row_count);
     needs.Include(NeedsOf(layer, rows, end_position));
   }
   // Whatever the layers, the input rows of a pass and the gathered rows of the head must fit.
   const LoadedLayer& first = layers.at(input.layers.first);
   needs.residual =
-      std::max<size_t>(needs.residual, std::min(kRowsPerPass, row_count) * first.input_columns());
+      std::max<size_t>(needs.residual, std::min(rows_per_pass, row_count) * first.input_columns());
   return needs;
 }
 
@@ -220,6 +194,20 @@ ResultSize StepRunner::ResultOfStep(const LayerMap& layers, const StepInput& inp
     }
   }
   return size;
+}
+
+Status StepRunner::CheckFinite(uint32_t layer, DType dtype, const StepFlight& step,
+                               std::span<const size_t> indices, const kernels::ConstRows& values) {
+  const size_t bad = runner_.CountNonFinite(values);
+  if (bad == 0) return OkStatus();
+  size_t first = 0;
+  while (kernels::CountNonFinite(values.Row(first)) == 0) ++first;
+  const StepRow& row = step.state->rows[indices[first]];
+  return Error(ErrorCode::kInvalidData,
+               "Layer " + std::to_string(layer) + " computed " + std::to_string(bad) +
+                   " values that are not finite in " + std::string(DTypeName(dtype)) +
+                   ", first in session " + std::to_string(step.input.runs[row.run].session) +
+                   " at position " + std::to_string(row.position) + ".");
 }
 
 void StepRunner::ListRows(StepFlight& step) {
@@ -350,7 +338,7 @@ Result<bool> StepRunner::RunHead(const LoadedLayer& layer, StepFlight& step,
       return false;
     }
     TRY(CheckFinite(layer.program().layer_index, DType::kF32, step, indices,
-                    {end.result, indices.size() * vocabulary}));
+                    {end.result, indices.size(), vocabulary, vocabulary}));
     for (size_t i = 0; i < indices.size(); ++i)
       Select(step, state.rows[indices[i]], {end.result + i * vocabulary, vocabulary});
   }
@@ -361,7 +349,7 @@ Result<bool> StepRunner::RunHead(const LoadedLayer& layer, StepFlight& step,
 void StepRunner::BeginPass(const LayerMap& layers, StepFlight& step) {
   StepState& state = *step.state;
   step.first_row += step.row_count;
-  step.row_count = std::min(kRowsPerPass, state.rows.size() - step.first_row);
+  step.row_count = std::min(step.rows_per_pass, state.rows.size() - step.first_row);
   step.layer = step.input.layers.first;
   step.in = 0;
   step.in_pass = true;
@@ -402,9 +390,9 @@ Result<bool> StepRunner::RunPass(const LayerMap& layers, StepFlight& step,
     }
     if (end.result != stream) step.in = 1 - step.in;
     columns = layer.output_columns();
-    runner_.Round({end.result, step.row_count, columns, columns}, residual_dtype_);
-    TRY(CheckFinite(step.layer, residual_dtype_, step, state.pass_rows,
-                    {end.result, step.row_count * columns}));
+    const kernels::Rows values = {end.result, step.row_count, columns, columns};
+    runner_.Round(values, residual_dtype_);
+    TRY(CheckFinite(step.layer, residual_dtype_, step, state.pass_rows, values));
   }
   for (size_t row = 0; row < step.row_count; ++row) {
     const StepRow& place = state.rows[step.first_row + row];

@@ -54,6 +54,7 @@ struct StepFlight {
   KvCache::Append kv;
   StepOutput output;
   StepState* state = nullptr;
+  size_t rows_per_pass = 0;
   // Where it is: the pass, its layer, which residual buffer holds the stream.
   size_t first_row = 0, row_count = 0;
   uint32_t layer = 0;
@@ -69,8 +70,13 @@ class StepRunner {
   StepRunner(const kernels::KernelSet& kernels, LayerRunner& runner, DType residual_dtype)
       : kernels_(kernels), runner_(runner), residual_dtype_(residual_dtype) {}
 
+  // A step's rows go through all layers in passes of the most of these for which there is memory:
+  // each pass reads every weight again. The least is what plans reserve scratch memory for.
+  static constexpr size_t kMostRowsPerPass = 512, kLeastRowsPerPass = 128;
+
   // REQUIRES: CheckStep succeeded.
-  static ScratchNeeds NeedsOfStep(const LayerMap& layers, const StepInput& input, size_t row_count);
+  static ScratchNeeds NeedsOfStep(const LayerMap& layers, const StepInput& input, size_t row_count,
+                                  size_t rows_per_pass);
 
   // REQUIRES: CheckStep succeeded.
   static ResultSize ResultOfStep(const LayerMap& layers, const StepInput& input);
@@ -84,6 +90,9 @@ class StepRunner {
   Result<bool> Continue(const LayerMap& layers, StepFlight& step, std::span<const float> slots);
 
  private:
+  // `values` are what the layer gave in `dtype` for the step's rows[indices].
+  Status CheckFinite(uint32_t layer, DType dtype, const StepFlight& step,
+                     std::span<const size_t> indices, const kernels::ConstRows& values);
   static void ListRows(StepFlight& step);
   static void BeginPass(const LayerMap& layers, StepFlight& step);
   // Whether it came to the end of the pass.

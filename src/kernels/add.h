@@ -12,5 +12,7 @@ struct AddArgs {
 };
 
 void AddReference(const AddArgs& args, Workspace& workspace);
+// In threads, where there are many rows.
+void AddRows(const AddArgs& args, Workspace& workspace);
 
 }  // namespace weft::kernels

@@ -119,11 +119,7 @@ void AddTileSums(const TileSums& sums, const PanelPart& part, const IntegerInput
 void RunAmx(const PanelProduct& product, size_t first, size_t end) {
   const size_t done = IsKQuant(product.weight.dtype) ? 0 : RunTiles(product, first, end);
   if (done == product.rows) return;
-  PanelProduct rest = product;
-  rest.in += done * product.superblocks();
-  rest.out += done * product.out_stride;
-  rest.rows -= done;
-  RunVnni512(rest, first, end);
+  RunVnni512(product.Rows(done, product.rows - done), first, end);
 }
 
 WEFT_END_TARGET;

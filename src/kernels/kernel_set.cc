@@ -22,6 +22,7 @@ KernelSet MakeFast() {
   set.rms_norm = RmsNormSimd;
   set.layer_norm = LayerNormSimd;
   set.matmuls = MatMulsSimd;
+  set.add = AddRows;
   set.softcap = SoftcapSimd;
   set.round = RoundSimd;
   set.qk_norm_rope = QkNormRopeSimd;

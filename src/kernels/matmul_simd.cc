@@ -60,7 +60,9 @@ struct Call {
   Prepared in;
   float* copies = nullptr;  // of some of `all`, which `in` are then
   size_t step = 0;          // output columns of a task; of panels: panels
+  size_t row_step = 0;      // rows of a task
   size_t first_task = 0;
+  size_t column_tasks = 0;  // of the same rows
   size_t task_count = 0;
 
   bool is_panels() const { return args.weight.panels != nullptr; }
@@ -538,7 +540,7 @@ size_t StrideOf(const MatMulArgs& args) {
 }
 
 void PrepareRows(const MatMulArgs& args, float* out, size_t stride, Workspace& workspace) {
-  const auto prepare = [&](size_t row, size_t) {
+  ForRows(args.in.rows, workspace, [&](size_t row) {
     if (IsSuperblockFormat(args.weight.dtype)) {
       UsedPanelKernel().prepare(args.in.Row(row),
                                 reinterpret_cast<IntegerInput*>(out + row * stride));
@@ -547,12 +549,7 @@ void PrepareRows(const MatMulArgs& args, float* out, size_t stride, Workspace& w
     } else {
       CopyPadded(args.in.Row(row), out + row * stride, stride);
     }
-  };
-  if (args.in.rows >= 8) {
-    workspace.threads().Run(args.in.rows, prepare);
-  } else {
-    for (size_t row = 0; row < args.in.rows; ++row) prepare(row, 0);
-  }
+  });
 }
 
 // Whether rows are picked that do not lie behind each other. Kernels of panels read them as one
@@ -611,29 +608,48 @@ void PrepareInputs(std::span<Call> calls, Workspace& workspace) {
   });
 }
 
+// Rows of one task with panels. A thread's tasks are of the same rows for as long as possible, so
+// these stay in its second cache. A prompt of 512 rows of 38 superblocks has 13.7 MB, which each of
+// 16 threads would read again for every few panels: with AMX that took 2.1 times as long.
+size_t RowsPerTask(const PanelProduct& product) {
+  constexpr size_t kTaskBytes = size_t{1} << 20;
+  constexpr size_t kMostRows = 96;  // of a pass of the kernels
+  constexpr size_t kTileRows = 16;
+  const size_t row_bytes = product.superblocks() * sizeof(IntegerInput);
+  const size_t most = std::clamp(kTaskBytes / row_bytes, 2 * kTileRows, kMostRows);
+  const size_t tasks = std::max<size_t>(1, RoundUp(product.rows, most) / most);
+  return std::max(kTileRows, RoundUp(RoundUp(product.rows, tasks) / tasks, kTileRows));
+}
+
 // Output columns of one task. Tasks are handed out as threads become free, so about eight a thread
 // even out threads of unequal speed; below 16 columns handing out costs more than that saves.
 size_t ColumnsPerTask(size_t all_columns, size_t thread_count) {
   return std::clamp<size_t>(RoundUp(all_columns / (thread_count * 8), 4), 16, 64);
 }
 
-// Tasks of a call from `first_task` on.
+// Tasks of a call from `first_task` on: all columns of the first rows, then those of the next.
 void PlanTasks(Call& call, size_t columns, size_t first_task) {
+  const size_t rows = call.args.out.rows;
   size_t all = call.args.out.columns;
   call.step = columns;
+  call.row_step = std::max<size_t>(rows, 1);
   if (call.is_panels()) {
     const PanelProduct product = ProductOf(call);
     all = product.end_panel() - product.first_panel();
     call.step = RoundUp(columns, kPanelOutputs) / kPanelOutputs;
+    call.row_step = RowsPerTask(product);
   }
   call.first_task = first_task;
-  call.task_count = call.args.out.rows == 0 ? 0 : RoundUp(all, call.step) / call.step;
+  call.column_tasks = RoundUp(all, call.step) / call.step;
+  call.task_count = RoundUp(rows, call.row_step) / call.row_step * call.column_tasks;
 }
 
 void RunPanels(const Call& call, size_t task) {
   const PanelProduct product = ProductOf(call);
-  const size_t first = product.first_panel() + task * call.step;
-  UsedPanelKernel().run(product, first, std::min(first + call.step, product.end_panel()));
+  const size_t row = task / call.column_tasks * call.row_step;
+  const size_t first = product.first_panel() + task % call.column_tasks * call.step;
+  UsedPanelKernel().run(product.Rows(row, std::min(call.row_step, product.rows - row)), first,
+                        std::min(first + call.step, product.end_panel()));
 }
 
 void RunCalls(std::span<const MatMulArgs> calls, Workspace& workspace) {

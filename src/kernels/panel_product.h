@@ -26,6 +26,14 @@ struct PanelProduct {
   size_t end_panel() const {
     return (weight.first_row + weight.rows + kPanelOutputs - 1) / kPanelOutputs;
   }
+  // Rows [first, first + count) of it.
+  PanelProduct Rows(size_t first, size_t count) const {
+    PanelProduct part = *this;
+    part.in += first * superblocks();
+    part.out += first * out_stride;
+    part.rows = count;
+    return part;
+  }
   const uint8_t* Panel(size_t panel) const {
     return weight.panels + panel * PanelBytes(weight.dtype, weight.columns);
   }

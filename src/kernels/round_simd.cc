@@ -53,16 +53,16 @@ namespace weft::kernels {
 HWY_EXPORT(RoundToF16);
 HWY_EXPORT(RoundToBF16);
 
-void RoundSimd(const RoundArgs& args, Workspace&) {
+void RoundSimd(const RoundArgs& args, Workspace& workspace) {
   if (args.dtype == DType::kF32) return;
   CHECK(args.dtype == DType::kF16 || args.dtype == DType::kBF16);
-  for (size_t row = 0; row < args.values.rows; ++row) {
+  ForRows(args.values.rows, workspace, [&](size_t row) {
     if (args.dtype == DType::kF16) {
       HWY_DYNAMIC_DISPATCH(RoundToF16)(args.values.Row(row));
     } else {
       HWY_DYNAMIC_DISPATCH(RoundToBF16)(args.values.Row(row));
     }
-  }
+  });
 }
 
 }  // namespace weft::kernels

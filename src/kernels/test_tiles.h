@@ -79,10 +79,7 @@ inline void AddTileSums(const TileSums& sums, const PanelPart& part, const Integ
 
 inline void Run(const PanelProduct& product, size_t first, size_t end) {
   const size_t done = IsKQuant(product.weight.dtype) ? 0 : RunTiles(product, first, end);
-  PanelProduct rest = product;
-  rest.in += done * product.superblocks();
-  rest.out += done * product.out_stride;
-  rest.rows -= done;
+  const PanelProduct rest = product.Rows(done, product.rows - done);
   if (rest.rows > 0) PanelKernels().back().run(rest, first, end);
 }
 

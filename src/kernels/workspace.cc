@@ -4,13 +4,12 @@ namespace weft::kernels {
 
 float* FloatBuffer::Reserve(size_t float_count) {
   if (float_count > capacity_) {
-    data_.reset();
+    data_ = LargeMemory();
     capacity_ = 0;
-    data_.reset(
-        static_cast<float*>(::operator new (float_count * sizeof(float), std::align_val_t{64})));
+    data_ = LargeMemory(float_count * sizeof(float));
     capacity_ = float_count;
   }
-  return data_.get();
+  return reinterpret_cast<float*>(data_.data());
 }
 
 }  // namespace weft::kernels

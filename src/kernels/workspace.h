@@ -4,10 +4,10 @@
 
 #include <cstdint>
 #include <memory>
-#include <new>
 #include <vector>
 
 #include "base/check.h"
+#include "base/large_memory.h"
 #include "kernels/shared_threads.h"
 #include "kernels/thread_pool.h"
 
@@ -22,10 +22,7 @@ class FloatBuffer {
   size_t capacity() const { return capacity_; }
 
  private:
-  struct Free {
-    void operator()(float* p) const { ::operator delete (p, std::align_val_t{64}); }
-  };
-  std::unique_ptr<float, Free> data_;
+  LargeMemory data_;
   size_t capacity_ = 0;
 };
 
@@ -48,6 +45,9 @@ class Workspace {
   enum Slot { kMatMulInput, kExperts, kAttention, kSlotCount };
   float* Shared(Slot slot, size_t float_count) { return shared_[slot].Reserve(float_count); }
   size_t SharedCapacity(Slot slot) const { return shared_[slot].capacity(); }
+  void FreeShared() {
+    for (FloatBuffer& buffer : shared_) buffer = FloatBuffer();
+  }
 
   // Scratch of each thread. Call ReservePrivate outside parallel regions, Private inside.
   void ReservePrivate(size_t float_count) {
@@ -64,5 +64,13 @@ class Workspace {
   FloatBuffer shared_[kSlotCount];
   std::vector<FloatBuffer> private_;
 };
+
+// Calls body(row) for each row, in threads from eight rows on: fewer are done before those start.
+template <typename Body>
+void ForRows(size_t row_count, Workspace& workspace, const Body& body) {
+  if (row_count >= 8)
+    return workspace.threads().Run(row_count, [&](size_t row, size_t) { body(row); });
+  for (size_t row = 0; row < row_count; ++row) body(row);
+}
 
 }  // namespace weft::kernels

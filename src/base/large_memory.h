@@ -1,5 +1,6 @@
-// Panels of weights and recurrent states get memory in large pages where the system has them. A
-// stream of weights is read from those a tenth to a quarter faster.
+// Memory in large pages where the system has them: for panels of weights, states, and what kernels
+// compute with. A stream of weights is read from those a tenth to a quarter faster. Rows of a
+// prompt lie further apart than a small page is long, so each read of a tile needs 16 of them.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +8,7 @@
 #include <memory>
 #include <new>
 
-namespace weft::engine {
+namespace weft {
 
 class LargeMemory {
  public:
@@ -27,4 +28,4 @@ class LargeMemory {
   std::unique_ptr<uint8_t, Free> data_;
 };
 
-}  // namespace weft::engine
+}  // namespace weft

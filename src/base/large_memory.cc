@@ -1,4 +1,4 @@
-#include "engine/large_memory.h"
+#include "base/large_memory.h"
 
 #include <new>
 
@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 #endif
 
-namespace weft::engine {
+namespace weft {
 namespace {
 
 constexpr size_t kLargePage = size_t{2} << 20;
@@ -23,4 +23,4 @@ LargeMemory::LargeMemory(size_t byte_count) {
 #endif
 }
 
-}  // namespace weft::engine
+}  // namespace weft
