@@ -158,6 +158,7 @@ Result<LoadedLayer> LoadedLayer::Load(const program::Program& program, DType kv_
   layer.program_ = program;
   layer.kv_dtype_ = kv_dtype;
   layer.is_head_ = EndsInLogits(program);
+  layer.exchanges_ = exchanges;
   TRY(CheckRanges(program, layer.is_head_));
   if (layer.is_head_ && exchanges) {
     return Error(ErrorCode::kUnsupported,

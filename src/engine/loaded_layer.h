@@ -25,8 +25,9 @@ class LoadedLayer {
   bool is_embedding() const { return !program_.input.has_value(); }
   // Whether the output is logits. A layer that passes the residual stream on ends by adding to it.
   bool is_head() const { return is_head_; }
-  uint32_t input_columns() const;   // 0 for the embedding
-  uint32_t output_columns() const;  // hidden columns, or the vocabulary of the head
+  bool exchanges() const { return exchanges_; }  // it stops for rows of experts or neuron groups
+  uint32_t input_columns() const;                // 0 for the embedding
+  uint32_t output_columns() const;               // hidden columns, or the vocabulary of the head
   // Of the keys and values that it keeps; none without attention, and where it attends to those of
   // another layer.
   std::optional<kernels::KvShape> kv_shape() const;
@@ -46,6 +47,7 @@ class LoadedLayer {
   std::vector<LoadedWeight> weights_;
   DType kv_dtype_ = DType::kF16;
   bool is_head_ = false;
+  bool exchanges_ = false;
 };
 
 }  // namespace weft::engine

@@ -382,7 +382,7 @@ class NativeEngine final : public StageEngine {
     const ResultSize result = StepRunner::ResultOfStep(layers_, input);
     if (row_count <= StepRunner::kLeastRowsPerPass) GiveBackManyRows();
     StepState& state = *idle_.back();
-    size_t rows_per_pass = StepRunner::kMostRowsPerPass;
+    size_t rows_per_pass = StepRunner::MostRowsPerPass(layers_, input.layers);
     while (true) {
       const ScratchNeeds needs = StepRunner::NeedsOfStep(layers_, input, row_count, rows_per_pass);
       const uint64_t scratch = ScratchBytes() - runner_.BytesAfter({}) -

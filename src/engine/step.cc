@@ -157,6 +157,12 @@ Result<size_t> CheckStep(const LayerMap& layers, const StepInput& input) {
   return row_count;
 }
 
+size_t StepRunner::MostRowsPerPass(const LayerMap& layers, LayerRange range) {
+  for (uint32_t index = range.first; index < range.end; ++index)
+    if (layers.at(index).exchanges()) return kLeastRowsPerPass;
+  return kMostRowsPerPass;
+}
+
 ScratchNeeds StepRunner::NeedsOfStep(const LayerMap& layers, const StepInput& input,
                                      size_t row_count, size_t rows_per_pass) {
   uint32_t end_position = 0;

@@ -73,6 +73,9 @@ class StepRunner {
   // A step's rows go through all layers in passes of the most of these for which there is memory:
   // each pass reads every weight again. The least is what plans reserve scratch memory for.
   static constexpr size_t kMostRowsPerPass = 512, kLeastRowsPerPass = 128;
+  // Where layers stop for what others compute it is the least: the rows of a pass are one message,
+  // and holders of experts know how long those get.
+  static size_t MostRowsPerPass(const LayerMap& layers, LayerRange range);
 
   // REQUIRES: CheckStep succeeded.
   static ScratchNeeds NeedsOfStep(const LayerMap& layers, const StepInput& input, size_t row_count,
