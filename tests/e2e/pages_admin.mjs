@@ -114,5 +114,6 @@ pageTest("the swarm's page leads whoever is an admin here", {}, async ({ page, s
   await page.goto(`${server.origin}/swarm`);
   await page.getByRole("link", { name: /administration/ }).click();
   await page.getByRole("heading", { name: "Administration" }).waitFor();
-  assert.equal(await page.title(), "Administration – weft");
+  // The title comes with the frame after the heading's.
+  await eventually(async () => assert.equal(await page.title(), "Administration – weft"));
 });
