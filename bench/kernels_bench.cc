@@ -85,32 +85,32 @@ void ReadBandwidth(benchmark::State& state) {
   state.SetBytesProcessed(static_cast<int64_t>(state.iterations() * memory.size() * 8));
 }
 
-// range: dtype, rows, threads. K and N of a 4B model's feed-forward.
+// range: dtype, rows, threads, K, N. 2,560 to 4,096 are a 4B model's queries, 9,728 to 2,560 its
+// `down`.
 void MatMul(benchmark::State& state) {
   const auto dtype = static_cast<DType>(state.range(0));
   const auto rows = static_cast<size_t>(state.range(1));
-  constexpr size_t kK = 2560;
-  constexpr size_t kN = 4096;
+  const auto k = static_cast<size_t>(state.range(3));
+  const auto n = static_cast<size_t>(state.range(4));
   Workspace workspace(static_cast<size_t>(state.range(2)));
   std::vector<StoredWeight> weights;
-  weights.emplace_back(dtype, kN, kK);
+  weights.emplace_back(dtype, n, k);
   while (weights.size() * weights[0].bytes() < kWorkingSetBytes && rows <= 8) {
-    weights.emplace_back(dtype, kN, kK);
+    weights.emplace_back(dtype, n, k);
   }
-  const std::vector<float> in = RandomFloats(rows * kK);
-  std::vector<float> out(rows * kN);
+  const std::vector<float> in = RandomFloats(rows * k);
+  std::vector<float> out(rows * n);
   size_t next = 0;
   for (auto _ : state) {
     const StoredWeight& weight = weights[next++ % weights.size()];
-    const MatMulArgs call = {
-        {in.data(), rows, kK, kK}, weight.matrix, {}, {out.data(), rows, kN, kN}};
+    const MatMulArgs call = {{in.data(), rows, k, k}, weight.matrix, {}, {out.data(), rows, n, n}};
     FastKernels().matmuls({&call, 1}, workspace);
     benchmark::DoNotOptimize(out.data());
   }
   state.SetLabel(std::string(DTypeName(dtype)));
   state.SetBytesProcessed(static_cast<int64_t>(state.iterations() * weights[0].bytes()));
   state.counters["GFLOP/s"] = benchmark::Counter(
-      2e-9 * static_cast<double>(state.iterations() * rows * kK * kN), benchmark::Counter::kIsRate);
+      2e-9 * static_cast<double>(state.iterations() * rows * k * n), benchmark::Counter::kIsRate);
 }
 
 void MatMulCases(benchmark::internal::Benchmark* bench) {
@@ -118,10 +118,13 @@ void MatMulCases(benchmark::internal::Benchmark* bench) {
     for (const int64_t rows : {1, 4, 8, 64, 512}) {
       for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16, DType::kQ8, DType::kQ4,
                                 DType::kQ4S, DType::kQ4K, DType::kQ5K, DType::kQ6K}) {
-        bench->Args({static_cast<int64_t>(dtype), rows, threads});
+        bench->Args({static_cast<int64_t>(dtype), rows, threads, 2560, 4096});
       }
     }
   }
+  const auto q4s = static_cast<int64_t>(DType::kQ4S);
+  bench->Args({q4s, 512, 16, 2560, 4096});
+  for (const int64_t threads : {1, 16}) bench->Args({q4s, 512, threads, 9728, 2560});
 }
 
 // range: which of PanelKernels(), dtype, rows. One thread, the same matrix as above.

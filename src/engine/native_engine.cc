@@ -406,7 +406,7 @@ class NativeEngine final : public StageEngine {
     }
   }
 
-  // Scratch memory of a prompt's long passes goes when a step comes that needs no such: keys,
+  // Scratch memory of a prompt's long passes goes when a step comes that needs less: keys,
   // values and weights may want it. Steps that wait for others keep theirs.
   void GiveBackManyRows() {
     if (!has_many_rows_) return;
