@@ -1,18 +1,22 @@
 // Time for a token of neuron groups over lines that lose packets, in the form of
 // halo-lossy-networks' table I. The same engine runs over TCP (`tcp`, through lines that let no
 // datagrams pass), over datagrams that are sent again (`udp`, as devices have it), and with
-// `serve --lossy` (`lossy`), whose sums do without what is lost.
+// `serve --lossy` (`lossy`), whose sums do without what is lost. Beside these, `layers` has the
+// same devices with whole layers. `auto` lets the server choose, and its rows say what it took.
 //
 //   ./dev bench halo --package FOLDER [--hub 200MiB] [--helper 160MiB] [--helpers 1,3]
 //                    [--loss 0,1,2,5] [--delay-ms 1] [--mbit 1000] [--tokens 24] [--repeat 3]
-//                    [--threads 1] [--kinds tcp,udp,lossy]
+//                    [--threads 1] [--kinds tcp,udp,lossy,layers,auto] [--kernels avx2]
 //
 // FOLDER is a package of `weft groups`; the hub's and the helpers' memory decide who has how many
 // groups. Server, hub and client are one machine, and each helper is another one, with a line that
 // loses so many per cent of the packets both ways and delays each by --delay-ms both ways
 // (lossy_network.cc, which wants root: `./dev build release lossy_network`). With 0 helpers the hub
-// has the whole model. A token's time is that of an answer of --tokens less that of one of a single
-// token, both with the prompt known; medians.
+// has the whole model. Devices of one machine share its memory's bandwidth, which devices of their
+// own do not: --kernels has all of them compute with slower kernels, so that memory keeps up.
+//
+// A token's time is that of an answer of --tokens less that of one of a single token, both with the
+// prompt known; medians.
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -37,6 +41,7 @@ const { values: options } = parseArgs({
     repeat: { type: "string", default: "3" },
     threads: { type: "string", default: "1" },
     kinds: { type: "string", default: "tcp,udp,lossy" },
+    kernels: { type: "string", default: "" },
   },
 });
 const kPort = 9471;
@@ -92,14 +97,30 @@ async function answer(model, number) {
   return { ...whole, ms: (whole.ms - first.ms) / (whole.tokens - first.tokens) };
 }
 
+// Some hundred tokens tell the server how wrong its predictions are, and plans are looked at again
+// every 15 s.
+async function settle(model) {
+  for (let i = 0; i < 3; ++i) {
+    await timed(model, 100 + i, 200);
+    await sleep(16_000);
+  }
+}
+
+// Whether the server's plan is one of neuron groups.
+const isTensor = (picture) => picture.experts_needed > 0;
+
 function isComplete(picture, helperCount, kind) {
+  if (kind === "layers" || kind === "auto")
+    return picture.state === "up" && picture.workers.length === helperCount + 1;
   const holders = picture.workers.filter((each) => each.experts_held > 0);
   return picture.state === "up" && picture.workers.length === helperCount + 1 &&
     (helperCount === 0 || (holders.length === helperCount + 1 &&
       holders.every((each) => each.experts_held === each.experts_told) &&
-      picture.stages[0].worker === picture.workers[0].id)) &&
+      (options.kernels || picture.stages[0].worker === picture.workers[0].id))) &&
     (kind !== "lossy" || helperCount === 0 || picture.losses[0]?.lines.every((line) => line.ready));
 }
+
+const planOf = (kind) => kind === "layers" || kind === "auto" ? kind : "tensor";
 
 // The swarm with so many helpers, over one kind of line: a row for each loss.
 async function measure(model, helperCount, kind) {
@@ -108,19 +129,25 @@ async function measure(model, helperCount, kind) {
   const lossy = kind === "lossy" ? ["--lossy", "--loss-limit", "1"] : [];
   const { threads } = options;
   const memory = helperCount === 0 ? [] : ["--worker-memory", options.hub];
+  const startWorker = (number, memoryOffered, prefix) => new WeftProcess(options.weft, ["worker",
+    `ws://${kHost}:${kPort}`, "--threads", threads, "--cache", join(cache, String(number)),
+    ...memoryOffered, ...(options.kernels ? ["--kernels", options.kernels] : [])], { prefix });
   const server = new WeftProcess(options.weft, ["serve", options.package, "--address", kHost,
-    "--port", String(kPort), "--plan", helperCount === 0 ? "layers" : "tensor", "--threads",
+    "--port", String(kPort), "--plan", helperCount === 0 ? "layers" : planOf(kind), "--threads",
     threads, "--sessions", "1", "--context", "256", "--journal", "off", "--token-limit", "120",
-    ...memory, ...lossy]);
+    ...(options.kernels ? ["--no-worker"] : memory), ...lossy]);
   const members = process.env.WEFT_MEMBERS.split(":");
   const helpers = [];
   const rows = [];
   try {
     await until(() => server.lines.some((line) => line.includes("/v1")), () => server.lines.join());
+    if (options.kernels) {
+      helpers.push(startWorker(0, helperCount === 0 ? [] : ["--memory", options.hub], []));
+      await until(async () => (await swarmOf()).workers.length === 1, () => "the hub is missing");
+    }
     for (let i = 1; i <= helperCount; ++i) {
-      helpers.push(new WeftProcess(options.weft, ["worker", `ws://${kHost}:${kPort}`, "--threads",
-        threads, "--memory", options.helper, "--cache", join(cache, String(i))],
-      { prefix: ["nsenter", `--net=${members[i]}`] }));
+      const prefix = ["nsenter", `--net=${members[i]}`];
+      helpers.push(startWorker(i, ["--memory", options.helper], prefix));
     }
     let last;
     await until(async () => {
@@ -131,12 +158,16 @@ async function measure(model, helperCount, kind) {
     for (const loss of helperCount === 0 ? [0] : numbers(options.loss)) {
       setLines(loss, kind);
       await answer(model, 0);
+      if (kind === "auto") await settle(model);
       const answers = [];
       for (let i = 1; i <= Number(options.repeat); ++i) answers.push(await answer(model, i));
       const tokens = answers.reduce((sum, each) => sum + each.tokens, 0);
       const lost = answers.reduce((sum, each) => sum + each.lost, 0) / tokens;
       const ms = median(answers.map((each) => each.ms));
-      rows.push({ helpers: helperCount, kind, loss, ms, lost, groups: last.experts_needed });
+      last = await swarmOf();
+      rows.push({ helpers: helperCount, kind, loss, ms, lost, groups: last.experts_needed,
+        plan: isTensor(last) ? "tensor" : "layers", stages: last.stages.length,
+        predicted: last.predicted_us_per_token / 1e3 });
       console.log(JSON.stringify(rows.at(-1)));
     }
   } finally {

@@ -1,7 +1,6 @@
 #include "apps/model_info.h"
 
 #include <algorithm>
-#include <map>
 
 #include "base/log.h"
 #include "package/group_norms.h"
@@ -13,20 +12,6 @@
 namespace weft::apps {
 
 namespace {
-
-// Fills tied_to and tied_bytes: weight blobs that an earlier layer reads too (tied embeddings).
-void FindTiedWeights(const package::Manifest& manifest, std::vector<swarm::ModelLayer>& layers) {
-  std::map<package::Digest, size_t> first_reader;
-  for (size_t layer = 0; layer < layers.size(); ++layer) {
-    for (const package::Digest& blob : manifest.layers[layer].blobs) {
-      const auto [reader, is_first] = first_reader.emplace(blob, layer);
-      if (is_first || reader->second == layer) continue;
-      layers[layer].tied_to = static_cast<int>(reader->second);
-      layers[layer].tied_bytes += manifest.blobs.at(blob).byte_count;
-    }
-    layers[layer].tied_bytes = std::min(layers[layer].tied_bytes, layers[layer].weight_bytes);
-  }
-}
 
 uint64_t BytesOf(const program::Weight& weight) {
   uint64_t bytes = 0;
@@ -117,7 +102,11 @@ swarm::ModelInfo ModelInfoOf(const package::Package& package) {
   }
   if (const Status status = FindGroupNorms(package, model.layers); !status.ok())
     LogWarn("all neuron groups count alike: {}", status.error().message());
-  FindTiedWeights(manifest, model.layers);
+  const std::vector<package::SharedBlobs> shared = package::FindSharedBlobs(manifest);
+  for (size_t layer = 0; layer < shared.size(); ++layer) {
+    model.layers[layer].tied_to = shared[layer].with;
+    model.layers[layer].tied_bytes = shared[layer].byte_count;
+  }
   for (const LayerRange& range : manifest.keep_together)
     for (uint32_t i = range.first + 1; i < range.end; ++i) model.layers[i].with_previous = true;
   return model;

@@ -158,9 +158,9 @@ void AddSettings(CLI::App& command, PlanOptions& options) {
       ->capture_default_str();
   command
       .add_option("--plan", options.kind,
-                  "Of a mixture of experts: whole layers, experts apart from the layers that they "
-                  "are of, or whichever is predicted to be faster; of a package of `weft groups`: "
-                  "whole layers, or parts of every layer (tensor)")
+                  "Whole layers, or of a mixture of experts: these apart from the layers that they "
+                  "are of; of a package of `weft groups`: parts of every layer (tensor); auto is "
+                  "whichever is predicted to be faster")
       ->check(CLI::IsMember(kPlanKinds))
       ->capture_default_str();
   command.add_option("--parts", options.equal_parts, "Of --strategy equal: into so many parts")

@@ -121,7 +121,7 @@ swarm::DeviceNumbers ReadDevice(WorkerReader& reader, const std::string& if_name
                                 size_t layer_count) {
   swarm::DeviceNumbers device;
   device.name = reader.Text("name", if_nameless);
-  device.native = reader.OneOf("kind", "native", "web") == "native";
+  device.native = device.messages = reader.OneOf("kind", "native", "web") == "native";
   device.needs_onnx = reader.Flag("needs_onnx");
   device.memory_bytes = reader.Bytes("memory");
   device.weight_factor = reader.Number("weight_factor", 0.01).value_or(1);

@@ -245,28 +245,34 @@ PlanCase SolveBetter(const swarm::CoreOptions& core,
                      const std::vector<swarm::DeviceNumbers>& devices,
                      const PlanSettings& settings) {
   using Kind = swarm::PlanKind;
-  if (!swarm::HasExperts(core.model))
-    return SolveKind(core, devices, settings, LayerFormOf(settings.kind == Kind::kTensor));
-  if (settings.kind != Kind::kAuto)
-    return SolveKind(core, devices, settings, LayerFormOf(settings.kind == Kind::kExperts));
-  PlanCase layers = SolveKind(core, devices, settings, LayerForm::kWhole);
-  PlanCase experts = SolveKind(core, devices, settings, LayerForm::kHub);
-  const bool layers_win =
-      layers.outcome.plan &&
-      (!experts.outcome.plan || layers.outcome.plan->exec_us <= experts.outcome.plan->exec_us);
-  std::string comparison =
-      "Whole layers: " + TimeOf(layers) + ". Experts apart: " + TimeOf(experts);
-  if (experts.outcome.plan) {
-    double exchanges_us = 0;
-    for (const planner::StageAssignment& stage : experts.outcome.plan->stages)
-      for (int layer = stage.first_layer; layer < stage.end_layer; ++layer)
-        exchanges_us += experts.layers[static_cast<size_t>(layer)].exchanges *
-                        experts.workers[static_cast<size_t>(stage.worker)].exchange_us;
-    comparison += ", of which " + planner::FormatMicroseconds(exchanges_us) + " wait for experts";
+  const bool in_groups = core.model.is_in_groups();
+  if (settings.kind != Kind::kAuto || !swarm::HasChoice(core.model)) {
+    const Kind of_hubs = in_groups ? Kind::kTensor : Kind::kExperts;
+    const bool is_hub = swarm::HasChoice(core.model) && settings.kind == of_hubs;
+    return SolveKind(core, devices, settings, LayerFormOf(is_hub));
   }
-  PlanCase& better = layers_win || !experts.outcome.plan ? layers : experts;
-  better.comparison = comparison + ". Planned: " +
-                      (better.form == LayerForm::kHub ? "experts apart" : "whole layers") + ".\n";
+  PlanCase layers = SolveKind(core, devices, settings, LayerForm::kWhole);
+  PlanCase hubs = SolveKind(core, devices, settings, LayerForm::kHub);
+  const bool layers_win =
+      layers.outcome.plan && (!hubs.outcome.plan || !swarm::HubsPay(layers.outcome.plan->exec_us,
+                                                                    hubs.outcome.plan->exec_us));
+  const std::string apart = in_groups ? "parts of every layer" : "experts apart";
+  std::string comparison = "Whole layers: " + TimeOf(layers) +
+                           (in_groups ? ". Parts of every layer: " : ". Experts apart: ") +
+                           TimeOf(hubs);
+  if (hubs.outcome.plan) {
+    double exchanges_us = 0;
+    for (const planner::StageAssignment& stage : hubs.outcome.plan->stages)
+      for (int layer = stage.first_layer; layer < stage.end_layer; ++layer)
+        exchanges_us += hubs.layers[static_cast<size_t>(layer)].exchanges *
+                        hubs.workers[static_cast<size_t>(stage.worker)].exchange_us;
+    comparison += ", of which " + planner::FormatMicroseconds(exchanges_us) +
+                  (in_groups ? " are for neuron groups" : " wait for experts");
+  }
+  PlanCase& better = layers_win || !hubs.outcome.plan ? layers : hubs;
+  better.comparison = comparison +
+                      ". Planned: " + (better.form == LayerForm::kHub ? apart : "whole layers") +
+                      ".\n";
   return std::move(better);
 }
 

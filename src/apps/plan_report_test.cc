@@ -169,6 +169,15 @@ TEST(PlanReport, NeuronGroupsPayWhereARoundTripIsShort) {
   EXPECT_EQ(us_with("tab=2GB,latency_ms=0.5,kind=web"), alone_us);
   settings.kind = swarm::PlanKind::kAuto;
   EXPECT_EQ(SolvePlanCase(core, Devices({hub}), settings).kind, "layers");
+  const std::string lines = ",read_gb_per_s=2,upload_mb_per_s=100,download_mb_per_s=100";
+  const PlanCase near =
+      SolvePlanCase(core, Devices({hub, "near=2GB,latency_ms=0.5" + lines}), settings);
+  EXPECT_EQ(near.kind, "tensor");
+  EXPECT_THAT(ReportOf(near), HasSubstr("Planned: parts of every layer."));
+  const PlanCase far =
+      SolvePlanCase(core, Devices({hub, "far=2GB,latency_ms=100" + lines}), settings);
+  EXPECT_EQ(far.kind, "layers");
+  EXPECT_THAT(ReportOf(far), HasSubstr("Planned: whole layers."));
 }
 
 TEST(PlanReport, JsonSaysWhatTheTextSays) {

@@ -542,8 +542,8 @@ void AddPlanning(CLI::App& command, ServeOptions& options) {
   command
       .add_option("--plan", options.plan,
                   "What devices hold: layers, experts apart from the layers that they are of, "
-                  "whichever of these is predicted to be faster (auto), or parts of every layer "
-                  "(tensor, for packages of `weft groups`)")
+                  "parts of every layer (tensor, for packages of `weft groups`), or whichever is "
+                  "predicted to be faster (auto)")
       ->capture_default_str()
       ->check(CLI::IsMember(kPlanKinds));
   command

@@ -444,6 +444,7 @@ void Dispatcher::Take(Instant now, uint32_t index, Task& task, Copy& copy,
     NoteRanges(times_.came.value_or(now), holder, batches_[index], copy, task.slots.size());
   else
     NoteAnswer(times_.came.value_or(now), holder, copy, task.slots.size(), 1);
+  if (batches_[index].kind == SlotKind::kSums) NoteComputed(holder, task.slots.size(), 1);
   Close(copy);
   if (task.is_done) return;
   CountWin(holder, copy);

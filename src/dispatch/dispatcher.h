@@ -142,6 +142,8 @@ struct HolderStats {
   uint64_t won_hedges = 0, lost_hedges = 0;  // hedges among them
   uint64_t timeouts = 0, bad_answers = 0, stale_answers = 0;
   uint64_t sent_bytes = 0, received_bytes = 0;  // of rows
+  // The groups in sums of one row whose answers say how long they were computed, and how long.
+  uint64_t computed_groups = 0, computed_us = 0;
   // Of the last LatencyWindow::kSamples round trips of few rows; 0: there were none.
   Duration p50, p95, slowest;
   Duration queue;  // what waits there, as it said last
@@ -353,6 +355,7 @@ class Dispatcher {
   void Take(Instant now, uint32_t batch, Task& task, Copy& copy, const wire::ExpertFrame& frame);
   void NoteAnswer(Instant came, HolderState& holder, const Copy& copy, size_t row_count,
                   size_t shares);
+  void NoteComputed(HolderState& holder, size_t row_count, size_t groups) const;
   static void TakeRows(Batch& batch, const Task& task, const wire::ExpertFrame& frame);
   void End(Instant now, Batch& batch, Task& task);
   void EndIfDone(Instant now, uint32_t batch);

@@ -24,6 +24,12 @@ double Dispatcher::ShareUs(const HolderState& holder, SlotKind kind, bool is_lon
   return known > 0 ? sum / static_cast<double>(known) : count;
 }
 
+void Dispatcher::NoteComputed(HolderState& holder, size_t row_count, size_t groups) const {
+  if (!times_.computed || row_count != 1) return;
+  holder.stats.computed_groups += groups;
+  holder.stats.computed_us += static_cast<uint64_t>(std::max<int64_t>(times_.computed->us, 0));
+}
+
 // The ranges of a share are answered one by one: its cost is known with the last of them.
 void Dispatcher::NoteRanges(Instant came, HolderState& holder, const Batch& batch, const Copy& copy,
                             size_t row_count) const {
@@ -113,6 +119,7 @@ Status Dispatcher::AcceptSum(Instant now, uint32_t id, const wire::ExpertFrame& 
                         return part.task->is_done;
                       });
   if (rows.ok()) NoteAnswer(times_.came.value_or(now), holder, *first, frame.tokens, parts.size());
+  if (rows.ok()) NoteComputed(holder, frame.tokens, parts.size());
   if (counts) TakeRows(batch, *parts.front().task, frame);
   for (const auto& [task, copy] : parts) {
     ++copy->answers;

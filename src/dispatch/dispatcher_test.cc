@@ -213,6 +213,18 @@ TEST(Dispatcher, SharesOfASumAreAnsweredWithARowEach) {
   EXPECT_EQ(To(next, 8).size(), 1u);
 }
 
+TEST(Dispatcher, TellsHowLongGroupsWereComputed) {
+  Dispatcher dispatcher({});
+  (void)dispatcher.SetHolders(kStart, 1, HoldersOf({{7, {0, 1, 2, 3}}, {8, {0, 1, 2, 3}}}));
+  const Actions begun = BeginSum(dispatcher, kStart, {0, 1, 2, 3});
+  const Duration computed = Microseconds(700);
+  (void)dispatcher.OnResult(At(1), 7, SumOf(To(begun, 7), {1, 2}), {At(1), computed});
+  (void)dispatcher.OnResult(At(3), 8, SumOf(To(begun, 8), {10, 20}));  // it does not say
+  EXPECT_EQ(dispatcher.StatsOf(7)->computed_groups, To(begun, 7).size());
+  EXPECT_EQ(dispatcher.StatsOf(7)->computed_us, 700u);
+  EXPECT_EQ(dispatcher.StatsOf(8)->computed_groups, 0u);
+}
+
 // Two sums of 3e38 are infinite, and nobody could tell then whose they were.
 TEST(Dispatcher, ASumThatItsExpertsCannotAddUpToIsItsSendersFault) {
   Dispatcher dispatcher({});

@@ -1,5 +1,6 @@
 #include "package/manifest.h"
 
+#include <algorithm>
 #include <set>
 
 namespace weft::package {
@@ -23,6 +24,22 @@ uint64_t PredictorBytes(const Manifest& manifest) {
   for (const LayerInfo& layer : manifest.layers)
     if (layer.predictor != Digest()) byte_count += manifest.blobs.at(layer.predictor).byte_count;
   return byte_count;
+}
+
+std::vector<SharedBlobs> FindSharedBlobs(const Manifest& manifest) {
+  std::vector<SharedBlobs> shared(manifest.layers.size());
+  std::map<Digest, size_t> first_reader;
+  for (size_t layer = 0; layer < shared.size(); ++layer) {
+    for (const Digest& blob : manifest.layers[layer].blobs) {
+      const auto [reader, is_first] = first_reader.emplace(blob, layer);
+      if (is_first || reader->second == layer) continue;
+      shared[layer].with = static_cast<int>(reader->second);
+      shared[layer].byte_count += manifest.blobs.at(blob).byte_count;
+    }
+    shared[layer].byte_count =
+        std::min(shared[layer].byte_count, manifest.layers[layer].weight_bytes);
+  }
+  return shared;
 }
 
 uint64_t DownloadBytes(const Manifest& manifest, uint32_t first, uint32_t end) {

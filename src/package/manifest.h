@@ -107,6 +107,14 @@ Result<Manifest> ParseManifest(ByteSpan json);
 // Gives the bytes of the blobs that predict norms of neuron groups, 0 without `weft profile`.
 uint64_t PredictorBytes(const Manifest& manifest);
 
+// Weight blobs that a layer shares with an earlier one, as tied embeddings are shared.
+struct SharedBlobs {
+  int with = -1;            // the earlier layer; -1: none
+  uint64_t byte_count = 0;  // at most the later layer's weight_bytes
+};
+// Gives them for every layer. A device that has both layers holds these bytes once.
+std::vector<SharedBlobs> FindSharedBlobs(const Manifest& manifest);
+
 // Gives the bytes of distinct blobs that the layers [first, end) need, programs included.
 uint64_t DownloadBytes(const Manifest& manifest, uint32_t first, uint32_t end);
 

@@ -202,6 +202,20 @@ TEST(Manifest, RoundTrips) {
   EXPECT_EQ(DownloadBytes(*parsed, 3, 3), 0u);
 }
 
+// The first and the last layer read one blob of 5000 bytes.
+TEST(Manifest, SharedBlobsAreThoseOfAnEarlierLayer) {
+  Sample sample;
+  const auto shared = FindSharedBlobs(sample.manifest);
+  ASSERT_EQ(shared.size(), 3u);
+  EXPECT_EQ(shared[0].with, -1);
+  EXPECT_EQ(shared[1].with, -1);
+  EXPECT_EQ(shared[1].byte_count, 0u);
+  EXPECT_EQ(shared[2].with, 0);
+  EXPECT_EQ(shared[2].byte_count, 1002u) << "it reads so much of the blob";
+  sample.manifest.layers[2].weight_bytes = 9000;
+  EXPECT_EQ(FindSharedBlobs(sample.manifest)[2].byte_count, 5000u);
+}
+
 TEST(Manifest, LayersThatAreKeptTogetherRoundTrip) {
   Sample sample;
   EXPECT_EQ(ToJson(sample.manifest).find("keep_together"), std::string::npos);

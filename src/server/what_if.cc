@@ -27,7 +27,7 @@ std::optional<double> IfKnown(double value) {
 swarm::DeviceNumbers NumbersOf(const swarm::WorkerSnapshot& worker, size_t layer_count) {
   swarm::DeviceNumbers device;
   device.name = worker.name;
-  device.native = worker.kind == "native";
+  device.native = device.messages = worker.kind == "native";
   device.needs_onnx = worker.engine.starts_with("ort");
   device.memory_bytes = worker.memory_bytes;
   device.download_bytes_per_s = worker.download_bytes_per_s;

@@ -53,7 +53,7 @@ worker::Offer OfferOf(const Device& device) {
 worker::ModelShape ShapeOf(const swarm::ModelInfo& model) {
   worker::ModelShape shape;
   for (const swarm::ModelLayer& layer : model.layers)
-    shape.layer_weight_bytes.push_back(layer.weight_bytes);
+    shape.layers.push_back({layer.weight_bytes, {layer.tied_to, layer.tied_bytes}});
   shape.vocabulary = model.vocabulary;
   shape.hidden_columns = model.hidden_columns;
   shape.boundary_dtype = model.boundary_dtype;

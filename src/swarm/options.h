@@ -78,7 +78,7 @@ enum class PlanKind {
   kLayers,
   kExperts,
   kTensor,  // hubs of a model in neuron groups
-  kAuto,    // of layers and experts whichever is predicted to be faster
+  kAuto,    // whole layers or hubs, whichever is predicted to be faster
 };
 
 // The orchestrator's timeouts are all in one place.

@@ -118,7 +118,7 @@ class Device {
           for (uint8_t& byte : out) byte = static_cast<uint8_t>(keys_.Next());
         }) {
     ModelShape shape;
-    shape.layer_weight_bytes.resize(model.programs.size(), 1000);
+    shape.layers.resize(model.programs.size(), {1000});
     shape.vocabulary = SwarmSpec().vocabulary;
     shape.hidden_columns = SwarmSpec().hidden;
     host_ =

@@ -10,10 +10,11 @@ namespace {
 using dispatch::HolderStats;
 
 constexpr uint64_t HolderStats::*kCounts[] = {
-    &HolderStats::calls,       &HolderStats::rows,          &HolderStats::hedges,
-    &HolderStats::wins,        &HolderStats::losses,        &HolderStats::won_hedges,
-    &HolderStats::lost_hedges, &HolderStats::timeouts,      &HolderStats::bad_answers,
-    &HolderStats::sent_bytes,  &HolderStats::received_bytes};
+    &HolderStats::calls,       &HolderStats::rows,           &HolderStats::hedges,
+    &HolderStats::wins,        &HolderStats::losses,         &HolderStats::won_hedges,
+    &HolderStats::lost_hedges, &HolderStats::timeouts,       &HolderStats::bad_answers,
+    &HolderStats::sent_bytes,  &HolderStats::received_bytes, &HolderStats::computed_groups,
+    &HolderStats::computed_us};
 
 bool IsNothing(const HolderStats& stats) {
   return std::ranges::all_of(kCounts, [&stats](auto count) { return stats.*count == 0; });
@@ -37,6 +38,8 @@ void Fill(uint32_t peer, HolderStats stats, wire::pb::HolderStats::Holder& out) 
   out.set_refused(stats.bad_answers);
   out.set_sent_bytes(stats.sent_bytes);
   out.set_received_bytes(stats.received_bytes);
+  out.set_computed_groups(stats.computed_groups);
+  out.set_computed_us(stats.computed_us);
   out.set_p50_us(ToldUs(stats.p50));
   out.set_slowest_us(ToldUs(stats.slowest));
   out.set_queue_us(ToldUs(stats.queue));

@@ -117,6 +117,24 @@ TEST_F(MembershipHubTest, WhoWantsToKnowWhatHoldersDidIsTold) {
   EXPECT_EQ(Stats(Seconds(1)).at(0).calls(), 1u);
 }
 
+TEST_F(MembershipHubTest, AndHowLongTheyComputedNeuronGroups) {
+  stats_ms_ = 1000;
+  Start();
+  Step(1, 1);
+  StepWaits waits{1, 1, 1, {1.0f}, {0}};
+  waits.kind = SlotKind::kSums;
+  WorkOver(std::move(waits));
+  wire::ExpertFrame sum = Dispatch(1, 1, 0);
+  sum.type = wire::ExpertFrameType::kResult;
+  wire::Heartbeat heartbeat;
+  heartbeat.compute_us = 700;
+  Shards(kHolder, {sum, wire::HeartbeatFrame(heartbeat)});
+  const auto told = Stats(Seconds(1));
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].computed_groups(), 1u);
+  EXPECT_EQ(told[0].computed_us(), 700u);
+}
+
 TEST_F(MembershipHubTest, AndWhatRowsHaveChosen) {
   stats_ms_ = 1000;
   Start();

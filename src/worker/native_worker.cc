@@ -41,8 +41,9 @@ Offer OfferOf(const NativeWorkerOptions& options) {
 
 ModelShape ShapeOf(const package::Manifest& manifest) {
   ModelShape model;
-  for (const package::LayerInfo& layer : manifest.layers)
-    model.layer_weight_bytes.push_back(layer.weight_bytes);
+  const std::vector<package::SharedBlobs> shared = package::FindSharedBlobs(manifest);
+  for (size_t layer = 0; layer < shared.size(); ++layer)
+    model.layers.push_back({manifest.layers[layer].weight_bytes, shared[layer]});
   model.vocabulary = manifest.vocabulary;
   model.hidden_columns = manifest.hidden_columns;
   model.boundary_dtype = manifest.boundary_dtype;

@@ -105,16 +105,26 @@ Result<Outcome> StageHost::On(InstallLayers& work) {
                                                 std::to_string(range.end) +
                                                 " were unloaded while others of them were read.");
   const engine::MemoryUse use = engine.memory();
-  uint64_t weight_bytes = 0;
-  for (uint32_t layer = 0; layer < model_.layer_count(); ++layer)
-    if (engine.IsLoaded({layer, layer + 1}))
-      weight_bytes += IsHub(work.form) ? hub_bytes_[layer] : model_.layer_weight_bytes[layer];
+  const uint64_t weight_bytes = StoredBytes(engine, IsHub(work.form));
   Installed installed;
   installed.used_bytes = use.weight_bytes + use.kv_bytes + use.scratch_bytes;
   if (weight_bytes > 0)
     installed.weight_factor =
         static_cast<double>(use.weight_bytes) / static_cast<double>(weight_bytes);
   return Outcome(installed);
+}
+
+uint64_t StageHost::StoredBytes(const engine::StageEngine& engine, bool are_hubs) const {
+  const auto is_loaded = [&](uint32_t layer) { return engine.IsLoaded({layer, layer + 1}); };
+  uint64_t byte_count = 0;
+  for (uint32_t layer = 0; layer < model_.layer_count(); ++layer) {
+    if (!is_loaded(layer)) continue;
+    const auto& [weight_bytes, shared] = model_.layers[layer];
+    const uint64_t own = are_hubs ? hub_bytes_.at(layer) : weight_bytes;
+    const bool has_both = shared.with >= 0 && is_loaded(static_cast<uint32_t>(shared.with));
+    byte_count += has_both ? own - std::min(own, shared.byte_count) : own;
+  }
+  return byte_count;
 }
 
 Result<Outcome> StageHost::On(InstallExperts& work) {

@@ -83,6 +83,9 @@ class StageHost {
   Result<Outcome> On(KeepLayers& work);
   Result<Outcome> On(TakeStock& work);
 
+  // Of the weights that this engine has, as packages have them.
+  uint64_t StoredBytes(const engine::StageEngine& engine, bool are_hubs) const;
+
   Result<Outcome> BeginHubStep(RunStep& work);
   // `begin`: since when this piece of it was computed.
   Result<Outcome> GoOn(uint32_t place, Instant begin, Result<engine::StepProgress> progress);

@@ -16,12 +16,15 @@ class StageHostTest : public testing::Test {
   StageHostTest() {
     const engine::ModelSpec spec;
     programs_ = engine::ModelBuilder(spec, engine::RandomTensors(1), weights_).Build();
-    ModelShape model;
-    model.layer_weight_bytes.resize(programs_.size(), 1000);
-    model.vocabulary = spec.vocabulary;
-    model.hidden_columns = spec.hidden;
-    model.boundary_dtype = DType::kF32;
-    host_ = std::make_unique<StageHost>(model, engine::MakeNativeEngine({.thread_count = 1}),
+    model_.layers.resize(programs_.size(), {1000});
+    model_.vocabulary = spec.vocabulary;
+    model_.hidden_columns = spec.hidden;
+    model_.boundary_dtype = DType::kF32;
+    MakeHost();
+  }
+
+  void MakeHost() {
+    host_ = std::make_unique<StageHost>(model_, engine::MakeNativeEngine({.thread_count = 1}),
                                         [this] { return now_ = now_ + Microseconds(10); });
   }
 
@@ -84,6 +87,7 @@ class StageHostTest : public testing::Test {
 
   engine::MemorySource weights_;
   std::vector<program::Program> programs_;
+  ModelShape model_;
   Instant now_{1};
   std::unique_ptr<StageHost> host_;
 };
@@ -187,6 +191,21 @@ TEST_F(StageHostTest, LayersThatWentWhileOthersWereReadAreNotPrepared) {
   const auto outcome = host_->Do(InstallLayers{std::move(read).value(), {whole()}});
   ASSERT_FALSE(outcome.ok());
   EXPECT_THAT(outcome.error().message(), HasSubstr("were unloaded"));
+}
+
+// As with tied embeddings: of 1000 bytes of the last layer 400 are the first one's.
+TEST_F(StageHostTest, SharedWeightsCountOnceInTheFactor) {
+  model_.layers.back().shared = {0, 400};
+  MakeHost();
+  const auto stored_bytes = [&](LayerRange layers) {
+    const Result<Outcome> outcome = Install(layers);
+    EXPECT_TRUE(outcome.ok()) << outcome.error().ToString();
+    const Installed& installed = std::get<Installed>(*outcome);  // nothing is used but weights
+    return static_cast<double>(installed.used_bytes) / installed.weight_factor;
+  };
+  const uint32_t count = whole().end;
+  EXPECT_DOUBLE_EQ(stored_bytes({1, count}), 1000.0 * (count - 1)) << "without the first";
+  EXPECT_DOUBLE_EQ(stored_bytes({0, 1}), 1000.0 * count - 400) << "with both";
 }
 
 TEST_F(StageHostTest, StockIsWhatAllLayersOfABindingHold) {

@@ -7,6 +7,7 @@
 
 #include "base/result.h"
 #include "engine/engine.h"
+#include "package/manifest.h"
 #include "tensor/dtype.h"
 #include "wire/data_frame.h"
 #include "worker/sampling_table.h"
@@ -15,7 +16,11 @@ namespace weft::worker {
 
 // What of a model the wire and the engine have to agree on.
 struct ModelShape {
-  std::vector<uint64_t> layer_weight_bytes;  // of each layer, n + 2
+  struct Layer {
+    uint64_t weight_bytes = 0;
+    package::SharedBlobs shared = {};  // of these bytes
+  };
+  std::vector<Layer> layers;  // n + 2
   uint32_t vocabulary = 0;
   uint32_t hidden_columns = 0;
   DType boundary_dtype = DType::kF16;
@@ -23,7 +28,7 @@ struct ModelShape {
 
   // Of what the last layer gives.
   uint32_t head_columns() const { return embeds ? hidden_columns : vocabulary; }
-  uint32_t layer_count() const { return static_cast<uint32_t>(layer_weight_bytes.size()); }
+  uint32_t layer_count() const { return static_cast<uint32_t>(layers.size()); }
 };
 
 // A decoded step; the spans of `input` point into the other members, so it is filled in place and

@@ -22,7 +22,7 @@ ModelShape MakeModel(DType boundary_dtype) {
   model.boundary_dtype = boundary_dtype;
   model.hidden_columns = kColumns;
   model.vocabulary = 100;
-  model.layer_weight_bytes.resize(4);
+  model.layers.resize(4);
   return model;
 }
 

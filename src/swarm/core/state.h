@@ -77,6 +77,7 @@ struct State {
   std::vector<Action> TakeActions();
   void LetLeaversGo();
   void SettlePlans();
+  void DropStagedWithoutRoom();
   // Whether the request waits for the devices that hold its session to serve (state_settle.cc).
   bool WaitsForSession(const ActiveRequest& active);
   Instant WaitsUntil(const ActiveRequest& active) const;

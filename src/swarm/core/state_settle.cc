@@ -30,6 +30,7 @@ void State::Settle(bool after_frame) {
   planning.SetSteady(requests.has_last_try(), now);
   planning.Settle(now);
   experts.Settle(now);
+  DropStagedWithoutRoom();
   // What a frame changed of the lifecycle (its worker was dropped, say) is no small matter, nor is
   // the end of a request: those that computed it may have to be checked.
   const bool small = after_frame && lifecycle.version() == pipelines_version &&
@@ -69,6 +70,18 @@ void State::Settle(bool after_frame) {
   }
   SettleTouched();
   if (!small) timer = FindTimer();
+}
+
+// A plan of hubs takes over when all its experts have holders. Where these have no place beside the
+// layers of both plans it never does, and the active one may lack them, too. Example: a hub moves
+// to one of two devices that hold all experts, and the other one is lost.
+void State::DropStagedWithoutRoom() {
+  if (!lifecycle.staged() || !lifecycle.active() || !lifecycle.active()->is_hub() ||
+      experts.coverage().missing_bytes == 0)
+    return;
+  lifecycle.DropStaged(now);
+  changes.Note({.plan_at = now + options.timeouts.replan_interval});
+  experts.Settle(now);
 }
 
 // Not where a plan that serves has it all, nor where nobody can bring more of it: a device that is

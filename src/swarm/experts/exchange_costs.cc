@@ -30,6 +30,20 @@ bool HasExperts(const ModelInfo& model) {
   return layer != nullptr && !layer->groups;
 }
 
+uint64_t GroupBytes(const ModelInfo& model) {
+  const ModelLayer* layer = SparseLayer(model);
+  return layer != nullptr && layer->groups ? layer->expert_bytes : 0;
+}
+
+bool HasChoice(const ModelInfo& model) {
+  return SparseLayer(model) != nullptr;
+}
+
+bool HubsPay(double layers_us, double hubs_us) {
+  constexpr double kShare = 0.95;
+  return hubs_us < kShare * layers_us;
+}
+
 std::string PlanProblem(const ModelInfo& model, PlanKind kind) {
   const bool in_groups = model.is_in_groups();
   if (kind == PlanKind::kExperts && !HasExperts(model))
@@ -45,6 +59,13 @@ std::string PlanProblem(const ModelInfo& model, PlanKind kind) {
 }
 
 namespace {
+
+// Of a message that carries next to nothing. Two devices are no farther from each other than both
+// are from the server. Where messages pass it, threads of all three hand them on.
+double TripUs(const DeviceNumbers& hub, const DeviceNumbers& holder) {
+  if (hub.messages && holder.messages) return LatencyUs(hub) + LatencyUs(holder);
+  return StepLatencyUs(hub) + StepLatencyUs(holder) + 2 * kServerStepUs + OverheadUs(holder);
+}
 
 // What a hub waits for at this layer, if every layer with experts had as many bytes of them.
 double DispatchUs(const ModelInfo& model, const ModelLayer& layer, size_t layer_count,
@@ -65,8 +86,7 @@ double DispatchUs(const ModelInfo& model, const ModelLayer& layer, size_t layer_
     holder.expert_us = static_cast<double>(layer.expert_bytes) / metrics.compute_speed;
     if (static_cast<int>(i) == own) continue;
     // A row there, and one back for each expert or range, or for all groups.
-    holder.round_trip_us = of_hub.latency_us + metrics.latency_us + 2 * kServerStepUs +
-                           metrics.session_overhead_us + row_bytes / of_hub.bandwidth_up +
+    holder.round_trip_us = TripUs(hub, lenders[i].device) + row_bytes / of_hub.bandwidth_up +
                            row_bytes / metrics.bandwidth_down;
     const double back_us = back_bytes / metrics.bandwidth_up + back_bytes / of_hub.bandwidth_down;
     (layer.groups ? holder.round_trip_us : holder.expert_us) += back_us;

@@ -18,7 +18,8 @@ struct ExpertLender {
 };
 
 // For a step of one row, at one layer with experts. What goes from a hub to a holder passes the
-// server; what the hub holds itself does not. `own`: of `lenders`, the hub; -1: it lends nothing.
+// server, unless both exchange messages in datagrams; what the hub holds itself goes nowhere.
+// `own`: of `lenders`, the hub; -1: it lends nothing.
 double ExchangeUs(const ModelInfo& model, const DeviceNumbers& hub,
                   const std::vector<ExpertLender>& lenders, int own);
 
@@ -27,6 +28,14 @@ bool ExpertsFit(const ModelInfo& model, const std::vector<ExpertLender>& lenders
 
 // A mixture's, not neuron groups.
 bool HasExperts(const ModelInfo& model);
+// Of the weights of a neuron group; 0 where there are none.
+uint64_t GroupBytes(const ModelInfo& model);
+// Whether there are both, whole layers and hubs whose experts or groups are elsewhere.
+bool HasChoice(const ModelInfo& model);
+
+// Whether hubs are chosen where there are plans of both, with so much time for a token. Whole
+// layers wait for nobody within a layer: what is about as fast stays whole.
+bool HubsPay(double layers_us, double hubs_us);
 
 // Why there is no plan of this kind for the model, and what to do; empty: there is.
 std::string PlanProblem(const ModelInfo& model, PlanKind kind);

@@ -137,6 +137,19 @@ void Experts::Place(Instant now) {
     coverage_.missing_bytes += options_.model.layers[missing.layer].expert_bytes;
 }
 
+// Nothing answers before every expert has a holder, so experts come before layers that a device
+// only stands by with. Example: a hub takes 14 of a device's 16 MB, and experts want 10. Another
+// device with 15 MB could stand by for the hub, or hold them all.
+void Experts::LetGoOfStandbys(Instant now) {
+  for (auto& [id, worker] : roster_) {
+    if (coverage_.missing_bytes == 0) return;
+    if (!MayHold(worker, now)) continue;
+    const uint64_t room = RoomFor(worker);
+    lifecycle_.KeepStandbys(worker, [](LayerSpan) { return false; });
+    if (RoomFor(worker) > room) Place(now);
+  }
+}
+
 // What the worker is to hold of what it wants: first what it holds already, then, with `keeps`,
 // what nobody else holds in its place yet, and what else there is room for.
 void Experts::Target(const Worker& worker, bool keeps, Set& target) const {
@@ -183,6 +196,7 @@ void Experts::Settle(Instant now) {
   if (IsEmpty(needed) && IsEmpty(needed_)) return;
   needed_ = std::move(needed);
   Place(now);
+  LetGoOfStandbys(now);
   CountHolders();
   std::vector<std::pair<Worker*, Set>> changes;
   bool waits = false;
@@ -302,6 +316,7 @@ void Experts::TellHubs(Instant now) {
     // Even nobody is worth a statement where somebody was.
     if (part.told_holders == bytes) continue;
     part.told_holders = std::move(bytes);
+    hub.times.waits_us.Clear();  // they were for others
     statement.set_statement(++last_statement_);
     *outbox_.Control(id).mutable_expert_holders() = std::move(statement);
   }

@@ -69,6 +69,7 @@ class Experts {
   uint64_t RoomFor(const Worker& worker) const;
   bool MayHold(const Worker& worker, Instant now) const;
   void Place(Instant now);
+  void LetGoOfStandbys(Instant now);
   void Target(const Worker& worker, bool keeps, Set& target) const;
   void CountHolders();
   void NoteCoverage();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "swarm/experts/exchange_costs.h"
 #include "wire/datagram.h"
 #include "wire/group_sums.h"
 #include "wire/holder_stats.h"
@@ -15,7 +16,7 @@ using Told = wire::pb::HolderStats::Holder;
 const char* WrongIn(const Told& told) {
   for (const uint64_t count :
        {told.calls(), told.rows(), told.wins(), told.losses(), told.timeouts(), told.refused(),
-        told.sent_bytes(), told.received_bytes()})
+        told.sent_bytes(), told.received_bytes(), told.computed_groups(), told.computed_us()})
     if (count > wire::kMostHolderCount) return "a count beyond 2^40";
   if (told.hedges() > told.calls()) return "more hedges than calls";
   if (told.won_hedges() > told.wins()) return "more hedges won than calls";
@@ -45,6 +46,13 @@ bool IsShare(double share) {
 }
 
 }  // namespace
+
+void HubReports::NoteSpeed(const Told& told, WorkerTimes& times) const {
+  const auto groups = static_cast<double>(told.computed_groups());
+  const double bytes = groups * static_cast<double>(GroupBytes(options_.model));
+  if (bytes > 0 && told.computed_us() > 0)
+    times.group_speed.Add(bytes / static_cast<double>(told.computed_us()));
+}
 
 // Layers by rising number, experts that they have.
 Status HubReports::CheckRoutes(const wire::pb::HolderStats& stats) const {
@@ -92,6 +100,7 @@ Status HubReports::OnHolderStats(const Worker& hub, const wire::pb::HolderStats&
     Worker* holder = roster_.Find(WorkerId(told.peer()));
     if (holder == nullptr || !holder->holding->was_holder) continue;
     Add(told, holder->reports.edit().counts);
+    NoteSpeed(told, holder->times);
     holder->reports.edit().times[hub.id] = {told.p50_us() * 1e-3, told.slowest_us() * 1e-3,
                                             told.queue_us() * 1e-3};
   }

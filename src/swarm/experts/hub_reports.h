@@ -31,6 +31,8 @@ class HubReports {
 
  private:
   Status CheckRoutes(const wire::pb::HolderStats& stats) const;
+  // Of a holder of neuron groups, from how long it computed how many.
+  void NoteSpeed(const wire::pb::HolderStats::Holder& told, WorkerTimes& times) const;
 
   const CoreOptions& options_;
   const Costs& costs_;

@@ -70,7 +70,7 @@ void Pipeline::RecordTimes(Worker& worker, const SentFrame& sent, const wire::Fr
   if (sent.rows > sent.runs.size()) FitChunks();
   if (sent.layers.is_hub())
     worker.times.AddWaits(step, costs_.LatencyUs(worker) + costs_.HandoverUs(worker),
-                          costs_.ModelExchangesUs(worker, sent.layers));
+                          costs_.Exchanges(sent.layers));
   else
     worker.times.AddLine(step, worker.Rates());
   if (sent.rows > 1) worker.times.AddBatch(step, costs_.ComputeUs(worker, sent.layers));

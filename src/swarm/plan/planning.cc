@@ -11,6 +11,7 @@ namespace {
 
 // A plan that is being loaded is replaced by one that takes so much less time at most.
 constexpr double kBetterThanStaged = 0.8;
+constexpr Duration kNoteWaitsInterval = Seconds(1);
 
 LayerSpan SpanOf(const planner::StageAssignment& stage, LayerForm form) {
   return {static_cast<uint32_t>(stage.first_layer), static_cast<uint32_t>(stage.end_layer), form};
@@ -114,6 +115,8 @@ void Planning::Settle(Instant now) {
     newcomers_at_.reset();
     Want(now);
   }
+  if (lifecycle_.serves() && now >= waits_noted_ + kNoteWaitsInterval)
+    NoteWaits(*lifecycle_.active(), now);
   if (IsBlocked()) return;
   if (!changes_.plan_at() && lifecycle_.active() &&
       now >= last_search_ + options_.timeouts.replan_interval)
@@ -173,7 +176,7 @@ void Planning::StartSearch(Instant now, bool doubtful, LayerForm form) {
   std::vector<planner::WorkerMetrics> metrics;
   Job job;
   job.form = form;
-  job.compares = options_.plan_kind == PlanKind::kAuto && !whole_on_ && HasExperts(options_.model);
+  job.compares = options_.plan_kind == PlanKind::kAuto && !whole_on_ && HasChoice(options_.model);
   for (const auto& [id, worker] : roster_) {
     if (!whole_on_ && IsNewcomer(worker, now) && MayCompute(worker, job.form, now))
       LookAgainAt(worker.connected_at + options_.timeouts.newcomer);
@@ -233,8 +236,8 @@ void Planning::Decide(planner::PlanOutcome outcome, Job job, Instant now) {
       std::vector<WorkerId> ids;
       fits = ExpertsFit(options_.model, Lenders(stages, now, ids));
     }
-    const bool layers_win =
-        other->outcome.plan && (!fits || other->outcome.plan->exec_us <= outcome.plan->exec_us);
+    const bool layers_win = other->outcome.plan && (!fits || !HubsPay(other->outcome.plan->exec_us,
+                                                                      outcome.plan->exec_us));
     if (!fits || layers_win) {
       outcome = std::move(other->outcome);
       job = std::move(other->job);
@@ -329,10 +332,29 @@ void Planning::Consider(const planner::Plan& plan, const Job& job, Instant now) 
       }
     }
   }
-  if (!accepted) return;
+  if (!accepted || (lifecycle_.serves() && TakesLastHolders(next))) return;
   NoteWaits(next, now);
   changes_.Note({.standbys = true});
   lifecycle_.Stage(std::move(next), now);
+}
+
+// A hub that moves to a device takes the place of the experts there. The plan that serves goes on
+// asking for these until the other one has loaded, so others have to hold them, too.
+bool Planning::TakesLastHolders(const SwarmPlan& next) const {
+  return std::ranges::any_of(next.stages, [this](const PlanStage& stage) {
+    const Worker& worker = *roster_.Find(stage.worker);
+    if (lifecycle_.FitsBesidePlans(worker, stage.layers())) return false;
+    const std::vector<bool>& held = worker.holding->held;
+    for (size_t i = 0; i < held.size(); ++i) {
+      const bool is_last =
+          held[i] && std::ranges::none_of(roster_, [&](const auto& entry) {
+            const auto& [id, other] = entry;
+            return id != worker.id && i < other.holding->held.size() && other.holding->held[i];
+          });
+      if (is_last) return true;
+    }
+    return false;
+  });
 }
 
 // What changing over to the plan costs: its bytes, and what live sessions compute once more. Layers

@@ -149,6 +149,7 @@ class Planning {
   void ChooseStandbys(Instant now);
   void StandByWithPart(Worker& worker, const std::vector<size_t>& stages,
                        std::vector<uint32_t>& layer_copies, Instant now);
+  bool TakesLastHolders(const SwarmPlan& next) const;
   planner::MovePrice PriceOf(const planner::Plan& plan, const SwarmPlan& next) const;
   void Consider(const planner::Plan& plan, const Job& job, Instant now);
   static std::vector<planner::StageAssignment> AssignmentsOf(const SwarmPlan& plan);
@@ -194,7 +195,7 @@ class Planning {
   std::optional<Found> other_;
   WorkId next_work_ = 1;
   std::optional<Instant> waits_until_;
-  Instant last_search_;
+  Instant last_search_, waits_noted_;
   std::set<WorkerId> back_;              // NoteBack
   std::optional<Instant> newcomers_at_;  // when the next of them may be planned with
   uint64_t live_rows_ = 0;

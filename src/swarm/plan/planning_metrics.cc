@@ -93,23 +93,27 @@ double Planning::ExchangeUs(const Worker& hub, Instant now) const {
                            own == ids.end() ? -1 : static_cast<int>(own - ids.begin()));
 }
 
-// How long hubs waited, as a share of what was expected of them: the median of those that served, 1
+// How long hubs waited, as a share of what is expected of them: the median of those that served, 1
 // before. It counts for every hub: with the measured wait of one against what is expected of the
 // others, answers would wander to a hub that looks faster until it has served, too.
 double Planning::WaitShare() const {
   std::vector<double> shares;
   for (const auto& [id, worker] : roster_)
-    if (worker.times.wait_share.count() >= kServedSteps)
-      shares.push_back(*worker.times.wait_share.Median());
+    if (worker.times.wait_share) shares.push_back(*worker.times.wait_share);
   return std::clamp(MedianOf(std::move(shares)).value_or(1), kLeastWaitShare, kMostWaitShare);
 }
 
+// While it serves, this is looked at once a second: the first steps tell how fast devices are, and
+// waits against what was expected before that would say nothing.
 void Planning::NoteWaits(const SwarmPlan& plan, Instant now) {
   if (!plan.is_hub()) return;
+  waits_noted_ = now;
   for (const PlanStage& stage : plan.stages) {
     Worker& hub = *roster_.Find(stage.worker);
     const double model_us = ExchangeUs(hub, now);
-    hub.exchange.edit() = {model_us, model_us * WaitShare()};
+    if (hub.times.waits_us.count() >= kServedSteps && model_us > 0)
+      hub.times.wait_share = *hub.times.waits_us.Median() / model_us;
+    hub.exchange.edit() = {model_us * WaitShare()};
   }
 }
 

@@ -232,6 +232,36 @@ TEST(CoreGroups, WhatIsMissingIsCalledByItsName) {
   EXPECT_THAT(swarm.picture().message, HasSubstr("Of 16 neuron groups "));
 }
 
+// Three devices, each with room for the hub or for all groups. The hub moves to one that holds
+// them, and the other one that does is lost meanwhile.
+TEST(CoreGroups, AHubThatMovesLeavesRoomForTheLastHolder) {
+  CoreOptions options = GroupOptions();
+  options.model.hidden_columns = 1024;  // 1 MB of scratch memory
+  TestSwarm swarm(options);
+  const WorkerId hub = swarm.Join(GroupWorker(4'900'000));
+  const WorkerId next = swarm.Join(GroupWorker(4'700'000));
+  const WorkerId other = swarm.Join(GroupWorker(4'700'000));
+  swarm.Advance(Seconds(30));
+  ASSERT_EQ(swarm.picture().stages.at(0).worker, hub);
+  ASSERT_EQ(GroupHolders(swarm, hub), (std::map<WorkerId, size_t>{{next, 16}, {other, 16}}));
+  swarm.hold_plans = true;
+  while (swarm.held_plans.empty()) swarm.Advance(Seconds(10));
+  swarm.worker(next).answer_prepare = false;
+  swarm.AnswerPlan({{next, {{0, 6}, LayerForm::kHub}}});
+  ASSERT_EQ(GroupHolders(swarm, hub), (std::map<WorkerId, size_t>{{other, 16}}));
+  swarm.Lose(other);
+  swarm.Advance(Seconds(1));
+  EXPECT_EQ(GroupHolders(swarm, hub), (std::map<WorkerId, size_t>{{next, 16}}));
+  EXPECT_EQ(swarm.Tokens(swarm.Submit({3, 4, 5}, 3)), Counting(6, 3));
+
+  // Nor does it move to the only one that holds them.
+  swarm.held_plans.clear();
+  while (swarm.held_plans.empty()) swarm.Advance(Seconds(10));
+  swarm.AnswerPlan({{next, {{0, 6}, LayerForm::kHub}}});
+  EXPECT_EQ(GroupHolders(swarm, hub), (std::map<WorkerId, size_t>{{next, 16}}));
+  EXPECT_EQ(swarm.Tokens(swarm.Submit({3, 4, 5}, 3)), Counting(6, 3));
+}
+
 TEST(CoreGroups, WhoDoesNotRunGroupsGetsNone) {
   TestSwarm swarm(GroupOptions());
   const WorkerId tab = swarm.Join(TabWithoutGroups());
@@ -246,13 +276,77 @@ TEST(CoreGroups, WhoDoesNotRunGroupsGetsNone) {
   EXPECT_THAT(swarm.Sent(tab), Not(HasSubstr("measure_speed")));
 }
 
-TEST(CoreGroups, WithAChoiceLayersStayWhole) {
+// A layer takes 0.1 ms, less than a round trip, or 10 ms.
+TEST(CoreGroups, WithAChoiceLayersAreDividedWhereTheyTakeLong) {
+  for (const bool is_slow : {false, true}) {
+    TestWorker worker = GroupWorker();
+    worker.run_us = is_slow ? 10'000 : 100;
+    TestSwarm swarm(GroupOptions(PlanKind::kAuto));
+    const WorkerId first = swarm.Join(worker), second = swarm.Join(worker);
+    swarm.Advance(Seconds(60));
+    ASSERT_EQ(swarm.picture().state, SwarmState::kUp);
+    const bool is_first = !swarm.bindings(first).empty() && swarm.bindings(first)[0].loaded;
+    const auto prepare = swarm.Last(is_first ? first : second, Kind::kPrepareStage).prepare_stage();
+    EXPECT_EQ(prepare.is_hub(), is_slow);
+    EXPECT_THAT(swarm.Tokens(swarm.Submit({3, 4, 5}, 3)), testing::ElementsAre(6, 7, 8));
+  }
+}
+
+// Hubs are expected to wait for 4 ms at each of four layers, and wait for nearly 50.
+TEST(CoreGroups, WithAChoiceLayersStayWholeWhereHubsWaitedLonger) {
   TestSwarm swarm(GroupOptions(PlanKind::kAuto));
-  const WorkerId id = swarm.Join(GroupWorker());
-  swarm.Join(GroupWorker());
+  TestWorker slow = GroupWorker();
+  slow.run_us = slow.compute_us = 10'000;
+  const WorkerId first = swarm.Join(slow), second = swarm.Join(slow);
+  const auto is_hub = [&](WorkerId id) {
+    const auto& bindings = swarm.bindings(id);
+    return std::ranges::any_of(bindings, [](const TestBinding& each) {
+      return each.loaded && !each.standby && each.layers.is_hub();
+    });
+  };
+  swarm.Advance(Seconds(60));
+  ASSERT_TRUE(is_hub(first) != is_hub(second));
+  const WorkerId hub = is_hub(first) ? first : second;
+  swarm.worker(hub).answer_steps = false;
+  const RequestId request = swarm.Submit({3, 4, 5}, 20);
+  while (swarm.unanswered_steps(hub) > 0) {
+    swarm.Advance(Milliseconds(200));
+    swarm.AnswerStep(hub);
+  }
+  EXPECT_EQ(swarm.Tokens(request), Counting(6, 20));
+  swarm.worker(hub).answer_steps = true;
+  for (int i = 0; i < 5; ++i) {
+    swarm.Advance(Seconds(30));
+    EXPECT_FALSE(is_hub(first) || is_hub(second)) << i;
+    EXPECT_EQ(swarm.picture().state, SwarmState::kUp);
+  }
+}
+
+// Groups of 200 kB: 20 of them in 2 ms are 2 GB/s.
+TEST(CoreGroups, HowFastAHolderIsItsAnswersSay) {
+  TestSwarm swarm(GroupOptions());
+  const WorkerId hub = swarm.Join(GroupWorker());
   swarm.Advance(Seconds(1));
-  EXPECT_EQ(swarm.picture().state, SwarmState::kUp);
-  EXPECT_FALSE(swarm.Last(id, Kind::kPrepareStage).prepare_stage().is_hub());
+  TestWorker silent = GroupWorker();
+  silent.answer_measure = false;
+  const WorkerId holder = swarm.Join(silent);
+  swarm.Advance(Seconds(1));
+  ASSERT_TRUE(GroupHolders(swarm, hub).contains(holder));
+  const auto speed = [&] {
+    for (const WorkerSnapshot& worker : swarm.picture().workers)
+      if (worker.id == holder) return worker.speed_bytes_per_us;
+    return 0.0;
+  };
+  const double assumed = speed();
+  wire::pb::WorkerMessage message;
+  auto& told = *message.mutable_holder_stats()->add_holders();
+  told.set_peer(static_cast<uint32_t>(holder.value()));
+  told.set_calls(20);
+  told.set_computed_groups(20);
+  told.set_computed_us(2000);
+  EXPECT_NE(assumed, 2000);
+  swarm.Control(hub, message);
+  EXPECT_DOUBLE_EQ(speed(), 2000);
 }
 
 TEST(CoreGroups, EveryPlanThatCannotBeSaysWhatToDo) {

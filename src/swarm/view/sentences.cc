@@ -84,6 +84,9 @@ void SwarmView::Describe(const ViewedNotes& notes, Snapshot& picture) const {
   switch (picture.state) {
     case SwarmState::kUp:
       picture.message = DescribeUp();
+      if (const Experts::Coverage& experts = parts_.experts.coverage();
+          parts_.lifecycle.active()->is_hub() && experts.held < experts.needed)
+        DescribeExperts(picture);
       return;
     case SwarmState::kPreparing:
       picture.loading_percent = DownloadPercent();

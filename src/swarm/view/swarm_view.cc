@@ -61,7 +61,7 @@ WorkerSnapshot SwarmView::PictureOf(WorkerId id, const Worker& worker, Instant n
   out.load_bytes_per_us = worker.times.load_rate.Median().value_or(0);
   out.expected_stay_s = 1 / parts_.planning.lifetimes().LossesPerS(worker.probation_key, now);
   out.us_per_token = worker.times.compute_us.Median().value_or(0);
-  out.speed_bytes_per_us = worker.times.speed.Median().value_or(0);
+  out.speed_bytes_per_us = worker.times.BytesPerUs().value_or(0);
   out.used_bytes += worker.holding->memory_bytes;
   const auto count = [](const std::vector<bool>& set) {
     return static_cast<uint32_t>(std::count(set.begin(), set.end(), true));

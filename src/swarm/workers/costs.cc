@@ -127,13 +127,14 @@ DeviceNumbers Costs::NumbersOf(const Worker& worker) const {
   DeviceNumbers device;
   device.native = worker.offer.kind == "native";
   device.needs_onnx = worker.offer.needs_onnx;
+  device.messages = worker.offer.messages;
   device.memory_bytes = worker.limit->bytes;
   device.weight_factor = worker.memory->weight_factor;
   const LineRates rates = worker.Rates();
   device.download_bytes_per_s = rates.down * 1e6;
   device.upload_bytes_per_s = rates.up * 1e6;
   device.overhead_us = worker.times.overhead_us.Median();
-  device.bytes_per_us = worker.times.speed.Median();
+  device.bytes_per_us = worker.times.BytesPerUs();
   device.latency_us = worker.times.latency_us.Median();
   device.handover_us = worker.times.handover_us.Median();
   device.batch_gain = worker.times.batch_gain.Median();
@@ -191,10 +192,6 @@ int Costs::Exchanges(LayerSpan span) const {
 
 double Costs::ExchangesUs(const Worker& worker, LayerSpan span) const {
   return worker.exchange->us * Exchanges(span);
-}
-
-double Costs::ModelExchangesUs(const Worker& worker, LayerSpan span) const {
-  return worker.exchange->model_us * Exchanges(span);
 }
 
 double Costs::StepUs(const Worker& worker, LayerSpan span, uint32_t rows) const {

@@ -56,10 +56,9 @@ class Costs {
   // and the server's own work.
   double TokenUs(const Worker& worker, LayerSpan layers) const;
 
-  // What a row waits for experts elsewhere, as plans count with it.
+  // How often a row waits for experts elsewhere, and for how long, as plans count with it.
+  int Exchanges(LayerSpan layers) const;
   double ExchangesUs(const Worker& worker, LayerSpan layers) const;
-  // The same as exchange_costs.h expects it, whatever hubs turned out to wait.
-  double ModelExchangesUs(const Worker& worker, LayerSpan layers) const;
 
   // What a step of `rows` rows over these layers is expected to take at most, from sending to the
   // answer: as measured (BatchTimes), until then computed row by row.
@@ -76,7 +75,6 @@ class Costs {
   uint64_t scratch_row_bytes() const { return scratch_row_bytes_; }
 
  private:
-  int Exchanges(LayerSpan layers) const;
   // The layers as a whole, or as hubs.
   struct Form {
     std::vector<planner::LayerCost> layers;

@@ -21,6 +21,7 @@ struct DeviceNumbers {
   std::string name;
   bool native = true;       // false: in a browser
   bool needs_onnx = false;  // builds ONNX sessions instead of running programs
+  bool messages = false;    // rows between two of these do not pass the server
   uint64_t memory_bytes = 0;
   double weight_factor = 1;  // resident bytes per byte of weights
   // 0: not known.

@@ -261,10 +261,10 @@ struct WorkerExperts {
   uint64_t messages_sent = 0, messages_received = 0;
 };
 
-// How long a hub is expected to wait at a layer. Planning's.
+// How long a hub is expected to wait at a layer: by exchange_costs.h, and by how long hubs turned
+// out to wait. Planning's.
 struct WorkerExchange {
-  double model_us = 0;  // by exchange_costs.h
-  double us = 0;        // the same by how long hubs turned out to wait
+  double us = 0;
 };
 
 // What hubs tell. HubReports'.
@@ -361,7 +361,9 @@ struct Worker {
   bool IsProbed() const { return pings->probed_at && last_heard < *pings->probed_at; }
   // Tokens can be chosen on it without a round trip for each, if it holds all layers.
   bool CanGenerate() const { return offer.makes_tokens > 0; }
-  bool SpeedKnown() const { return times.measured || times.speed.count() >= 3; }
+  bool SpeedKnown() const {
+    return times.measured || times.speed.count() >= 3 || times.group_speed.count() >= 3;
+  }
 };
 
 // By rising id, so that everything that walks over workers is deterministic.

@@ -71,10 +71,10 @@ void WorkerTimes::AddLine(const StepTime& step, const LineRates& rates) {
   }
 }
 
-void WorkerTimes::AddWaits(const StepTime& step, double step_latency_us, double expected_us) {
-  if (!step.alone || step.rows != 1 || expected_us <= 0) return;
-  const double waited_us = step.elapsed_us - step.queue_us - step.compute_us - step_latency_us;
-  wait_share.Add(std::max(waited_us, 0.0) / expected_us);
+void WorkerTimes::AddWaits(const StepTime& step, double step_latency_us, int exchanges) {
+  if (!step.alone || step.rows != 1 || exchanges == 0) return;
+  const double waited_us = step.elapsed_us - step.compute_us - step_latency_us;
+  waits_us.Add(std::max(waited_us, 0.0) / exchanges);
 }
 
 void WorkerTimes::AddBatch(const StepTime& step, double token_us) {

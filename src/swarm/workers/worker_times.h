@@ -47,10 +47,14 @@ struct WorkerTimes {
   // CS_w of a few layers that were run again and again: faster than in answers, whose layers do not
   // fit the processor's caches.
   std::optional<double> repeated_speed;
+  // The same of a holder of neuron groups, as hubs tell it of its answers.
+  Ring<7> group_speed;
   Ring<15> batch_gain;         // how many rows of a chunk take as long as a token
   Ring<7> down_rate, up_rate;  // of the line, bytes per us
-  Ring<15> wait_share;         // of a hub: its waits for experts, against those expected
-  Ring<7> load_rate;           // from its disk into its engine, bytes of weights per us
+  Ring<15> waits_us;           // of a hub at each exchange, since its holders changed last
+  // Of a hub: such waits against those expected, when both were known last.
+  std::optional<double> wait_share;
+  Ring<7> load_rate;  // from its disk into its engine, bytes of weights per us
   // Of the binding that it runs now.
   Ring<15> compute_us;  // of one-row steps
   Ring<15> stage_us;    // the same from sending to the answer
@@ -65,14 +69,21 @@ struct WorkerTimes {
   // of it overlaps. nullopt: nothing was measured.
   std::optional<double> BusyUs(uint32_t rows) const;
 
+  // CS_w of steps, before any of what it holds for hubs; nullopt: neither is known.
+  std::optional<double> BytesPerUs() const {
+    const auto of_steps = speed.Median();
+    return of_steps ? of_steps : group_speed.Median();
+  }
+
   // It runs other layers from now on.
   void ClearBinding();
   void AddSpeed(const StepSpeed& speed);
   void AddMeasured(const StepSpeed& speed);
   // The line's share of a step that was alone. `rates`: what is counted with until now.
   void AddLine(const StepTime& step, const LineRates& rates);
-  // A one-row step of a hub that was alone. `expected_us`: all of its waits.
-  void AddWaits(const StepTime& step, double step_latency_us, double expected_us);
+  // A one-row step of a hub that was alone, and so waited for experts only: what the device says
+  // of its queue is that. `exchanges`: how often it waited.
+  void AddWaits(const StepTime& step, double step_latency_us, int exchanges);
   // A chunk's compute time against that of a token, SO + C / CS.
   void AddBatch(const StepTime& step, double token_us);
   // A message of so many bytes from the device took so much longer than a ping.

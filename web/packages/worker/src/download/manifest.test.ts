@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 
 import { DType } from "@weft/wire";
 
-import { parseManifest } from "./manifest.ts";
+import { type LayerInfo, parseManifest, sharedBlobs } from "./manifest.ts";
 
 const digest = "ab".repeat(32);
 const chunk = "cd".repeat(32);
@@ -49,6 +49,20 @@ it("reads what weft convert writes", () => {
     byteCount: (1 << 20) + 1,
     chunks: [chunk, chunk],
   });
+});
+
+it("tells which blobs a layer shares with an earlier one", () => {
+  const chunks = [chunk];
+  const blobs = new Map([["a", { byteCount: 50, chunks }], ["b", { byteCount: 7, chunks }]]);
+  const layer = (weightBytes: number, ...own: string[]): LayerInfo =>
+    ({ program: "", blobs: own, weightBytes, kvBytesPerPosition: 0 });
+  const layers = [layer(50, "a"), layer(7, "b"), layer(57, "b", "a"), layer(40, "a", "a")];
+  expect(sharedBlobs({ layers, blobs })).toEqual([
+    { with: null, byteCount: 0 },
+    { with: null, byteCount: 0 },
+    { with: 0, byteCount: 57 },
+    { with: 0, byteCount: 40 }, // it reads a part of them
+  ]);
 });
 
 describe("refuses", () => {

@@ -125,6 +125,29 @@ function parseLayer(
 // Packages with matrices in superblocks: q4s, or those of a GGUF file (src/package/manifest.h).
 const kNewQuantisations: readonly unknown[] = ["q4s", "mixed-k"];
 
+// Weight blobs that a layer shares with an earlier one, as tied embeddings are shared. A device
+// that has both layers holds these bytes once.
+export interface SharedBlobs {
+  readonly with: number | null; // the earlier layer
+  readonly byteCount: number; // at most the later layer's weightBytes
+}
+
+export function sharedBlobs({ layers, blobs }: Pick<Manifest, "layers" | "blobs">): SharedBlobs[] {
+  const firstReader = new Map<string, number>();
+  return layers.map((layer, index) => {
+    let other: number | null = null;
+    let byteCount = 0;
+    for (const digest of layer.blobs) {
+      const reader = firstReader.get(digest) ?? index;
+      firstReader.set(digest, reader);
+      if (reader === index) continue;
+      other = reader;
+      byteCount += blobs.get(digest)!.byteCount;
+    }
+    return { with: other, byteCount: Math.min(byteCount, layer.weightBytes) };
+  });
+}
+
 // Throws EngineError (invalid_data, or unsupported for another format).
 export function parseManifest(bytes: Uint8Array): Manifest {
   let parsed: unknown;

@@ -5,7 +5,7 @@ import type { GenerateRequest, LayerRange, SessionFork, StageEngine } from "@wef
 import type { Frame, GenerateFrame, Init, Sampling } from "@weft/wire";
 
 import { ExpertBlobs } from "../download/expertBlobs.ts";
-import type { Manifest } from "../download/manifest.ts";
+import { type Manifest, sharedBlobs } from "../download/manifest.ts";
 import type { PackageSource } from "../download/packageSource.ts";
 import type { HeldBinding, Outcome, ProbeAnswer, Work } from "../membership/events.ts";
 import { ExpertHost } from "./expertHost.ts";
@@ -112,8 +112,12 @@ export class StageHost {
   // Bytes that the engine holds for one byte of the weights that are loaded.
   #measuredFactor(engine: StageEngine): number {
     let loadedBytes = 0;
+    const isLoaded = (layer: number): boolean => engine.isLoaded({ first: layer, end: layer + 1 });
+    const shared = sharedBlobs(this.#manifest);
     for (const [layer, { weightBytes }] of this.#manifest.layers.entries()) {
-      if (engine.isLoaded({ first: layer, end: layer + 1 })) loadedBytes += weightBytes;
+      if (!isLoaded(layer)) continue;
+      const { with: other, byteCount } = shared[layer]!;
+      loadedBytes += weightBytes - (other !== null && isLoaded(other) ? byteCount : 0);
     }
     const heldBytes = engine.memory().weightBytes - this.experts.usedBytes;
     return loadedBytes === 0 ? 1 : heldBytes / loadedBytes;
