@@ -80,6 +80,19 @@ TEST(Incarnations, WhoHasSeenALaterOneIsNotServedUntilTheServerIsAboveIt) {
   EXPECT_THAT(swarm.CloseReasons(JoinHavingSeen(swarm, 10)), IsEmpty());
 }
 
+// Two devices come back at once: the first one raises the server's number, the second one still has
+// heard the old one, and is about to hang up.
+TEST(Incarnations, WhoHasHeardALowerOneIsNotServed) {
+  TestSwarm swarm(OptionsOf(7));
+  const WorkerId second = swarm.Open();
+  JoinHavingSeen(swarm, 9);
+  wire::pb::WorkerMessage connect = swarm.ConnectOf(second);
+  connect.mutable_connect()->set_seen_incarnation(9);
+  swarm.Control(second, connect);
+  EXPECT_THAT(swarm.CloseReasons(second), ElementsAre(HasSubstr("incarnation 10")));
+  EXPECT_THAT(swarm.picture().workers, IsEmpty());
+}
+
 // Of a server whose incarnations others give.
 TEST(Incarnations, WhoGivesThemIsToldOfALaterOneAndRaisesIt) {
   CoreOptions options = OptionsOf(7);

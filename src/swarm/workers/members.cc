@@ -29,8 +29,9 @@ Worker& Members::Add(const WorkerConnected& event, const std::string& network, I
   worker.stranger_network = network;
   worker.trusted = event.trusted;
   worker.connected_at = worker.last_heard = now;
+  worker.told_incarnation = incarnation_.number();
   *outbox_.Control(event.worker).mutable_init() =
-      MakeInit(options_, incarnation_.number(), successors_.servers);
+      MakeInit(options_, worker.told_incarnation, successors_.servers);
   changes_.Note({.view = true});
   return worker;
 }
@@ -60,16 +61,17 @@ Status Members::Admit(Worker& worker, const wire::pb::Connect& connect,
       offer.device_id.empty() ? worker.address + "/" + offer.name : offer.device_id;
   ASSIGN_OR_RETURN(const OwnIncarnation::Heard heard,
                    incarnation_.Hear(connect.seen_incarnation()));
-  if (heard == OwnIncarnation::Heard::kIsOutdated) {
-    if (options_.tell_seen)
-      options_.tell_seen(connect.seen_incarnation());
-    else
-      incarnation_.Raise(connect.seen_incarnation());
+  const bool is_outdated = heard == OwnIncarnation::Heard::kIsOutdated;
+  if (is_outdated && options_.tell_seen)
+    options_.tell_seen(connect.seen_incarnation());
+  else if (is_outdated)
+    incarnation_.Raise(connect.seen_incarnation());
+  // It hangs up because of what Init told it, whatever this server's number is by now.
+  if (is_outdated || connect.seen_incarnation() > worker.told_incarnation)
     return Error(ErrorCode::kCancelled,
                  "It has seen a later start of this swarm's server; it may "
                  "come again to incarnation " +
                      std::to_string(incarnation_.number()) + ".");
-  }
   if (const auto evicted = options_.find_eviction ? options_.find_eviction(device) : std::nullopt)
     return Error(ErrorCode::kUnavailable, *evicted);
   if (IsFull()) return NoRoom();

@@ -285,6 +285,7 @@ struct Worker {
   Instant connected_at;
   Instant last_heard;
   std::optional<Instant> held_back_at;  // nothing is read from it since
+  uint64_t told_incarnation = 0;        // in Init
   bool ready = false;                   // Connect was accepted
   bool trusted = false;                 // as WorkerConnected says
   // It has said that it leaves, and goes on until its layers are elsewhere, at most until then.
