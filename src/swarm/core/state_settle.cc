@@ -60,8 +60,8 @@ void State::Settle(bool after_frame) {
     for (auto& [id, worker] : roster) pipelines.LimitMessages(worker);
   const bool steady = planning.IsSteady(lifecycle.active());
   if (requests.has_last_try() && !steady) requests.HoldLastTries(now);
+  session_wait_ends.reset();
   if (lifecycle.active()) {
-    session_wait_ends.reset();
     const auto may_begin = [&](const ActiveRequest& each) {
       return (steady || !each.last_try) && !WaitsForSession(each);
     };

@@ -433,6 +433,15 @@ TEST_F(Adoption, ADeviceThatLostItsRowsCostsThemAlone) {
   EXPECT_EQ(swarm.Tokens(GoOn(trace)), Counting(145, 15));
 }
 
+// A timer that stays behind would fire for ever.
+TEST_F(Adoption, NobodyWaitsForASessionWithoutAPlan) {
+  swarm.Restart();
+  GoOn(trace);
+  swarm.Lose(swarm.Return(workers[0]));
+  swarm.Advance(Seconds(5));
+  EXPECT_GT(swarm.core().next_timer().value_or(Instant{INT64_MAX}), swarm.now());
+}
+
 TEST_F(Adoption, WhoComesFirstTakesAPlaceThatIsClaimed) {
   BringBack([](CoreOptions& options) { options.session_count = 1; });
   EXPECT_EQ(swarm.Tokens(swarm.Submit({5}, 2)), Counting(6, 2));
