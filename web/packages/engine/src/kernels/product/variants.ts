@@ -101,7 +101,9 @@ const kRowTiles = {
   wideMiddle: { kAcross: 128, kSets: 4, kEach: 2, kRowsEach: 8, kAhead: true },
   wide: { kAcross: 128, kSets: 4, kEach: 2, kRowsEach: 4, kAhead: true },
 } as const satisfies Record<string, RowTile>;
-const kThreadOutputs = 4; // of what a thread makes of a tile of `matmul`
+// Outputs of a thread of `matmul`, and blocks of 32 columns that superblocks have at a time.
+const kThreadOutputs = 4;
+const kStageBlocks = 2;
 
 // What a workgroup of `matmul` makes of how many rows of a step.
 export interface MatMulTile {
@@ -158,7 +160,9 @@ function tileOf(units: UnitsTile, from: number): MatMulTile {
 // What a kernel is told of its tile, pieces of a thread among it: of weights to make bytes of, of
 // rows' bytes, of scales, of sums.
 function tileConstants({ rows, units }: Pick<MatMulTile, "rows" | "units">): Constants {
-  if (!units) return { kThreadRows: rows / 8, kThreadOutputs };
+  if (!units) {
+    return { kThreadRows: rows / 8, kThreadOutputs, kInputsEach: rows / 16, kStageBlocks };
+  }
   const { kColumnParts } = units;
   if (units.kernel === "few") {
     const { kTall, kDeep } = units;

@@ -43,6 +43,17 @@ fn levels_of(words: Words, group: u32, block: u32, n: u32) -> Block {
                centred(low.b | upper_bits(wscale[first + 2u][n & 3u], shifts)));
 }
 
+// A block that is on its way.
+alias Fetched = Block;
+
+fn fetched(words: Words, group: u32, block: u32, n: u32) -> Fetched {
+  return levels_of(words, group, block, n);
+}
+
+fn levels_in(levels: Fetched) -> Block {
+  return levels;
+}
+
 // The block's parts of H and L.
 fn tile_sum(w: Block, pair: u32, low_a: vec4<u32>, low_b: vec4<u32>, high_a: vec4<u32>,
             high_b: vec4<u32>) -> Sum {
@@ -57,6 +68,22 @@ fn tile_sum(w: Block, pair: u32, low_a: vec4<u32>, low_b: vec4<u32>, high_a: vec
 
 fn block_sum(w: Block, pair: u32, x: BlockInputs) -> Sum {
   return tile_sum(w, pair, x.low_a, x.low_b, x.high_a, x.high_b);
+}
+
+// What matmul_superblocks.wgsl adds up over a superblock: H and L, of 16 columns after the other.
+alias TileSum = Sum;
+
+fn halves_of(pair: u32) -> vec2<i32> {
+  let by = multipliers_of(pair);
+  return select(by.xx, by, kUpperBits == 2u);
+}
+
+fn half_sum(w: vec4<u32>, by: i32, low: vec4<u32>, high: vec4<u32>) -> TileSum {
+  return by * vec2(dot_of_four(w, high), dot_of_four(w, low));
+}
+
+fn sum_of_tile(sum: TileSum) -> Sum {
+  return sum;
 }
 
 // What many rows share.

@@ -9,6 +9,17 @@ const kHasMinima = false;  // nothing of the sums of inputs is left to take off
 const kBlockWords = 1u;  // vec4 of a group's block in `wscale`: multipliers
 const kHighBits = 0x80808080u;
 
+// A block that is on its way: its words, so that nobody waits for them before they are needed.
+alias Fetched = Words;
+
+fn fetched(words: Words, group: u32, block: u32, n: u32) -> Fetched {
+  return words;
+}
+
+fn levels_in(words: Fetched) -> Block {
+  return unpacked(words);
+}
+
 // The levels of a block of row n of a group.
 fn levels_of(words: Words, group: u32, block: u32, n: u32) -> Block {
   return unpacked(words);
@@ -51,6 +62,22 @@ fn tile_sum(w: Block, pair: u32, low_a: vec4<u32>, low_b: vec4<u32>, high_a: vec
             high_b: vec4<u32>) -> Sum {
   let high = dot_of_four(w.a, high_a) + dot_of_four(w.b, high_b);
   return (high << 8u) + dot_of_four(w.a, low_a) + dot_of_four(w.b, low_b);
+}
+
+// What matmul_superblocks.wgsl adds up over a superblock: T = 256 * H + L, as H and L.
+alias TileSum = vec2<i32>;
+
+// Multipliers of 16 columns each, which are in the bytes already.
+fn halves_of(pair: u32) -> vec2<i32> {
+  return vec2<i32>();
+}
+
+fn half_sum(w: vec4<u32>, by: i32, low: vec4<u32>, high: vec4<u32>) -> TileSum {
+  return vec2(dot_of_four(w, high), dot_of_four(w, low));
+}
+
+fn sum_of_tile(sum: TileSum) -> Sum {
+  return (sum.x << 8u) + sum.y;
 }
 
 // S of row n of a group of the matrix: the word that it stands in, and what that says.
