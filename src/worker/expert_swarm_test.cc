@@ -60,6 +60,7 @@ struct Model {
   // Every layer's groups matter by their number, whatever the row.
   std::optional<package::GroupPredictor> Predictor(uint32_t layer) {
     asked_for.insert(layer);
+    (is_ahead ? asked_ahead : asked_late).insert(layer);
     package::GroupPredictor all{
         SwarmSpec().hidden, 1, experts, std::max(1u, layer - 1), {}, {0}, {}, {}};
     all.first.assign(all.columns, 0);
@@ -75,6 +76,9 @@ struct Model {
   uint32_t last_divided = SwarmSpec().layers;    // of the layers that are with holders
   std::set<uint32_t> asked_for;                  // layers whose predictors were wanted
   std::map<uint32_t, std::vector<float>> norms;  // that were predicted last, by layer
+  // Layers whose predictors were wanted first while rows were away, or where they were needed.
+  std::set<uint32_t> asked_ahead, asked_late;
+  bool is_ahead = false;
 };
 
 engine::NativeEngineOptions EngineOptions() {
@@ -159,6 +163,7 @@ class Device {
     Soon(LayersRead{host_->experts().Read(*action.experts, layers, model_.weights)});
   }
   void Carry(Compute& action) {
+    model_.is_ahead = std::holds_alternative<PredictNext>(action.work);
     auto outcome = host_->Do(std::move(action.work));
     if (outcome.ok())
       if (const auto* waits = std::get_if<StepWaits>(&*outcome); waits && !waits->norms.empty())
@@ -534,6 +539,8 @@ TEST_F(GroupSwarmTest, DatagramsThatArriveGiveTheTokensOfOneEngine) {
   }
   // Every layer's groups were ranked, all but the first one's by the rows of the layer before.
   ASSERT_EQ(model_.norms.size(), SwarmSpec().layers);
+  EXPECT_EQ(model_.asked_late, std::set<uint32_t>{1}) << "the others while rows were away";
+  EXPECT_TRUE(model_.asked_ahead.contains(2));
   for (const auto& [layer, norms] : model_.norms) {
     ASSERT_EQ(norms.size(), model_.experts) << layer;
     for (size_t group = 0; group < norms.size(); ++group)

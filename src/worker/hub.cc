@@ -54,6 +54,7 @@ void Hub::Wait(Instant now, uint32_t place, const StepWaits& waits) {
   dispatcher_.SetLines(std::move(lines));
   const bool may_lose =
       lossy_ && waits.rows.size() == steps_[place].row_sessions.size() * waits.columns;
+  steps_[place].predicts = may_lose && waits.kind == SlotKind::kSums;
   Apply(now, dispatcher_.Begin(
                  now, place,
                  {waits.layer, waits.top_k, waits.columns, waits.rows, waits.experts, waits.kind,
@@ -67,6 +68,13 @@ std::optional<ResumeStep> Hub::Next() {
     step.phase = Phase::kComputes;
     return ResumeStep{place, std::exchange(step.slot_rows, {})};
   }
+  return std::nullopt;
+}
+
+std::optional<uint32_t> Hub::TakePrediction() {
+  for (uint32_t place = 0; place < steps_.size(); ++place)
+    if (steps_[place].phase == Phase::kWaits && std::exchange(steps_[place].predicts, false))
+      return place;
   return std::nullopt;
 }
 

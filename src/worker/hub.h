@@ -57,6 +57,8 @@ class Hub {
     uint32_t place = 0;
     uint64_t number = 0;
   };
+  // A step that waits and whose next layer may lose something, once for each wait.
+  std::optional<uint32_t> TakePrediction();
   // Ends those that wait for experts that nobody holds. Their engine has to forget them, too.
   std::vector<Abandoned> AbandonStuck(Instant now);
 
@@ -100,6 +102,7 @@ class Hub {
     // lost: what a prompt did without would be missing in every answer that continues it.
     std::vector<uint32_t> row_sessions;
     std::map<uint32_t, uint32_t> lost;  // groups, by session
+    bool predicts = false;              // what the next layer may lose is not ranked yet
   };
 
   void Apply(Instant now, dispatch::Actions actions);

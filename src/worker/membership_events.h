@@ -65,6 +65,11 @@ struct ResumeStep {
   uint32_t place = 0;
   std::vector<float> slot_rows;
 };
+// Predicts how large the outputs of the next layer's groups will be, while rows of the step that
+// stopped at this place are away. Outcome: Done.
+struct PredictNext {
+  uint32_t place = 0;
+};
 // Forgets the steps that stopped at these places, as if they had never begun. Outcome: Done.
 struct AbandonSteps {
   std::vector<uint32_t> places;
@@ -106,8 +111,8 @@ struct TakeStock {
   std::vector<uint32_t> sessions;
 };
 using Work = std::variant<InstallLayers, InstallExperts, MeasureSpeed, RunStep, ResumeStep,
-                          AbandonSteps, RunExperts, MakeTokens, ForkSession, TakeSampling,
-                          ReleaseSessions, ReleaseAll, KeepLayers, TakeStock>;
+                          PredictNext, AbandonSteps, RunExperts, MakeTokens, ForkSession,
+                          TakeSampling, ReleaseSessions, ReleaseAll, KeepLayers, TakeStock>;
 
 struct Done {};
 struct Installed {

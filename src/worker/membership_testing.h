@@ -66,6 +66,9 @@ inline std::string Text(const Work& work) {
       return "resume " + std::to_string(each.place) + " with " +
              std::to_string(each.slot_rows.size()) + " values";
     }
+    std::string operator()(const PredictNext& each) {
+      return "predict behind " + std::to_string(each.place);
+    }
     std::string operator()(const AbandonSteps& each) {
       std::string text = "abandon";
       for (const uint32_t place : each.places) text += " " + std::to_string(place);

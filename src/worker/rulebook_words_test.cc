@@ -155,6 +155,7 @@ struct WorkNamer {
          {{"sequence", each.frame.header.sequence}, {"layers", Pair(each.layers)}}}};
   }
   json::value operator()(const ResumeStep& each) { return json::object{{"resume", each.place}}; }
+  json::value operator()(const PredictNext& each) { return json::object{{"predict", each.place}}; }
   json::value operator()(const AbandonSteps& each) {
     return json::object{{"abandon", Numbers(each.places)}};
   }

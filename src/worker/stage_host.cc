@@ -253,25 +253,40 @@ Result<Outcome> StageHost::GoOn(uint32_t place, Instant begin,
   return Outcome(StepReply{std::move(message)});
 }
 
+// Usually they were predicted while the rows of the layer before were away (PredictNext).
 std::vector<float> StageHost::Predict(HubStep& step, const StepWaits& waits) {
-  auto found = predictors_.find(waits.layer);
-  if (found == predictors_.end())
-    found = predictors_.emplace(waits.layer, find_predictor_(waits.layer)).first;
   const auto before = std::exchange(step.rows, waits.rows);
   const uint32_t before_layer = std::exchange(step.layer, waits.layer);
-  const std::optional<package::GroupPredictor>& predictor = found->second;
-  if (!predictor || predictor->columns != waits.columns || predictor->groups != waits.top_k)
-    return {};
-  const std::vector<float>& rows = predictor->reads == waits.layer ? waits.rows : before;
+  step.columns = waits.columns;
+  std::vector<float> norms = std::exchange(step.next_norms, {});
   // What a step lacks, as it began behind the layer that is read, cannot be told.
-  const bool has_rows = predictor->reads == waits.layer || predictor->reads == before_layer;
-  if (!has_rows || rows.size() != waits.rows.size()) return {};
+  if (before_layer + 1 != waits.layer || before.size() != waits.rows.size()) norms.clear();
+  if (norms.empty()) norms = NormsOf(waits.layer, waits.layer, waits.rows, waits.columns);
+  if (norms.empty() && before.size() == waits.rows.size())
+    norms = NormsOf(waits.layer, before_layer, before, waits.columns);
+  if (norms.size() != waits.top_k) norms.clear();
+  return norms;
+}
+
+std::vector<float> StageHost::NormsOf(uint32_t layer, uint32_t of, std::span<const float> rows,
+                                      uint32_t columns) {
+  auto found = predictors_.find(layer);
+  if (found == predictors_.end()) found = predictors_.emplace(layer, find_predictor_(layer)).first;
+  const std::optional<package::GroupPredictor>& predictor = found->second;
+  if (!predictor || predictor->columns != columns || predictor->reads != of) return {};
   std::vector<float> sums(predictor->groups);
-  for (size_t at = 0; at < rows.size(); at += waits.columns) {
-    const std::vector<float> norms = predictor->Predict(std::span(rows).subspan(at, waits.columns));
+  for (size_t at = 0; at < rows.size(); at += columns) {
+    const std::vector<float> norms = predictor->Predict(rows.subspan(at, columns));
     for (size_t group = 0; group < sums.size(); ++group) sums[group] += norms[group];
   }
   return sums;
+}
+
+Result<Outcome> StageHost::On(PredictNext& work) {
+  HubStep* step = hub_steps_.at(work.place).get();
+  if (step != nullptr && step->predicts && step->layer + 1 < model_.layers.size())
+    step->next_norms = NormsOf(step->layer + 1, step->layer, step->rows, step->columns);
+  return Outcome(Done{});
 }
 
 Result<Outcome> StageHost::On(AbandonSteps& work) {

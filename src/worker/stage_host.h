@@ -63,8 +63,10 @@ class StageHost {
     DecodedStep decoded;
     bool predicts = false;
     // Where it stopped last: the layer, and the rows that this gave to its groups.
-    uint32_t layer = 0;
+    uint32_t layer = 0, columns = 0;
     std::vector<float> rows;
+    // Norms of the layer behind it, where they were predicted while its rows were away.
+    std::vector<float> next_norms;
     std::unique_ptr<engine::PendingStep> pending;  // while it waits; ends before what it looks at
   };
 
@@ -74,6 +76,7 @@ class StageHost {
   Result<Outcome> On(MeasureSpeed& work);
   Result<Outcome> On(RunStep& work);
   Result<Outcome> On(ResumeStep& work);
+  Result<Outcome> On(PredictNext& work);
   Result<Outcome> On(AbandonSteps& work);
   Result<Outcome> On(MakeTokens& work);
   Result<Outcome> On(ForkSession& work);
@@ -92,6 +95,10 @@ class StageHost {
 
   // The norms of all rows that `waits` has, added up; empty where nothing predicts them.
   std::vector<float> Predict(HubStep& step, const StepWaits& waits);
+  // Those of a layer from rows [rows, columns] that layer `of` gave to its groups; empty where its
+  // predictor reads others.
+  std::vector<float> NormsOf(uint32_t layer, uint32_t of, std::span<const float> rows,
+                             uint32_t columns);
 
   Result<ProbeAnswer> Answer(const Probe& probe);
   Result<Duration> TimeOneRow(LayerRange range, uint32_t session, uint32_t position);

@@ -118,6 +118,8 @@ class StepQueue {
   bool MayBeginBehind() const;
   // A step that has what it waited for.
   bool BeginResume();
+  // What a step can do while it waits, for when nobody else has anything to do.
+  void BeginPrediction();
   // Whether it has to wait for steps that wait for experts.
   bool IsHeldUp(const Waiting& waiting) const;
   // Steps that nobody can help give way to what makes them pointless.

@@ -53,6 +53,13 @@ bool StepQueue::BeginResume() {
   return true;
 }
 
+void StepQueue::BeginPrediction() {
+  const auto place = experts_.hub().TakePrediction();
+  if (!place) return;
+  running_.emplace_back();
+  out_.Do(Compute{PredictNext{*place}});
+}
+
 // Whoever held experts has no answer for another connection.
 void StepQueue::ForgetHub() {
   if (!experts_.hub().IsIdle()) {

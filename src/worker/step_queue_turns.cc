@@ -16,7 +16,7 @@ void StepQueue::ComputeNext(const TakeInstall& take_install) {
     const bool others_wait = !waiting_.empty() && !held_up;
     const bool makes_tokens = generates_.IsNext(others_wait);
     if (!makes_tokens && !others_wait) {
-      BeginExperts();
+      if (!BeginExperts()) BeginPrediction();
       break;
     }
     experts_turn_ = true;
