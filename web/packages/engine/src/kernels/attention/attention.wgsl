@@ -45,16 +45,14 @@ fn key_of(page: u32, kv_head: u32, pair: u32, slot: u32, is_own: bool) -> vec2<f
   return select(stored, own_key[pair], is_own);
 }
 
-// `last`: the row's own position.
-fn score_of(kv_head: u32, position: u32, last: u32) -> f32 {
+fn score_of(row: u32, kv_head: u32, position: u32) -> f32 {
   let page = chunk_pages[(position % kChunk) >> 5u];
   let slot = position & 31u;
   let pairs = kv_pairs();
-  let is_own = kFused && position == last;
+  let is_own = kFused && position == row_position(row);
   var score = 0.0;
   var pair = 0u;
-  // So many loads are on their way at a time, the last ones, too: one after the other each would be
-  // waited for.
+  // So many loads are on their way at a time.
   for (; pair + kBatch <= pairs; pair += kBatch) {
 //* each i of kBatch
     let key_$i = key_of(page, kv_head, pair + $iu, slot, is_own);
@@ -63,13 +61,8 @@ fn score_of(kv_head: u32, position: u32, last: u32) -> f32 {
     score = with_pair(pair + $iu, key_$i, score);
 //* end
   }
-  if (pair < pairs) {
-//* each i of kBatch
-    let key_$i = key_of(page, kv_head, min(pair + $iu, pairs - 1u), slot, is_own);
-//* end
-//* each i of kBatch
-    score = select(score, with_pair(pair + $iu, key_$i, score), pair + $iu < pairs);
-//* end
+  for (; pair < pairs; pair++) {
+    score = with_pair(pair, key_of(page, kv_head, pair, slot, is_own), score);
   }
   score = score * op.scale;
   if (op.softcap != 0.0) {
@@ -78,24 +71,21 @@ fn score_of(kv_head: u32, position: u32, last: u32) -> f32 {
   return score;
 }
 
-// Finds the pages of a chunk; a barrier has to follow.
-fn find_pages(row: u32, chunk: u32, position: u32, t: u32) {
-  if (t < 8u && chunk * kChunk + 32u * t <= position) {
-    chunk_pages[t] = step[row_pages(row) + 8u * chunk + t];
-  }
-}
-
-// Attends to positions [256 chunk, 256 chunk + 256) of the row's session, whose pages were found.
-// Every thread gets the largest score and the sum; thread t gets the value of pair t.
-fn attend_chunk(kv_head: u32, chunk: u32, position: u32, t: u32) -> Softmax {
+// Attends to positions [256 chunk, 256 chunk + 256) of the row's session. Every thread gets the
+// largest score and the sum; thread t gets the value of pair t.
+fn attend_chunk(row: u32, kv_head: u32, chunk: u32, t: u32) -> Softmax {
   let begin = chunk * kChunk;
+  let position = row_position(row);
   let first = first_visible(position);
   let count = min(kChunk, position + 1u - begin);
+  if (t < 8u && begin + 32u * t <= position) {
+    chunk_pages[t] = step[row_pages(row) + (begin >> 5u) + t];
+  }
   workgroupBarrier();
   let is_visible = t < count && begin + t >= first;
   var score = -3.0e38;
   if (is_visible) {
-    score = score_of(kv_head, begin + t, position);
+    score = score_of(row, kv_head, begin + t);
   }
   let largest = max_of_threads(t, score);
   var weight = 0.0;
@@ -126,15 +116,8 @@ fn attend_chunk(kv_head: u32, chunk: u32, position: u32, t: u32) -> Softmax {
       value = fma(vec2(weights[p + $iu * lane_count]), value_$i, value);
 //* end
     }
-    if (p < stored) {
-//* each i of kBatch
-      let value_$i = value_of(kv_head, pair, min(p + $iu * lane_count, stored - 1u));
-//* end
-//* each i of kBatch
-      value = select(value, fma(vec2(weights[min(p + $iu * lane_count, 255u)]), value_$i, value),
-                     p + $iu * lane_count < stored);
-//* end
-      p += (stored - p + lane_count - 1u) / lane_count * lane_count;
+    for (; p < stored; p += lane_count) {
+      value = fma(vec2(weights[p]), value_of(kv_head, pair, p), value);
     }
     if (is_last && p < count) {
       value = fma(vec2(weights[p]), own_value(pair), value);
@@ -176,10 +159,6 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
   let head = workgroup.x;
   let row = workgroup.y;
   let kv_head = head / (op.heads / op.kv_heads);
-  let position = row_position(row);
-  let first_chunk = first_visible(position) / kChunk;
-  let last_chunk = position / kChunk;
-  find_pages(row, select(first_chunk, workgroup.z, kSplit), position, t);
   if (kFused) {
     let h = t >> 6u;
     make_head(op.parts[min(h, kHeads - 1u)], row, select(kv_head, head, h == 0u), h, t & 63u);
@@ -198,6 +177,9 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
       own_key[d] = kept(made_pair(1u, d));
     }
   }
+  let position = row_position(row);
+  let first_chunk = first_visible(position) / kChunk;
+  let last_chunk = position / kChunk;
   let is_first = head % (op.heads / op.kv_heads) == 0u;
   if (kFused && is_first && workgroup.z == select(0u, last_chunk, kSplit)) {
     append(row, kv_head, position, t);
@@ -206,7 +188,7 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
     if (workgroup.z < first_chunk || workgroup.z > last_chunk) {
       return;
     }
-    let part = attend_chunk(kv_head, workgroup.z, position, t);
+    let part = attend_chunk(row, kv_head, workgroup.z, t);
     let at = split_at(row, head, workgroup.z);
     if (t == 0u) {
       act[at] = part.largest;
@@ -220,10 +202,7 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
   }
   var all = initial(head);
   for (var chunk = first_chunk; chunk <= last_chunk; chunk++) {
-    if (chunk > first_chunk) {
-      find_pages(row, chunk, position, t);
-    }
-    all = merge(all, attend_chunk(kv_head, chunk, position, t));
+    all = merge(all, attend_chunk(row, kv_head, chunk, t));
   }
   if (t < value_pairs()) {
     write_head(row, head, t, all);

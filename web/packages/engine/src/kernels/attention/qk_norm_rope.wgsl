@@ -12,11 +12,8 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
     index++;
   }
   let part = op.parts[index];
-  let position = row_position(row);
-  let is_kept = part.goes_to != kHeadsToOut;
-  let page = step[select(0u, row_pages(row) + (position >> 5u), is_kept)];
   make_head(part, row, head, 0u, t);
-  if (!is_kept) {
+  if (part.goes_to == kHeadsToOut) {
     let out = part.out_base + row * part.out_stride + head * op.head_columns;
     for (var d = t; d < op.head_columns; d += 64u) {
       var value = head_values[d];
@@ -28,6 +25,8 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
     }
     return;
   }
+  let position = row_position(row);
+  let page = step[row_pages(row) + (position >> 5u)];
   for (var pair = t; pair < kv_pairs(); pair += 64u) {
     let value = made_pair(0u, pair);
     if (part.goes_to == kHeadsToKeys) {

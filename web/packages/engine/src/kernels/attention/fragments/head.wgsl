@@ -10,41 +10,12 @@ var<workgroup> head_values: array<f32, kHeads * kHeadSpan>;  // [head][column]
 var<workgroup> squares: array<f32, 64u * kHeads>;
 var<workgroup> runs_of_squares: array<f32, 8u * kHeads>;
 
-// What memory has of a thread's first columns: the norm's weights of two, and what its first pair
-// is turned by. It is loaded before anybody waits at a barrier, behind which each load would be
-// waited for by itself.
-struct Ahead {
-  weights: vec2<f32>,
-  turn: vec2<f32>,
-}
-
-// The first of a thread's columns that counts for the norm, and how many before it do not.
-fn first_normed(part: Part, t: u32) -> vec2<u32> {
-  let skipped = select(0u, op.key_norm_first, part.goes_to == kHeadsToKeys);
-  return vec2(t + (skipped + 63u - t) / 64u * 64u, skipped);
-}
-
-// Cosine and sine of pair i.
-fn turn_of(part: Part, row: u32, i: u32) -> vec2<f32> {
-  let table = step[kStepRotationsBegin] +
-    2u * (row * step[kStepRotationPairs] + part.rope_first);
-  return bitcast<vec2<f32>>(vec2(step[table + 2u * i], step[table + 2u * i + 1u])) *
-    part.rope_scale;
-}
-
-fn loaded_ahead(part: Part, row: u32, t: u32) -> Ahead {
-  let own = first_normed(part, t);
-  let at = select(part.norm + own.x - own.y, 0u, part.norm == kNone);
-  return Ahead(vec2(vectors[at], vectors[at + 64u]), turn_of(part, row, t));
-}
-
 // Each of the kHeads heads has 64 threads `t`, and its values begin at kHeadSpan h; a thread looks
 // at the values that it has written itself. All threads of the workgroup call this; those of no
 // head do nothing. Sums are taken over runs of 8 threads, then over the runs.
-fn normalise(part: Part, h: u32, t: u32, ahead: Ahead) {
-  let begin = first_normed(part, t);
-  let own = begin.x;
-  let skipped = begin.y;
+fn normalise(part: Part, h: u32, t: u32) {
+  let skipped = select(0u, op.key_norm_first, part.goes_to == kHeadsToKeys);
+  let own = t + (skipped + 63u - t) / 64u * 64u;  // the first column of the thread's that counts
   let first = kHeadSpan * h;
   let is_mine = h < kHeads;
   if (is_mine) {
@@ -70,25 +41,20 @@ fn normalise(part: Part, h: u32, t: u32, ahead: Ahead) {
     }
     let inverse = 1.0 / sqrt(sum / f32(op.head_columns - skipped) + part.epsilon);
     for (var d = own; d < op.head_columns; d += 64u) {
-      var weight = select(ahead.weights.x, ahead.weights.y, d == own + 64u);
-      if (d > own + 64u) {
-        weight = vectors[part.norm + d - skipped];
-      }
+      let weight = vectors[part.norm + d - skipped];
       head_values[first + d] = head_values[first + d] * inverse * weight;
     }
   }
 }
 
-fn rotate(part: Part, row: u32, h: u32, t: u32, ahead: Ahead) {
+fn rotate(part: Part, row: u32, h: u32, t: u32) {
   let first = kHeadSpan * h;
+  let table = step[kStepRotationsBegin] +
+    2u * (row * step[kStepRotationPairs] + part.rope_first);
   let pairs = select(0u, part.rope_pairs, h < kHeads);
   for (var i = t; i < pairs; i += 64u) {
-    var turn = ahead.turn;
-    if (i > t) {
-      turn = turn_of(part, row, i);
-    }
-    let cosine = turn.x;
-    let sine = turn.y;
+    let cosine = bitcast<f32>(step[table + 2u * i]) * part.rope_scale;
+    let sine = bitcast<f32>(step[table + 2u * i + 1u]) * part.rope_scale;
     let at_a = first + select(i, 2u * i, part.interleaved == 1u);
     let at_b = first + select(i + part.rope_pairs, 2u * i + 1u, part.interleaved == 1u);
     let a = head_values[at_a];
@@ -100,16 +66,15 @@ fn rotate(part: Part, row: u32, h: u32, t: u32, ahead: Ahead) {
 
 // Head `head` of the part's input, normalised and rotated, to head_values.
 fn make_head(part: Part, row: u32, head: u32, h: u32, t: u32) {
-  let ahead = loaded_ahead(part, row, t);
   if (h < kHeads) {
     let input = part.in_base + row * part.in_stride + head * op.head_columns;
     for (var d = t; d < op.head_columns; d += 64u) {
       head_values[kHeadSpan * h + d] = act[input + d];
     }
   }
-  normalise(part, h, t, ahead);
+  normalise(part, h, t);
   workgroupBarrier();
-  rotate(part, row, h, t, ahead);
+  rotate(part, row, h, t);
   workgroupBarrier();
 }
 
