@@ -51,7 +51,8 @@ async function help(options: HelpOptions): Promise<number> {
   const entry = only
     ? theOnlyAdapter(entries, only)
     : chooseAdapter(entries, options.adapter, options.allowSoftware);
-  const memoryBytes = options.memoryBytes ?? defaultOffer(await cardMemory(entry, entries));
+  const memoryBytes = options.memoryBytes ??
+    defaultOffer(await cardMemory(entry, entries), entry.isSoftware);
   if (only) {
     endWithParent();
   } else if (wantsToBeAlone(entry, options)) {

@@ -137,6 +137,7 @@ describe("memory", () => {
   it("is offered as far as it is free", () => {
     expect(defaultOffer({ freeBytes: 10 * kGiB, totalBytes: 24 * kGiB })).toBe(9 * kGiB);
     expect(defaultOffer(null)).toBeGreaterThan(0);
+    expect(defaultOffer(null, true)).toBeLessThanOrEqual(kGiB);
   });
 });
 

@@ -15,6 +15,8 @@ const kCards = "/sys/class/drm";
 const kShareOfCard = 0.9;
 // Of the system's, for adapters that have none of their own.
 const kShareOfSystem = 0.5;
+// Of a software adapter, which clears some 100 MB a second on a busy machine.
+const kSoftwareBytes = 1024 * kMiB;
 
 export interface CardMemory {
   readonly freeBytes: number;
@@ -79,7 +81,8 @@ export async function cardMemory(
   return null;
 }
 
-export function defaultOffer(card: CardMemory | null): number {
+export function defaultOffer(card: CardMemory | null, isSoftware = false): number {
   if (card) return Math.floor(card.freeBytes * kShareOfCard);
-  return Math.floor(freemem() * kShareOfSystem);
+  const bytes = Math.floor(freemem() * kShareOfSystem);
+  return isSoftware ? Math.min(bytes, kSoftwareBytes) : bytes;
 }
