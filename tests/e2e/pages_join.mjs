@@ -363,7 +363,8 @@ pageTest("helping goes on while the chat is used, and the navigation shows it", 
 
 pageTest("a helper rests, keeps to its data limit, and hears why it is put aside or slept", {},
   async ({ page, server }) => {
-    await page.clock.install();
+    // Noon, so that no day ends while the clock runs ahead.
+    await page.clock.install({ time: new Date().setHours(12, 0, 0, 0) });
     await page.goto(`${server.origin}/join`);
     await page.getByText("weft-tiny").waitFor();
     const worker = await direct(page);
