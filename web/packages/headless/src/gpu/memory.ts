@@ -15,7 +15,7 @@ const kCards = "/sys/class/drm";
 const kShareOfCard = 0.9;
 // Of the system's, for adapters that have none of their own.
 const kShareOfSystem = 0.5;
-// Of a software adapter, which clears some 100 MB a second on a busy machine.
+// Of a software adapter, which clears some 60 MB a second on a busy machine.
 const kSoftwareBytes = 1024 * kMiB;
 
 export interface CardMemory {

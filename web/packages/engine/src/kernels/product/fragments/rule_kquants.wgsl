@@ -70,9 +70,10 @@ fn block_sum(w: Block, pair: u32, x: BlockInputs) -> Sum {
   return tile_sum(w, pair, x.low_a, x.low_b, x.high_a, x.high_b);
 }
 
-// What matmul_superblocks.wgsl adds up over a superblock: H and L, of 16 columns after the other.
+// What matmul_superblocks.wgsl adds up over a superblock: H and L.
 alias TileSum = Sum;
 
+// Multipliers of 16 columns each.
 fn halves_of(pair: u32) -> vec2<i32> {
   let by = multipliers_of(pair);
   return select(by.xx, by, kUpperBits == 2u);
