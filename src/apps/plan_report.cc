@@ -161,7 +161,7 @@ PlanCase SolveKind(const swarm::CoreOptions& core, const std::vector<swarm::Devi
     result.workers.push_back(swarm::MetricsOf(device));
     if (is_hub)
       result.workers.back().exchange_us = swarm::ExchangeUs(
-          core.model, device, LendersOf(core.model, costs, devices, &device), static_cast<int>(i));
+          core, device, LendersOf(core.model, costs, devices, &device), static_cast<int>(i));
   }
   planner::PlanContext context;
   context.objective = settings.objective;

@@ -109,6 +109,7 @@ server::ServerOptions ServerOptionsOf(const ServeOptions& options) {
   server.generate_interval = options.generate_interval;
   server.plan_kind = kPlanKinds.at(options.plan);
   server.expert_copies = kExpertCopies.at(options.expert_copies);
+  server.half_rows = options.expert_rows == "f16";
   if (options.lossy) server.loss_limit = options.loss_limit;
   server.prefill_chunk_time = Milliseconds(options.prefill_chunk_ms);
   server.history_bytes = HistoryBytes(options.history);
@@ -552,6 +553,12 @@ void AddPlanning(CLI::App& command, ServeOptions& options) {
                   "faster (auto), or always so many")
       ->capture_default_str()
       ->check(CLI::IsMember(kExpertCopies));
+  command
+      .add_option("--expert-rows", options.expert_rows,
+                  "How numbers travel to experts on other devices and back: f32 gives the bits of "
+                  "one device, f16 takes half the bytes, which pays on slow lines")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"f32", "f16"}));
   CLI::Option* lossy = command.add_flag(
       "--lossy", options.lossy,
       "With --plan tensor: native workers send what their neuron groups add up to over UDP, and "

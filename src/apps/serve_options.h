@@ -32,6 +32,7 @@ struct ServeOptions {
   uint32_t prefill_chunk_ms = 50;
   std::string plan = "auto";           // of kPlanKinds
   std::string expert_copies = "auto";  // or 1 to 4
+  std::string expert_rows = "f32";     // or "f16"
   bool lossy = false, exact = false;   // whether sums of neuron groups may be lost
   double loss_limit = swarm::kDefaultLossLimit;
   std::string body_limit;  // bytes; "": by the context

@@ -24,14 +24,6 @@ Duration Us(double us) {
   return Microseconds(static_cast<int64_t>(us));
 }
 
-void PackRow(std::span<const float> row, uint8_t* out) {
-  for (size_t i = 0; i < row.size(); ++i) StoreLe<float>(out + i * sizeof(float), row[i]);
-}
-
-float ElementAt(const uint8_t* bytes, size_t index) {
-  return LoadLe<float>(bytes + index * sizeof(float));
-}
-
 }  // namespace
 
 Dispatcher::Dispatcher(Options options) : first_options_(options), options_(options) {
@@ -54,9 +46,10 @@ Actions Dispatcher::Begin(Instant now, uint32_t batch_index, const LayerWork& wo
   batch.hidden = work.hidden;
   batch.slot_hidden = work.slot_hidden();
   batch.kind = work.kind;
+  if (work.kind == SlotKind::kExperts) batch.row_type = row_type_;
   batch.largest_slot = work.largest_slot;
   batch.norms.assign(work.norms.begin(), work.norms.end());
-  batch.tasks = MakeTasks(work);
+  batch.tasks = MakeTasks(work, batch.row_type);
   batch.left = batch.tasks.size();
   if (MayLose(now, work, batch))
     batch.account.emplace(wire::SumsOf{batch.sequence, batch.layer, wire::kMlpBlock},
@@ -79,7 +72,7 @@ Actions Dispatcher::Begin(Instant now, uint32_t batch_index, const LayerWork& wo
 
 // One for each expert that the rows chose. Experts that the same rows chose share what is sent:
 // for a single token all of them do. Slots of sums are rows.
-std::vector<Dispatcher::Task> Dispatcher::MakeTasks(const LayerWork& work) const {
+std::vector<Dispatcher::Task> Dispatcher::MakeTasks(const LayerWork& work, wire::RowType type) {
   const bool sums = work.kind == SlotKind::kSums;
   std::map<uint16_t, std::vector<uint32_t>> slots_of;
   for (uint32_t slot = 0; slot < work.experts.size(); ++slot) {
@@ -94,11 +87,11 @@ std::vector<Dispatcher::Task> Dispatcher::MakeTasks(const LayerWork& work) const
     for (const uint32_t slot : slots) row_numbers.push_back(sums ? slot : slot / work.top_k);
     Slice& rows = packed[row_numbers];
     if (rows.empty()) {
-      const size_t row_bytes = size_t{work.hidden} * sizeof(float);
+      const size_t row_bytes = size_t{work.hidden} * wire::ElementBytes(type);
       std::vector<uint8_t> bytes(row_bytes * slots.size());
       for (size_t i = 0; i < slots.size(); ++i)
-        PackRow(work.rows.subspan(size_t{row_numbers[i]} * work.hidden, work.hidden),
-                &bytes[i * row_bytes]);
+        wire::StoreRow(work.rows.subspan(size_t{row_numbers[i]} * work.hidden, work.hidden), type,
+                       &bytes[i * row_bytes]);
       rows = Slice(std::move(bytes));
     }
     Task task;
@@ -419,13 +412,17 @@ Status Dispatcher::CheckRows(const Batch& batch, const Task& task,
                             frame.hidden, " columns, expected ", task.slots.size(), " of ",
                             batch.slot_hidden, "."));
   const size_t count = size_t{frame.tokens} * frame.hidden;
-  if (frame.rows.byte_count() != count * sizeof(float))
+  if (frame.row_type != batch.row_type)
+    return Refused(Sentence("Its rows of expert ", frame.expert, " have element type ",
+                            static_cast<int>(frame.row_type), ", expected ",
+                            static_cast<int>(batch.row_type), " as it was asked with."));
+  if (frame.rows.byte_count() != count * wire::ElementBytes(frame.row_type))
     return Refused(Sentence("Its rows have ", frame.rows.byte_count(), " bytes, expected ", count,
                             " numbers."));
   const size_t experts = 1 + frame.added.size();
   const float largest = batch.largest_slot * static_cast<float>(experts);
   for (size_t i = 0; i < count; ++i) {
-    const float value = ElementAt(frame.rows.bytes().data(), i);
+    const float value = wire::RowValue(frame.rows.bytes().data(), frame.row_type, i);
     if (!std::isfinite(value))
       return Refused(Sentence("Its rows of expert ", frame.expert,
                               " hold a number that is not finite at ", i,
@@ -471,7 +468,7 @@ void Dispatcher::TakeRows(Batch& batch, const Task& task, const wire::ExpertFram
   for (size_t i = 0; i < task.slots.size(); ++i) {
     float* out = &batch.slot_rows[size_t{task.slots[i]} * batch.slot_hidden];
     for (size_t c = 0; c < batch.slot_hidden; ++c) {
-      const float value = ElementAt(bytes, i * batch.slot_hidden + c);
+      const float value = wire::RowValue(bytes, frame.row_type, i * batch.slot_hidden + c);
       out[c] = batch.kind == SlotKind::kSums ? out[c] + value : value;
     }
   }

@@ -170,6 +170,9 @@ class Dispatcher {
   // Asks so many holders for an expert at once in layers that begin from now on. 0 means as the
   // constructor's options say.
   void FixCopies(uint32_t copies);
+  // Rows of experts are sent so, and wanted so, in layers that begin from now on. Sums and heads
+  // are always in f32.
+  void SetRowType(wire::RowType type) { row_type_ = type; }
   // Takes all who can be asked now. A statement that is not newer than the last one's changes
   // nothing.
   Actions SetHolders(Instant now, uint32_t statement, std::vector<Holder> holders);
@@ -251,6 +254,7 @@ class Dispatcher {
     std::vector<Task> tasks;  // by expert
     size_t left = 0;
     SlotKind kind = SlotKind::kExperts;
+    wire::RowType row_type = wire::RowType::kF32;
     float largest_slot = 0;            // LayerWork's
     bool is_forecast = false;          // adaptive hedging of few rows
     std::optional<Instant> next_look;  // whether a copy pays by now
@@ -285,7 +289,7 @@ class Dispatcher {
   };
   using Holders = std::map<uint32_t, HolderState>;
 
-  std::vector<Task> MakeTasks(const LayerWork& work) const;
+  static std::vector<Task> MakeTasks(const LayerWork& work, wire::RowType type);
 
   // Holders that can be asked for it and are not among its open copies, best first.
   std::vector<uint32_t> Candidates(Instant now, uint16_t layer, const Task& task) const;
@@ -371,6 +375,7 @@ class Dispatcher {
 
   Options first_options_;
   Options options_;
+  wire::RowType row_type_ = wire::RowType::kF32;
   uint32_t statement_ = 0;
   Holders holders_;
   std::array<Batch, 2> batches_;

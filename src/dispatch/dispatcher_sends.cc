@@ -77,6 +77,7 @@ void Dispatcher::FlushSends(Instant now) {
       frame.expert = task->expert;
       frame.hidden = batch.hidden;
       frame.tokens = static_cast<uint32_t>(task->slots.size());
+      frame.row_type = batch.row_type;
       frame.rows = task->rows;
       frame.may_sum = batch.kind == SlotKind::kSums;
       frame.best = batch.kind == SlotKind::kBest;

@@ -77,6 +77,44 @@ TEST(Dispatcher, ACountOfCopiesCanBeFixedAndGivenFree) {
   EXPECT_THAT(BeginToken(dispatcher, kStart, {1}).sends, SizeIs(1));
 }
 
+TEST(Dispatcher, RowsOfExpertsMayTravelInF16) {
+  Dispatcher dispatcher(Fixed(1, CopyTime::kAtOnce));
+  (void)dispatcher.SetHolders(kStart, 1, HoldersOf({{7, {1}}}));
+  dispatcher.SetRowType(wire::RowType::kF16);
+  const wire::ExpertFrame asked = To(BeginToken(dispatcher, kStart, {1}), 7).at(0);
+  EXPECT_EQ(asked.row_type, wire::RowType::kF16);
+  ASSERT_EQ(asked.rows.byte_count(), kHidden * sizeof(uint16_t));
+  EXPECT_EQ(wire::RowValue(asked.rows.bytes().data(), asked.row_type, 1), -2.0f);
+  // Who answers otherwise has not understood.
+  wire::ExpertFrame answer = Answer(asked, {3, 4});
+  answer.row_type = wire::RowType::kF32;
+  (void)dispatcher.OnResult(At(1), 7, answer);
+  EXPECT_EQ(dispatcher.StatsOf(7)->bad_answers, 1u);
+  // It is asked again, in layers that begin later, too.
+  (void)dispatcher.Abandon(At(1), 0);
+  const wire::ExpertFrame again = To(BeginToken(dispatcher, At(2), {1}), 7).at(0);
+  answer = again;
+  answer.type = wire::ExpertFrameType::kResult;
+  std::vector<uint8_t> halves(kHidden * sizeof(uint16_t));
+  wire::StoreRow(std::vector<float>{3, -0.5f}, wire::RowType::kF16, halves.data());
+  answer.rows = Slice(std::move(halves));
+  const Actions done = dispatcher.OnResult(At(3), 7, answer);
+  ASSERT_THAT(done.done, SizeIs(1));
+  EXPECT_THAT(done.done[0].slot_rows, testing::ElementsAre(3, -0.5f));
+}
+
+// They are whole multiples of a step, which f16 would round.
+TEST(Dispatcher, SumsAreInF32WhateverExpertsAreIn) {
+  Dispatcher dispatcher(Fixed(1, CopyTime::kAtOnce));
+  (void)dispatcher.SetHolders(kStart, 1, HoldersOf({{7, {0}}}));
+  dispatcher.SetRowType(wire::RowType::kF16);
+  const std::vector<float> row = {1.5f, -2.0f};
+  const std::vector<uint32_t> groups = {0};
+  LayerWork work{kLayer, 1, kHidden, row, groups};
+  work.kind = SlotKind::kSums;
+  EXPECT_EQ(To(dispatcher.Begin(kStart, 0, work), 7).at(0).row_type, wire::RowType::kF32);
+}
+
 TEST(Dispatcher, AllExpertsOfAHolderGoInOneMessageAndARowGoesOnce) {
   Dispatcher dispatcher(Fixed(1, CopyTime::kAtOnce));
   EXPECT_TRUE(

@@ -136,6 +136,7 @@ swarm::CoreOptions Cell::CoreOptionsOf(ServedModel& model) const {
   core.generate_interval = options.generate_interval;
   core.plan_kind = options.plan_kind;
   core.expert_copies = options.expert_copies;
+  core.half_rows = options.half_rows;
   core.loss_limit = options.loss_limit;
   core.prefill_chunk_time = options.prefill_chunk_time;
   core.history_bytes = options.history_bytes;

@@ -15,6 +15,7 @@ wire::pb::CellOptions CellOptionsOf(const ServerOptions& options) {
   cell.set_marks(options.marks);
   cell.set_plan_kind(static_cast<uint32_t>(options.plan_kind));
   cell.set_expert_copies(options.expert_copies);
+  cell.set_half_rows(options.half_rows);
   cell.set_generate_interval(options.generate_interval);
   cell.set_prefill_chunk_us(static_cast<uint64_t>(options.prefill_chunk_time.us));
   return cell;
@@ -27,6 +28,7 @@ ServerOptions WithCellOptions(ServerOptions options, const wire::pb::CellOptions
   options.marks = cell.marks();
   options.plan_kind = static_cast<swarm::PlanKind>(cell.plan_kind());
   options.expert_copies = cell.expert_copies();
+  options.half_rows = cell.half_rows();
   options.generate_interval = cell.generate_interval();
   options.prefill_chunk_time = Microseconds(static_cast<int64_t>(cell.prefill_chunk_us()));
   return options;

@@ -61,6 +61,7 @@ struct ServerOptions {
   uint32_t generate_interval = 0;
   swarm::PlanKind plan_kind = swarm::PlanKind::kLayers;
   uint32_t expert_copies = 0;        // of swarm::CoreOptions
+  bool half_rows = false;            // of swarm::CoreOptions
   std::optional<double> loss_limit;  // of swarm::CoreOptions
   Duration prefill_chunk_time = Milliseconds(50);
   uint32_t marks = swarm::kDefaultMarks;  // of a conversation, in layers with recurrent state

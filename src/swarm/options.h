@@ -107,6 +107,7 @@ struct Timeouts {
   Duration prepare_min_kernels = Seconds(60);
   double prepare_factor = 3;
   Duration measure_limit = Seconds(30);
+  Duration measure_limit_kernels = Seconds(90);  // the same of a tab or headless worker
   // A device that has passed its check and serves is checked again after so long, or when a request
   // has ended.
   Duration check_again = Seconds(30);
@@ -167,6 +168,7 @@ struct CoreOptions {
   uint32_t session_count = kDefaultSessions;        // sessions held at once
   PlanKind plan_kind = PlanKind::kLayers;           // one that PlanProblem accepts
   uint32_t expert_copies = 0;  // holders that a hub asks for an expert at once; 0: as many as pay
+  bool half_rows = false;      // rows of experts travel in f16
   // Sums of neuron groups may be lost, up to this share of their weight; nullopt: nothing is.
   std::optional<double> loss_limit;
   uint32_t marks = kDefaultMarks;  // of a session, in layers with recurrent state: base/marks.h

@@ -2,20 +2,22 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <string>
 
 #include "base/check.h"
 #include "base/sentence.h"
+#include "tensor/half.h"
 
 namespace weft::wire {
 namespace {
 
 constexpr std::array<uint8_t, 4> kMagic = {'M', 'o', 'E', 'x'};
 constexpr size_t kHeartbeatBytes = 20;
+constexpr float kMostF16 = 65504;
 
 constexpr uint8_t kSameRowsFlag = 2, kFailedFlag = 8, kSumFlag = 16, kMayLoseFlag = 32,
                   kBestFlag = 64;
-constexpr uint8_t kF32Code = 5;
 
 Error Malformed(std::string message) {
   return Error(ErrorCode::kInvalidData, std::move(message));
@@ -46,7 +48,7 @@ bool HasTensor(const ExpertFrame& frame) {
 
 // At most 2^16 * 2^16 * 2^2.
 uint64_t RowBytes(const ExpertFrame& frame) {
-  return uint64_t{frame.tokens} * frame.hidden * sizeof(float);
+  return uint64_t{frame.tokens} * frame.hidden * ElementBytes(frame.row_type);
 }
 
 Slice AddedBytes(const std::vector<uint16_t>& added) {
@@ -133,7 +135,7 @@ class Encoder {
     StoreLe<uint16_t>(at + 18, frame.expert);
     StoreLe<uint32_t>(at + 20, frame.tokens);
     StoreLe<uint16_t>(at + 24, frame.hidden);
-    at[26] = HasTensor(frame) ? kF32Code : 0;
+    at[26] = HasTensor(frame) ? static_cast<uint8_t>(frame.row_type) : 0;
     at[27] = flags;
     end_ += kExpertHeaderBytes;
     for (const Slice& part : payload) {
@@ -212,9 +214,10 @@ class Decoder {
       TRY(ReadBody(frame, head[26], payload));
       return frame;
     }
-    if (head[26] != kF32Code)
-      return Malformed(Sentence("Its rows have element type ", int{head[26]}, ", expected ",
-                                int{kF32Code}, " (f32)."));
+    frame.row_type = RowType{head[26]};
+    if (frame.row_type != RowType::kF32 && frame.row_type != RowType::kF16)
+      return Malformed(
+          Sentence("Its rows have element type ", int{head[26]}, ", expected 5 (f32) or 6 (f16)."));
     TRY(ReadTensor(frame, head[27], payload, before));
     return frame;
   }
@@ -266,6 +269,9 @@ class Decoder {
     if (row_bytes_ > kMaxShardRowBytes)
       return Malformed(Sentence("With it the message holds rows of ", row_bytes_,
                                 " bytes, expected at most ", kMaxShardRowBytes, "."));
+    if (frame.row_type != RowType::kF32 && (flags & ~kSameRowsFlag) != 0)
+      return Malformed(Sentence("It has rows of f16 and flags ", int{flags},
+                                ", expected none but those of ", int{kSameRowsFlag}, "."));
     frame.may_sum = (flags & kSumFlag) != 0 && frame.type == ExpertFrameType::kDispatch;
     frame.may_lose = (flags & kMayLoseFlag) != 0;
     frame.best = (flags & kBestFlag) != 0;
@@ -280,10 +286,11 @@ class Decoder {
     if (!frame.same_rows) return OkStatus();
     if (before == nullptr || before->type != ExpertFrameType::kDispatch ||
         before->sequence != frame.sequence || before->layer != frame.layer ||
-        before->tokens != frame.tokens || before->hidden != frame.hidden)
+        before->tokens != frame.tokens || before->hidden != frame.hidden ||
+        before->row_type != frame.row_type)
       return Malformed(
           "It repeats the rows before it, expected a dispatch there with the same sequence, "
-          "layer, tokens and columns.");
+          "layer, tokens, columns and element type.");
     frame.rows = before->rows;
     return OkStatus();
   }
@@ -300,6 +307,22 @@ ExpertFrame Bare(ExpertFrameType type) {
 }
 
 }  // namespace
+
+void StoreRow(std::span<const float> row, RowType type, uint8_t* out) {
+  if (type == RowType::kF32) {
+    for (size_t i = 0; i < row.size(); ++i) StoreLe<float>(out + i * sizeof(float), row[i]);
+    return;
+  }
+  for (size_t i = 0; i < row.size(); ++i) {
+    const float value = std::isfinite(row[i]) ? std::clamp(row[i], -kMostF16, kMostF16) : row[i];
+    StoreLe<uint16_t>(out + i * sizeof(uint16_t), F32ToF16(value));
+  }
+}
+
+float RowValue(const uint8_t* rows, RowType type, size_t index) {
+  if (type == RowType::kF16) return F16ToF32(LoadLe<uint16_t>(rows + index * sizeof(uint16_t)));
+  return LoadLe<float>(rows + index * sizeof(float));
+}
 
 std::vector<Slice> EncodeShardMessage(uint32_t peer, std::span<const ExpertFrame> frames) {
   CHECK(!frames.empty() && frames.size() <= kMaxShardFrames);

@@ -12,7 +12,7 @@
 //                                      18 u16 expert
 //                                      20 u32 tokens
 //                                      24 u16 hidden (columns of a row)
-//                                      26 u8  element type: 5 f32
+//                                      26 u8  element type: 5 f32, 6 f16
 //                                      27 u8  flags: 2 same rows, 8 failed, 16 sum, 32 may be lost,
 //                                         64 best
 //
@@ -36,8 +36,9 @@
 //   6 CHANNEL      from a hub: where datagrams go, and their keys (tensor_channel.h). It is the
 //                  only frame of its message.
 //   7 READY        from a holder: whether they get there (tensor_channel.h).
-// Frames without a tensor have tokens, hidden and element type 0; the last three have layer and
-// expert 0. Flags 32 and 64 and the types 6 and 7 are for native workers; tabs refuse them.
+// Results have their dispatch's element type. Flags 16, 32 and 64 want f32. Frames without a tensor
+// have tokens, hidden and element type 0; the last three have layer and expert 0. Flags 32 and 64
+// and the types 6 and 7 are for native workers; tabs refuse them.
 #pragma once
 
 #include <cstdint>
@@ -74,6 +75,18 @@ enum class ExpertFrameType : uint16_t {
   kReady = 7,
 };
 
+// What rows are made of: numbers of the layout above.
+enum class RowType : uint8_t { kF32 = 5, kF16 = 6 };
+
+constexpr size_t ElementBytes(RowType type) {
+  return type == RowType::kF16 ? sizeof(uint16_t) : sizeof(float);
+}
+
+// Writes a row, ElementBytes(type) for each value. As f16, finite values beyond 65,504 become that.
+void StoreRow(std::span<const float> row, RowType type, uint8_t* out);
+// Gives value number `index` of the rows that begin at `rows`.
+float RowValue(const uint8_t* rows, RowType type, size_t index);
+
 struct ExpertFrame {
   ExpertFrameType type = ExpertFrameType::kDispatch;
   uint32_t sequence = 0;
@@ -89,7 +102,8 @@ struct ExpertFrame {
   bool best = false;  // of a dispatch: wanted of each row are the two best of the range
   // Of a result that is a sum: whose rows are in it beside those of `expert`, rising.
   std::vector<uint16_t> added;
-  Slice rows;  // f32 [tokens, hidden]
+  RowType row_type = RowType::kF32;
+  Slice rows;  // [tokens, hidden] of row_type
   Slice body;  // of frames without a tensor
 };
 

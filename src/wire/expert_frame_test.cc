@@ -5,9 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <boost/json.hpp>
+#include <cmath>
 #include <map>
 #include <string>
+#include <vector>
 
+#include "tensor/half.h"
 #include "wire/golden_testing.h"
 
 namespace weft::wire {
@@ -50,6 +53,7 @@ ExpertFrame Described(const Json& json) {
   frame.may_sum = json.at("may_sum").as_bool();
   for (const Json& expert : json.at("added").as_array())
     frame.added.push_back(expert.to_number<uint16_t>());
+  frame.row_type = RowType{Number<uint8_t>(json, "row_type")};
   frame.rows = Bytes(json, "rows");
   frame.body = Bytes(json, "body");
   return frame;
@@ -66,8 +70,27 @@ void ExpectSame(const ExpertFrame& actual, const ExpertFrame& expected) {
   EXPECT_EQ(actual.failed, expected.failed);
   EXPECT_EQ(actual.may_sum, expected.may_sum);
   EXPECT_EQ(actual.added, expected.added);
+  EXPECT_EQ(actual.row_type, expected.row_type);
   EXPECT_EQ(Hex(actual.rows), Hex(expected.rows));
   EXPECT_EQ(Hex(actual.body), Hex(expected.body));
+}
+
+TEST(ExpertRows, AreRoundedToF16AndStayFinite) {
+  const std::vector<float> row = {1.0f / 3, -65519, 65520, 1e30f, -1e30f, INFINITY, 0x1p-25f};
+  std::vector<uint8_t> bytes(row.size() * ElementBytes(RowType::kF16));
+  StoreRow(row, RowType::kF16, bytes.data());
+  const float third = F16ToF32(F32ToF16(1.0f / 3));
+  const std::vector<float> expected = {third, -65504, 65504, 65504, -65504, INFINITY, 0};
+  for (size_t i = 0; i < row.size(); ++i)
+    EXPECT_EQ(RowValue(bytes.data(), RowType::kF16, i), expected[i]) << i;
+}
+
+TEST(ExpertRows, KeepTheirBitsAsF32) {
+  const std::vector<float> row = {1.0f / 3, 1e30f, -0x1p-140f};
+  std::vector<uint8_t> bytes(row.size() * ElementBytes(RowType::kF32));
+  StoreRow(row, RowType::kF32, bytes.data());
+  for (size_t i = 0; i < row.size(); ++i)
+    EXPECT_EQ(RowValue(bytes.data(), RowType::kF32, i), row[i]) << i;
 }
 
 ExpertFrame OneToken(size_t columns) {

@@ -61,14 +61,16 @@ size_t PlaceOf(const std::vector<uint32_t>& held, uint32_t expert) {
 }
 
 uint64_t AnswerBytes(const wire::ExpertFrame& asked, uint32_t slot_columns) {
-  return uint64_t{asked.tokens} * (asked.best ? kBestColumns : slot_columns) * sizeof(float);
+  return uint64_t{asked.tokens} * (asked.best ? kBestColumns : slot_columns) *
+         wire::ElementBytes(asked.row_type);
 }
 
 wire::ExpertFrame ResultOf(const wire::ExpertFrame& asked, uint32_t columns,
                            std::span<const float> values) {
-  std::vector<uint8_t> bytes(values.size_bytes());
-  for (size_t k = 0; k < values.size(); ++k) StoreLe<float>(&bytes[k * sizeof(float)], values[k]);
+  std::vector<uint8_t> bytes(values.size() * wire::ElementBytes(asked.row_type));
+  wire::StoreRow(values, asked.row_type, bytes.data());
   wire::ExpertFrame result;
+  result.row_type = asked.row_type;
   result.type = wire::ExpertFrameType::kResult;
   result.sequence = asked.sequence;
   result.layer = asked.layer;
@@ -206,7 +208,8 @@ Status ExpertHost::RunExperts(const Shard& shard, std::span<const wire::ExpertFr
     const auto expert = static_cast<float>(PlaceOf(shard.experts, asked.expert));
     const uint8_t* from = asked.rows.bytes().data();
     for (size_t token = 0; token < asked.tokens; ++token, row += columns + 2) {
-      for (size_t k = 0; k < columns; ++k, from += sizeof(float)) row[k] = LoadLe<float>(from);
+      for (size_t k = 0; k < columns; ++k)
+        row[k] = wire::RowValue(from, asked.row_type, token * columns + k);
       row[columns] = expert;
       row[columns + 1] = 1;
     }
@@ -225,8 +228,8 @@ Status ExpertHost::RunExperts(const Shard& shard, std::span<const wire::ExpertFr
 Status ExpertHost::RunRange(const Shard& shard, const wire::ExpertFrame& asked,
                             wire::ExpertFrame& result) {
   std::vector<float> rows(size_t{asked.tokens} * asked.hidden);
-  const uint8_t* from = asked.rows.bytes().data();
-  for (float& value : rows) value = LoadLe<float>(from), from += sizeof(float);
+  for (size_t i = 0; i < rows.size(); ++i)
+    rows[i] = wire::RowValue(asked.rows.bytes().data(), asked.row_type, i);
   const auto layer =
       static_cast<uint32_t>(shard.layers.first + PlaceOf(shard.experts, asked.expert));
   if (!asked.best) {

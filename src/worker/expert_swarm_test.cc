@@ -234,6 +234,7 @@ class ExpertSwarm {
   void Break(Fault fault) { fault_ = fault; }
   // Messages go in datagrams, too.
   void SendMessagesInDatagrams() { has_messages_ = true; }
+  void SendRowsInF16() { half_rows_ = true; }
   // Nothing may be lost for good.
   void LoseNothing() { may_lose_ = false; }
   // Prompts come in steps of one row, of which none but the last gives a token.
@@ -267,8 +268,10 @@ class ExpertSwarm {
   }
   const std::vector<int32_t>& tokens(size_t session) const { return sessions_[session].tokens; }
   Duration elapsed() const { return elapsed_; }
-  // Results that holders have sent, but for ranges of the head, and experts that these had in them.
+  // Results that holders have sent, but for ranges of the head; those of them that were in f16, and
+  // experts that they had in them.
   uint64_t results() const { return results_; }
+  uint64_t half_results() const { return half_results_; }
   uint64_t computed() const { return computed_; }
   // Datagrams that holders have sent, and groups that rows did without.
   uint64_t datagrams() const { return datagrams_; }
@@ -345,6 +348,7 @@ class ExpertSwarm {
       wire::FillExpertSets(holder.sets, *one.mutable_sets());
     }
     if (loss_ >= 0 && may_lose_) statement.mutable_losses()->set_limit(1);
+    statement.set_half_rows(half_rows_);
     hub_->Feed(ControlReceived{message});
   }
 
@@ -402,6 +406,7 @@ class ExpertSwarm {
       if (frame.type != wire::ExpertFrameType::kResult) continue;
       if (frame.layer > SwarmSpec().layers) continue;  // a range of the head
       ++results_;
+      if (frame.row_type == wire::RowType::kF16) ++half_results_;
       computed_ += 1 + frame.added.size();
     }
     const bool breaks = from == 0 && fault_ != Fault::kNone && holders_.at(0).messages >= 10;
@@ -450,7 +455,8 @@ class ExpertSwarm {
   std::deque<uint32_t> asked_;  // sequences, in order
   Fault fault_ = Fault::kNone;
   uint32_t statement_ = 0, sequence_ = 0;
-  uint64_t results_ = 0, computed_ = 0;
+  uint64_t results_ = 0, half_results_ = 0, computed_ = 0;
+  bool half_rows_ = false;
   double loss_ = -1;  // of datagrams; below 0: there are none
   uint64_t datagrams_ = 0, lost_groups_ = 0, lost_in_prompts_ = 0;
   bool by_row_ = false;
@@ -508,6 +514,24 @@ TEST_F(ExpertSwarmTest, AHolderThatBreaksInMidLayerCostsNoToken) {
 TEST_F(ExpertSwarmTest, AHubMayHoldExpertsItself) {
   for (const uint32_t holders : {1u, 2u, 3u}) ExpectEqual(holders, {}, Fault::kNone, true);
   for (const Fault fault : {Fault::kStopped, Fault::kLost}) ExpectEqual(3, {}, fault, true);
+}
+
+// The hub's own experts take and give rounded rows, too.
+TEST_F(ExpertSwarmTest, RowsInF16GiveTheSameTokensWhoeverHoldsWhat) {
+  std::optional<std::vector<int32_t>> first[kSessions];
+  for (const uint32_t holders : {1u, 2u, 5u})
+    for (const bool hub_holds : {false, true}) {
+      ExpertSwarm swarm(model_, holders, {}, ++seed_, hub_holds);
+      swarm.SendRowsInF16();
+      swarm.Run();
+      EXPECT_EQ(swarm.half_results() == 0, hub_holds && holders == 1)
+          << "then it asks itself alone";
+      EXPECT_EQ(swarm.half_results(), swarm.results());
+      for (size_t session = 0; session < kSessions; ++session) {
+        if (!first[session]) first[session] = swarm.tokens(session);
+        EXPECT_EQ(swarm.tokens(session), *first[session]) << holders << ", " << hub_holds;
+      }
+    }
 }
 
 TEST_F(ExpertSwarmTest, WhatNobodyHoldsIsWaitedFor) {

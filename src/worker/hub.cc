@@ -121,6 +121,7 @@ Status Hub::SetHolders(Instant now, const wire::pb::ExpertHolders& statement,
     norms[static_cast<uint16_t>(layer.layer())] = {layer.norms().begin(), layer.norms().end()};
   dispatcher_.SetLosses(statement.losses().limit(), std::move(norms));
   dispatcher_.FixCopies(statement.copies());
+  dispatcher_.SetRowType(statement.half_rows() ? wire::RowType::kF16 : wire::RowType::kF32);
   stats_.SetInterval(Milliseconds(statement.stats_ms()));
   stats_.Collect(dispatcher_);
   Apply(now, dispatcher_.SetHolders(now, statement.statement(), std::move(holders)));

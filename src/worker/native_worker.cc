@@ -31,6 +31,7 @@ Offer OfferOf(const NativeWorkerOptions& options) {
   offer.can_be_hub = true;
   offer.runs_groups = true;
   offer.divides_heads = true;
+  offer.half_rows = true;
   offer.dtypes = {DType::kQ4S, DType::kQ4K, DType::kQ5K, DType::kQ6K};
   if (options.datagrams) {
     offer.datagrams = offer.messages = true;

@@ -33,7 +33,7 @@ async function withSwarm(body, count = 3, hub = kHub) {
     ["--memory", "32MiB", "--threads", "1", "--cache", join(cache, `${number}`),
       "--name", `holder ${number}`]));
   try {
-    await settled(server, hub === kHub ? count + 1 : count, 2 * kExperts);
+    await settled(server, hub.includes("--no-worker") ? count : count + 1, 2 * kExperts);
     await body({ server, workers });
   } finally {
     for (const worker of workers) worker.child.kill("SIGKILL");
@@ -97,6 +97,30 @@ test("the picture and the metrics say what holders did", { skip, timeout: 120_00
     assert.match(metrics, /^# TYPE weft_holder_p50_ms gauge$/m);
   });
 });
+
+// Two bytes a number, of the 256 columns of a row.
+test("rows in f16 take half the bytes, and the answer is the same whoever holds what",
+  { skip, timeout: 240_000 }, async () => {
+    const answers = [];
+    for (const count of [2, 3]) {
+      await withSwarm(async ({ server }) => {
+        const answer = await complete(server.origin, kRequest);
+        answers.push(answer.choices[0].message.content);
+        const told = await eventually(async () => {
+          const { workers } = await swarmOf(server.origin);
+          const holders = workers.filter((each) => each.holder?.wins > 0 &&
+            each.name !== "this server");
+          assert.ok(holders.length > 0, JSON.stringify(workers));
+          return holders;
+        });
+        for (const { holder } of told) {
+          assert.ok(holder.received_bytes > 0, JSON.stringify(holder));
+          assert.ok(holder.received_bytes <= holder.rows * 256 * 2, JSON.stringify(holder));
+        }
+      }, count, [...kHub, "--expert-rows", "f16"]);
+    }
+    assert.equal(answers[0], answers[1]);
+  });
 
 test("two answers at once are those of each alone", { skip, timeout: 120_000 }, async () => {
   await withSwarm(async ({ server }) => {

@@ -7,14 +7,14 @@ import struct
 
 HERE = pathlib.Path(__file__).parent
 TYPE = {"dispatch": 1, "result": 2, "cancel": 3, "heartbeat": 4}
-F32 = 5
+F32, F16 = 5, 6
 SAME, FAILED, SUM = 2, 8, 16
 
 
 def frame(type_, sequence, layer, expert, tokens=0, hidden=0, rows=b"", body=b"", same_rows=False, failed=False,
-          may_sum=False, added=()):
+          may_sum=False, added=(), row_type=F32):
     return dict(type=type_, sequence=sequence, layer=layer, expert=expert, tokens=tokens, hidden=hidden, rows=rows,
-                body=body, same_rows=same_rows, failed=failed, may_sum=may_sum, added=list(added))
+                body=body, same_rows=same_rows, failed=failed, may_sum=may_sum, added=list(added), row_type=row_type)
 
 
 def pack_frame(f):
@@ -23,7 +23,7 @@ def pack_frame(f):
     others = struct.pack(f"<{len(f['added'])}HH", *f["added"], len(f["added"])) if f["added"] else b""
     payload = sent + others + f["body"]
     header = b"MoEx" + struct.pack("<HHIIHHIHBB", 2, TYPE[f["type"]], len(payload), f["sequence"], f["layer"],
-                                   f["expert"], f["tokens"], f["hidden"], F32 * (f["tokens"] > 0), flags)
+                                   f["expert"], f["tokens"], f["hidden"], f["row_type"] * (f["tokens"] > 0), flags)
     assert len(header) == 28
     return header + payload
 
@@ -34,6 +34,7 @@ def pack(peer, frames):
 
 two = struct.pack("<8f", 0.5, -1.0, 65504.0, 0.0, 1e-30, -0.25, 3.0, 1.0)
 one = two[:16]
+halves = struct.pack("<8e", 0.5, -1.0, 65504.0, 0.0, 6e-8, -0.25, 3.0, 1.0)
 heartbeat = struct.pack("<IIQI", 3, 1250, 6 << 30, 64 << 20)
 
 MESSAGES = {
@@ -55,6 +56,11 @@ MESSAGES = {
     "sums": (7, [
         frame("result", 1, 3, 5, 1, 4, one, added=[6, 258]),
         frame("result", 1, 3, 7, 2, 4, two, added=[65534]),
+    ]),
+    "halves": (7, [
+        frame("dispatch", 1, 3, 5, 2, 4, halves, row_type=F16),
+        frame("dispatch", 1, 3, 6, 2, 4, halves, row_type=F16, same_rows=True),
+        frame("result", 1, 3, 5, 1, 4, halves[:8], row_type=F16),
     ]),
     "cancels": (7, [frame("cancel", 1, 3, 5), frame("cancel", 0x80000001, 4, 65535)]),
     "heartbeat": (0, [frame("heartbeat", 12, 0, 0, body=heartbeat)]),
@@ -93,8 +99,9 @@ REFUSED = [
     patched("rows_beyond_the_limit", ONE, 25, struct.pack("<IH", 65536, 65535), "expected at most 62914560"),
     patched("dtype_none", ONE, 31, b"\x00", "element type 0"),
     patched("dtype_f16", ONE, 31, b"\x01", "element type 1"),
-    patched("dtype_six", ONE, 31, b"\x06", "element type 6"),
-    patched("unknown_flag", ONE, 32, b"\x40", "flags 64"),
+    patched("dtype_seven", ONE, 31, b"\x07", "element type 7"),
+    patched("floats_as_halves", ONE, 31, b"\x06", "16 bytes, expected 8"),
+    patched("unknown_flag", ONE, 32, b"\x80", "flags 128"),
     patched("sum_of_none", "results", 5 + 28 + 16 + 28 + 32 + 27, b"\x10", "sum of 16256 more"),
     patched("sum_of_less_than_two", "sums", 5 + 28 + 16 + 4, b"\x00", "sum of 0 more"),
     patched("sum_names_itself", "sums", 5 + 28 + 16, b"\x05", "names expert 5 after 5"),
@@ -107,6 +114,8 @@ REFUSED = [
     patched("same_of_other_layer", "dispatch_same_rows", SECOND + 16, b"\x2e", "same sequence"),
     patched("same_of_other_sequence", "dispatch_same_rows", SECOND + 12, b"\x03", "same sequence"),
     patched("same_of_other_tokens", "dispatch_same_rows", SECOND + 20, b"\x01", "same sequence"),
+    patched("same_of_other_type", "halves", 5 + 28 + 16 + 26, b"\x05", "same sequence"),
+    patched("sum_of_halves", "halves", 5 + 27, b"\x10", "rows of f16 and flags 16"),
     patched("same_of_other_columns", "dispatch_same_rows", SECOND + 24, b"\x05", "same sequence"),
     patched("result_with_flag_four", "results", 32, b"\x04", "flags 4"),
     patched("result_same", "results", 32, b"\x02", "flags 2"),

@@ -69,12 +69,14 @@ double TripUs(const DeviceNumbers& hub, const DeviceNumbers& holder) {
 
 // What a hub waits for at this layer, if every layer with experts had as many bytes of them.
 double DispatchUs(const ModelInfo& model, const ModelLayer& layer, size_t layer_count,
-                  const DeviceNumbers& hub, const std::vector<ExpertLender>& lenders, int own) {
+                  const DeviceNumbers& hub, const std::vector<ExpertLender>& lenders, int own,
+                  wire::RowType rows) {
   const double head_bytes = static_cast<double>(wire::kShardHeadBytes + wire::kExpertHeaderBytes);
-  const double row_bytes = head_bytes + static_cast<double>(model.hidden_columns) * sizeof(float);
+  const size_t element_bytes = wire::ElementBytes(layer.is_shared() ? wire::RowType::kF32 : rows);
+  const double row_bytes = head_bytes + static_cast<double>(model.hidden_columns * element_bytes);
   const uint32_t columns_back =
       layer.head_range_columns > 0 ? layer.head_range_columns : model.hidden_columns;
-  const double back_bytes = head_bytes + static_cast<double>(columns_back) * sizeof(float);
+  const double back_bytes = head_bytes + static_cast<double>(columns_back * element_bytes);
   const planner::WorkerMetrics of_hub = MetricsOf(hub);
   std::vector<planner::ExpertHolderCost> holders;
   for (size_t i = 0; i < lenders.size(); ++i) {
@@ -97,8 +99,10 @@ double DispatchUs(const ModelInfo& model, const ModelLayer& layer, size_t layer_
 
 }  // namespace
 
-double ExchangeUs(const ModelInfo& model, const DeviceNumbers& hub,
+double ExchangeUs(const CoreOptions& options, const DeviceNumbers& hub,
                   const std::vector<ExpertLender>& lenders, int own) {
+  const ModelInfo& model = options.model;
+  const auto rows = options.half_rows ? wire::RowType::kF16 : wire::RowType::kF32;
   const ModelLayer* usual = SparseLayer(model);
   if (usual == nullptr) return 0;
   size_t layer_count = 0;
@@ -109,8 +113,8 @@ double ExchangeUs(const ModelInfo& model, const DeviceNumbers& hub,
     if (layer.head_range_columns > 0) heads.push_back(&layer);
   }
   double us = static_cast<double>(layer_count - heads.size()) *
-              DispatchUs(model, *usual, layer_count, hub, lenders, own);
-  for (const ModelLayer* head : heads) us += DispatchUs(model, *head, 1, hub, lenders, own);
+              DispatchUs(model, *usual, layer_count, hub, lenders, own, rows);
+  for (const ModelLayer* head : heads) us += DispatchUs(model, *head, 1, hub, lenders, own, rows);
   return us / static_cast<double>(layer_count);
 }
 

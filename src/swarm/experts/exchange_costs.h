@@ -20,7 +20,7 @@ struct ExpertLender {
 // For a step of one row, at one layer with experts. What goes from a hub to a holder passes the
 // server, unless both exchange messages in datagrams; what the hub holds itself goes nowhere.
 // `own`: of `lenders`, the hub; -1: it lends nothing.
-double ExchangeUs(const ModelInfo& model, const DeviceNumbers& hub,
+double ExchangeUs(const CoreOptions& options, const DeviceNumbers& hub,
                   const std::vector<ExpertLender>& lenders, int own);
 
 // Whether all experts find a place.

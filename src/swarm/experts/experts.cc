@@ -89,7 +89,7 @@ uint64_t Experts::RoomFor(const Worker& worker) const {
 }
 
 bool Experts::MayHold(const Worker& worker, Instant now) const {
-  return worker.ready && CanHoldExperts(worker.offer, options_.model) && !worker.leaves_at &&
+  return worker.ready && CanHoldExperts(worker.offer, options_) && !worker.leaves_at &&
          worker.check->state != CheckState::kFailed &&
          !probation_.IsAside(worker.probation_key, now) &&
          (!worker.loading->paused_until || !worker.holding->held.empty());
@@ -297,6 +297,7 @@ void Experts::TellHubs(Instant now) {
     }
     wire::pb::ExpertHolders statement;
     statement.set_copies(options_.expert_copies);
+    statement.set_half_rows(options_.half_rows);
     statement.set_stats_ms(static_cast<uint32_t>(options_.timeouts.holder_stats.us / 1000));
     for (const auto& [holder, worker] : roster_) {
       const std::vector<wire::LayerExperts> layers = ByLayer(worker.holding->held, asked);

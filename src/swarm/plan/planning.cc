@@ -75,7 +75,7 @@ bool Planning::MayCompute(const Worker& worker, LayerForm form, Instant now) con
   return worker.ready && !worker.leaves_at && !worker.loading->paused_until &&
          !probation_.IsAside(worker.probation_key, now) && checks_.MayCompute(worker) &&
          CanCompute(worker.offer, options_.model) &&
-         (form == LayerForm::kWhole || CanBeHub(worker.offer, options_.model));
+         (form == LayerForm::kWhole || CanBeHub(worker.offer, options_));
 }
 
 // While a plan serves, a worker is timed before it is planned with: a guess could put a slow one

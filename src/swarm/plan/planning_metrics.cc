@@ -65,7 +65,7 @@ std::vector<ExpertLender> Planning::Lenders(const std::vector<PlanStage>& stages
                                             std::vector<WorkerId>& ids) const {
   std::vector<ExpertLender> lenders;
   for (const auto& [id, worker] : roster_) {
-    if (!worker.ready || !CanHoldExperts(worker.offer, options_.model) || worker.leaves_at ||
+    if (!worker.ready || !CanHoldExperts(worker.offer, options_) || worker.leaves_at ||
         worker.check->state == CheckState::kFailed || probation_.IsAside(worker.probation_key, now))
       continue;
     uint64_t taken = costs_.layers()[0].scratch_bytes;
@@ -89,7 +89,7 @@ double Planning::ExchangeUs(const Worker& hub, Instant now) const {
   std::vector<WorkerId> ids;
   const std::vector<ExpertLender> lenders = Lenders({whole}, now, ids);
   const auto own = std::find(ids.begin(), ids.end(), hub.id);
-  return swarm::ExchangeUs(options_.model, costs_.NumbersOf(hub), lenders,
+  return swarm::ExchangeUs(options_, costs_.NumbersOf(hub), lenders,
                            own == ids.end() ? -1 : static_cast<int>(own - ids.begin()));
 }
 

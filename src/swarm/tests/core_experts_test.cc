@@ -122,6 +122,27 @@ TEST(CoreExperts, HubsHearHowManyToAsk) {
   for (const auto& [expert, copies] : Copies(Holders(swarm, hub))) EXPECT_EQ(copies, 3);
 }
 
+// Its experts would give other bits than those of others.
+TEST(CoreExperts, RowsInF16AreForThoseWhoKnowThem) {
+  CoreOptions options = SparseOptions();
+  options.half_rows = true;
+  TestSwarm swarm(options);
+  TestWorker hub = Hub();
+  swarm.Join(hub);
+  const WorkerId without = swarm.Join(Holder());
+  TestWorker knows = Holder();
+  knows.half_rows = hub.half_rows = true;
+  const WorkerId holder = swarm.Join(knows);
+  swarm.Advance(Milliseconds(200));
+  EXPECT_NE(swarm.picture().state, SwarmState::kUp) << "an old one is no hub";
+  const WorkerId second = swarm.Join(hub);
+  swarm.Advance(Seconds(1));
+  ASSERT_EQ(swarm.picture().state, SwarmState::kUp);
+  EXPECT_TRUE(swarm.Last(second, Kind::kExpertHolders).expert_holders().half_rows());
+  EXPECT_THAT(Holders(swarm, second), ElementsAre(std::pair(holder, Told(swarm, holder))));
+  EXPECT_THAT(swarm.Sent(without), testing::Not(HasSubstr("hold_experts")));
+}
+
 TEST(CoreExperts, WithoutTheOptionNobodyIsAHub) {
   CoreOptions options = SparseOptions();
   options.plan_kind = PlanKind::kLayers;

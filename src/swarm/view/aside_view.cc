@@ -10,7 +10,7 @@ AsideSnapshot SwarmView::AsideOf(const Worker& worker, WorkerState state, Instan
   if (worker.leaves_at) return {"It leaves: its layers move to other devices.", {}};
   if (!worker.ready) return {"It has not said yet what it offers.", {}};
   if (!CanCompute(worker.offer, parts_.options.model) &&
-      !CanHoldExperts(worker.offer, parts_.options.model))
+      !CanHoldExperts(worker.offer, parts_.options))
     return {"It cannot compute this model: its engine lacks something that the model needs.", {}};
   if (worker.check->state == CheckState::kFailed)
     return {"What it computed was not right. It gets nothing until it passes a check.", {}};

@@ -138,7 +138,7 @@ std::optional<double> SwarmView::LossUs(const PlanStage& stage) const {
       const BoundStage bound{standing_by->id, id, standing_by->stage, standing_by->layers};
       us = static_cast<double>(parts_.pipelines.Lag(bound)) * row_us;
     } else {
-      if (IsHub(stage.form) && !CanBeHub(worker.offer, parts_.options.model)) continue;
+      if (IsHub(stage.form) && !CanBeHub(worker.offer, parts_.options)) continue;
       const bool fits = parts_.lifecycle.FitsBeside(
           worker, stage.layers(),
           [this](const Binding& binding) { return parts_.lifecycle.active()->Uses(binding.id); });

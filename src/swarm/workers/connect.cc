@@ -124,14 +124,16 @@ bool CanCompute(const Offer& offer, const ModelInfo& model) {
          (offer.runs_groups || !model.is_in_groups());
 }
 
-bool CanHoldExperts(const Offer& offer, const ModelInfo& model) {
+bool CanHoldExperts(const Offer& offer, const CoreOptions& options) {
+  const ModelInfo& model = options.model;
   return offer.takes_experts && RunsDTypes(offer, model) &&
          (offer.runs_groups || !model.is_in_groups()) &&
-         (offer.divides_heads || !model.divides_head());
+         (offer.divides_heads || !model.divides_head()) && (offer.half_rows || !options.half_rows);
 }
 
-bool CanBeHub(const Offer& offer, const ModelInfo& model) {
-  return offer.can_be_hub && (offer.divides_heads || !model.divides_head());
+bool CanBeHub(const Offer& offer, const CoreOptions& options) {
+  return offer.can_be_hub && (offer.divides_heads || !options.model.divides_head()) &&
+         (offer.half_rows || !options.half_rows);
 }
 
 wire::pb::Init::Successor MakeSuccessor(const Successor& successor) {
@@ -191,6 +193,7 @@ Result<Offer> CheckConnect(const wire::pb::Connect& connect, const CoreOptions& 
   offer.divides_heads = connect.divides_heads();
   offer.datagrams = connect.datagrams();
   offer.messages = connect.messages();
+  offer.half_rows = connect.half_rows();
   if (connect.dtypes_size() > kMaxDTypes)
     return Broken("Connect lists " + std::to_string(connect.dtypes_size()) +
                   " dtypes, expected at most " + std::to_string(kMaxDTypes) + ".");

@@ -32,6 +32,7 @@ struct Offer {
   bool can_be_hub = false;     // can be sent PrepareStage for layers in hub form
   bool runs_groups = false;    // runs layers in neuron groups
   bool divides_heads = false;  // knows output heads in ranges, as a hub and as a holder
+  bool half_rows = false;      // knows rows of experts in f16, as a hub and as a holder
   bool datagrams = false;      // can answer hubs in datagrams
   bool messages = false;       // shard messages may go in datagrams
   std::vector<DType> dtypes;   // of weights beside f32, f16, bf16, q8 and q4 that it runs
@@ -43,9 +44,9 @@ struct Offer {
 bool RunsDTypes(const Offer& offer, const ModelInfo& model);
 // Whether it can be given layers of this model, and whether it can hold experts of it.
 bool CanCompute(const Offer& offer, const ModelInfo& model);
-bool CanHoldExperts(const Offer& offer, const ModelInfo& model);
+bool CanHoldExperts(const Offer& offer, const CoreOptions& options);
 // Whether it can be given layers of this model in their hub form.
-bool CanBeHub(const Offer& offer, const ModelInfo& model);
+bool CanBeHub(const Offer& offer, const CoreOptions& options);
 
 wire::pb::Init::Successor MakeSuccessor(const Successor& successor);
 // `incarnation` and `successors`: those of now.

@@ -14,7 +14,7 @@ import {
   isShardMessage,
   resultFrame,
 } from "./index.ts";
-import type { ExpertFrame } from "./index.ts";
+import type { ExpertFrame, RowType } from "./index.ts";
 
 interface GoldenFrame {
   type: "dispatch" | "result" | "cancel" | "heartbeat";
@@ -29,6 +29,7 @@ interface GoldenFrame {
   failed: boolean;
   may_sum: boolean;
   added: number[];
+  row_type: RowType;
 }
 interface GoldenMessage {
   name: string;
@@ -59,6 +60,7 @@ function described(f: GoldenFrame): ExpertFrame {
     failed: f.failed,
     maySum: f.may_sum,
     added: f.added,
+    rowType: f.row_type,
     rows: bytesOf(f.rows),
     body: bytesOf(f.body),
   };

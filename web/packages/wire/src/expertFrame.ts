@@ -9,7 +9,6 @@ const kHeaderBytes = 28;
 const kVersion = 2;
 const kMagic = 0x4d6f4578; // "MoEx", in order
 const kHeartbeatBytes = 20;
-const kF32Code = 5; // element type of rows
 const kMaxFrames = 1024;
 const kMaxTokens = 65536;
 const kMaxRowBytes = 60 * 2 ** 20;
@@ -27,6 +26,14 @@ export const ExpertFrameType = {
 } as const;
 export type ExpertFrameType = (typeof ExpertFrameType)[keyof typeof ExpertFrameType];
 
+// What rows are made of.
+export const RowType = { f32: 5, f16: 6 } as const;
+export type RowType = (typeof RowType)[keyof typeof RowType];
+
+export function elementBytesOf(type: RowType): number {
+  return type === RowType.f16 ? 2 : 4;
+}
+
 const kTypeNames = ["", "dispatch", "result", "cancel", "heartbeat"] as const;
 
 export interface ExpertFrame {
@@ -40,7 +47,8 @@ export interface ExpertFrame {
   readonly failed: boolean; // of a result: `body` is a sentence
   readonly maySum: boolean; // of a dispatch: its result may have others of the same rows in it
   readonly added: readonly number[]; // of a result that is a sum: the other experts in it, rising
-  readonly rows: Uint8Array; // f32 [tokens, hidden]
+  readonly rowType: RowType; // of a result that of its dispatch
+  readonly rows: Uint8Array; // [tokens, hidden] of rowType
   readonly body: Uint8Array; // of frames without a tensor
 }
 
@@ -60,6 +68,7 @@ const kBare = {
   failed: false,
   maySum: false,
   added: [],
+  rowType: RowType.f32,
   rows: kNothing,
   body: kNothing,
 } as const;
@@ -126,7 +135,7 @@ function writeHeader(at: DataView, frame: ExpertFrame, payloadBytes: number): vo
   at.setUint16(18, frame.expert, true);
   at.setUint32(20, frame.tokens, true);
   at.setUint16(24, frame.hidden, true);
-  at.setUint8(26, tensor ? kF32Code : 0);
+  at.setUint8(26, tensor ? frame.rowType : 0);
   const flags =
     (frame.sameRows ? Flag.sameRows : 0) |
     (frame.maySum || frame.added.length > 0 ? Flag.sum : 0) |
@@ -288,12 +297,17 @@ class Decoder {
       checkBody(frame, dtypeCode, payload);
       return { ...frame, body: payload };
     }
-    if (dtypeCode !== kF32Code) {
+    if (dtypeCode !== RowType.f32 && dtypeCode !== RowType.f16) {
       throw new WireError(
-        `Its rows have element type ${dtypeCode}, expected ${kF32Code} (f32).`,
+        `Its rows have element type ${dtypeCode}, expected 5 (f32) or 6 (f16).`,
       );
     }
-    return this.#tensor(frame, flags, payload, before);
+    if (dtypeCode === RowType.f16 && flags & ~Flag.sameRows) {
+      throw new WireError(
+        `It has rows of f16 and flags ${flags}, expected none but those of ${Flag.sameRows}.`,
+      );
+    }
+    return this.#tensor({ ...frame, rowType: dtypeCode }, flags, payload, before);
   }
 
   #tensor(
@@ -302,14 +316,14 @@ class Decoder {
     whole: Uint8Array,
     before: ExpertFrame | undefined,
   ): ExpertFrame {
-    const { tokens, hidden } = bare;
+    const { tokens, hidden, rowType } = bare;
     if (tokens === 0 || tokens > kMaxTokens || hidden === 0) {
       throw new WireError(
         `It has ${tokens} tokens of ${hidden} columns, expected 1 to ${kMaxTokens} tokens ` +
           `of at least 1 column.`,
       );
     }
-    const rowBytes = tokens * hidden * 4;
+    const rowBytes = tokens * hidden * elementBytesOf(rowType);
     this.#rowBytes += rowBytes;
     if (this.#rowBytes > kMaxRowBytes) {
       throw new WireError(
@@ -336,11 +350,12 @@ class Decoder {
       before.sequence !== frame.sequence ||
       before.layer !== frame.layer ||
       before.tokens !== tokens ||
-      before.hidden !== hidden
+      before.hidden !== hidden ||
+      before.rowType !== rowType
     ) {
       throw new WireError(
         "It repeats the rows before it, expected a dispatch there with the same sequence, " +
- "layer, tokens and columns.",
+          "layer, tokens, columns and element type.",
       );
     }
     return { ...frame, rows: before.rows, sameRows };
@@ -382,9 +397,9 @@ export function heartbeatFrame(heartbeat: Heartbeat): ExpertFrame {
 }
 
 export function resultFrame(dispatch: ExpertFrame, rows: Uint8Array): ExpertFrame {
-  const { sequence, layer, expert, tokens, hidden } = dispatch;
+  const { sequence, layer, expert, tokens, hidden, rowType } = dispatch;
   const type = ExpertFrameType.result;
-  return { ...kBare, type, sequence, layer, expert, tokens, hidden, rows };
+  return { ...kBare, type, sequence, layer, expert, tokens, hidden, rowType, rows };
 }
 
 // A dispatch that cannot be computed; what is too long of the sentence is cut off.

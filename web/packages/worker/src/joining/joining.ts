@@ -95,6 +95,7 @@ function connectMessage(
       needsOnnx: offer.needsOnnx,
       makesTokens: offer.makesTokens,
       takesExperts: offer.takesExperts,
+      halfRows: offer.takesExperts,
       keepsState: offer.keepsState,
       statesAhead: offer.statesAhead,
       dtypes: [...offer.dtypes],

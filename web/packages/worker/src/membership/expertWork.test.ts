@@ -3,7 +3,7 @@
 // by hand here; those of the golden file go through the whole host in stage/expertHost.test.ts.
 import { describe, it } from "vitest";
 
-import { ExpertFrameType, encodeShardMessage } from "@weft/wire";
+import { ExpertFrameType, RowType, encodeShardMessage } from "@weft/wire";
 import type { ExpertFrame } from "@weft/wire";
 import type { ServerKind } from "@weft/wire/test/orchestrator.ts";
 
@@ -32,7 +32,7 @@ function dispatch(sequence: number, layer: number, expert: number): ExpertFrame 
   return {
     type: ExpertFrameType.dispatch, sequence, layer, expert, tokens: 1, hidden: 2,
     sameRows: false, failed: false, rows: new Uint8Array(8),
-    body: new Uint8Array(0), maySum: false, added: [],
+    body: new Uint8Array(0), maySum: false, added: [], rowType: RowType.f32,
   };
 }
 

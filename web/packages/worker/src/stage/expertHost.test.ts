@@ -8,13 +8,14 @@ import { join } from "node:path";
 
 import { afterAll, describe, expect, it } from "vitest";
 
+import { f16ToF32, f32ToF16 } from "@weft/engine";
 import { decodeProgram } from "@weft/engine/program/decode.ts";
 import type { MoeExperts, Program } from "@weft/engine/program/ir.ts";
 import { sharedNodeGpu } from "@weft/engine/test/nodeGpu.ts";
 import { PackageFolder } from "@weft/engine/test/packageFolder.ts";
 import { readValues } from "@weft/engine/weights/vectors.ts";
 import { kDefaultOptions, WebGpuEngine } from "@weft/engine/webgpuEngine.ts";
-import { ExpertFrameType, decodeShardMessage } from "@weft/wire";
+import { ExpertFrameType, RowType, decodeShardMessage } from "@weft/wire";
 import type { ExpertFrame } from "@weft/wire";
 
 import { ExpertBlobs } from "../download/expertBlobs.ts";
@@ -72,8 +73,14 @@ function dispatch(layer: number, expert: number, columns: number, tokens = 1, at
   return {
     type: ExpertFrameType.dispatch, sequence: 5, layer, expert, tokens, hidden: columns,
     sameRows: false, failed: false, rows: new Uint8Array(values.buffer),
-    body: new Uint8Array(0), maySum: false, added: [],
+    body: new Uint8Array(0), maySum: false, added: [], rowType: RowType.f32,
   };
+}
+
+function halvesOf(values: Float32Array): Uint16Array {
+  const halves = new Uint16Array(values.length);
+  f32ToF16(values, halves);
+  return halves;
 }
 
 const floatsOf = (bytes: Uint8Array): Float32Array => new Float32Array(bytes.slice().buffer);
@@ -155,6 +162,24 @@ describe.skipIf(!gpu)("rows of a tab's experts (needs build/release/weft)", kLim
     },
   );
 
+  it("in f16 are those of the rounded row, rounded", async () => {
+    const { host, engine, layer, op } = await rigOf("weft-tiny-moe");
+    await hold(host, layer, [0, 2]);
+    const { columns } = op.in;
+    const exact = dispatch(layer, 2, columns, 3);
+    const halves = halvesOf(floatsOf(exact.rows));
+    const rounded = new Float32Array(halves.length);
+    f16ToF32(halves, rounded);
+    const { results } = await host.run([
+      { ...exact, rows: new Uint8Array(rounded.buffer) },
+      { ...exact, expert: 0 },
+      { ...exact, rowType: RowType.f16, rows: new Uint8Array(halves.buffer) },
+    ]);
+    const expected = halvesOf(floatsOf(results[0]!.rows));
+    expect(results[2]!.rowType).toBe(RowType.f16);
+    expect(results[2]!.rows).toEqual(new Uint8Array(expected.buffer));
+    engine.freeBuffers();
+  });
 });
 
 describe.skipIf(!gpu)("experts of a tab (needs build/release/weft)", kLimits, () => {

@@ -5,14 +5,16 @@
 //
 // A shard whose experts change is loaded anew in the place of the old one, which goes first: the
 // engine never holds both, and the offer is kept.
-import { EngineError } from "@weft/engine";
+import { EngineError, f16ToF32, f32ToF16 } from "@weft/engine";
 import type { StageEngine } from "@weft/engine";
 import { blobsOf } from "@weft/engine/program/shards.ts";
-import { failedResult, resultFrame } from "@weft/wire";
+import { RowType, failedResult, resultFrame } from "@weft/wire";
 import type { ExpertFrame, LayerExperts } from "@weft/wire";
 
 import type { ExpertBlobs } from "../download/expertBlobs.ts";
 import { kMeasureSession } from "../membership/events.ts";
+
+const kMostF16 = 65504;
 
 interface Shard {
   readonly experts: readonly number[]; // rising
@@ -151,8 +153,9 @@ export class ExpertHost {
     const stride = columns + 2;
     const input = new Float32Array(count * stride);
     let row = 0;
-    for (const { expert, tokens, rows } of dispatches) {
-      const values = new Float32Array(rows.slice().buffer); // aligned, as the message is not
+    for (const dispatch of dispatches) {
+      const { expert, tokens } = dispatch;
+      const values = valuesOf(dispatch);
       const place = experts.indexOf(expert);
       for (let token = 0; token < tokens; ++token, ++row) {
         input.set(values.subarray(token * columns, (token + 1) * columns), row * stride);
@@ -177,10 +180,32 @@ export class ExpertHost {
     let at = 0;
     for (const dispatch of dispatches) {
       const values = hidden.slice(at, (at += dispatch.tokens * columns));
-      results.set(dispatch, resultFrame(dispatch, new Uint8Array(values.buffer)));
+      results.set(dispatch, resultFrame(dispatch, bytesOf(values, dispatch.rowType)));
     }
     return count;
   }
+}
+
+// The rows are copied: a message is not aligned.
+function valuesOf({ rows, rowType }: ExpertFrame): Float32Array {
+  const { buffer } = rows.slice();
+  if (rowType === RowType.f32) return new Float32Array(buffer);
+  const halves = new Uint16Array(buffer);
+  const values = new Float32Array(halves.length);
+  f16ToF32(halves, values);
+  return values;
+}
+
+// As f16, finite values beyond 65,504 become that, as StoreRow of src/wire/expert_frame.h has it.
+function bytesOf(values: Float32Array, rowType: RowType): Uint8Array {
+  if (rowType === RowType.f32) return new Uint8Array(values.buffer);
+  const halves = new Uint16Array(values.length);
+  f32ToF16(values.map(withinF16), halves);
+  return new Uint8Array(halves.buffer);
+}
+
+function withinF16(value: number): number {
+  return Number.isFinite(value) ? Math.min(Math.max(value, -kMostF16), kMostF16) : value;
 }
 
 function isSame(a: readonly number[], b: readonly number[]): boolean {

@@ -1,7 +1,7 @@
 // Messages of a server that are no control messages, and shard messages, from the words of
 // tests/conformance/membership.
 import {
-  DType, ExpertFrameType, FrameType, OutputKind, WholeModel, encodeFork, encodeFrame,
+  DType, ExpertFrameType, FrameType, OutputKind, RowType, WholeModel, encodeFork, encodeFrame,
   encodeWholeFrame, encodeShardMessage, kAnyExpert, kBatchBit,
 } from "@weft/wire";
 import type { ExpertFrame, GenerateFrame } from "@weft/wire";
@@ -55,7 +55,7 @@ function expertFrames(type: ExpertFrameType, words: ExpertWords): ExpertFrame[] 
   return (experts === "any" ? [kAnyExpert] : experts).map((expert, index) => ({
     type, sequence, layer, expert, tokens, hidden, rows,
     sameRows: index > 0 && !isCancel, failed: false, maySum: false, added: [],
-    body: new Uint8Array(0),
+    rowType: RowType.f32, body: new Uint8Array(0),
   }));
 }
 
