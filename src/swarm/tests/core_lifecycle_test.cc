@@ -328,6 +328,21 @@ TEST(Measuring, LayersThatAreKeptTogetherAreTimedAsOne) {
   EXPECT_EQ(alone.ranges(1).end(), 5u);
 }
 
+// It may compile kernels for long, on a busy machine.
+TEST(Measuring, ATabHasMoreTime) {
+  TestSwarm swarm;
+  swarm.BringUp(1);
+  TestWorker tab;
+  tab.kind = "web";
+  tab.engine = "webgpu";
+  tab.answer_measure = false;
+  swarm.Join(tab);
+  swarm.Advance(Seconds(80));
+  EXPECT_EQ(swarm.picture().workers[1].problem, "");
+  swarm.Advance(Seconds(15));
+  EXPECT_THAT(swarm.picture().workers[1].problem, HasSubstr("did not measure"));
+}
+
 TEST(Measuring, AMeasurementThatNeverEndsDoesNotBlockAnything) {
   TestSwarm swarm;
   swarm.BringUp(1);

@@ -209,7 +209,8 @@ void Measuring::Ask(Worker& worker, Instant now) {
   MeasureJob& job = worker.measure.edit();
   if (!Fits(worker, job.first, job.end)) return GiveUp(worker, now);  // it holds more since
   job.phase = MeasureJob::Phase::kRunning;
-  job.deadline = now + options_.timeouts.measure_limit;
+  job.deadline = now + (worker.offer.kind == "native" ? options_.timeouts.measure_limit
+                                                      : options_.timeouts.measure_limit_kernels);
   job.asked_at = now;
   job.was_loaded = worker.layers->loaded.HasAll(job.first, job.end);
   lifecycle_.NoteLoaded(worker, {job.first, job.end});
