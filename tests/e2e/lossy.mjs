@@ -32,7 +32,7 @@ const isInside = process.env.WEFT_LOSSY_TEST === "inside";
 const skip = reasonToSkip("weft-tiny") || (!isInside && noNamespaces());
 
 if (!isInside) {
-  test("in a network namespace", { skip, timeout: 300_000 }, async () => {
+  test("in a network namespace", { skip, timeout: 900_000 }, async () => {
     const arguments_ = ["--test-reporter=spec", fileURLToPath(import.meta.url)];
     const env = { ...process.env, WEFT_LOSSY_TEST: "inside", NODE_TEST_CONTEXT: "" };
     const child = spawn("unshare", ["--net", process.execPath, ...arguments_],
@@ -128,7 +128,7 @@ async function metric(server, pattern) {
   return Number(text.match(pattern)?.[1] ?? NaN);
 }
 
-inside("without loss the answer is that of one device", { timeout: 120_000 }, async () => {
+inside("without loss the answer is that of one device", { timeout: 240_000 }, async () => {
   await withSwarm(["--lossy"], async ({ server }) => {
     await isReady(server);
     const wrong = [];
@@ -147,7 +147,7 @@ inside("without loss the answer is that of one device", { timeout: 120_000 }, as
   });
 });
 
-inside("what is lost is counted, and the answer ends", { timeout: 120_000 }, async () => {
+inside("what is lost is counted, and the answer ends", { timeout: 240_000 }, async () => {
   await withSwarm(["--lossy", "--loss-limit", "1"], async ({ server }) => {
     await isReady(server);
     lose(5);
@@ -181,7 +181,7 @@ inside("what is lost is counted, and the answer ends", { timeout: 120_000 }, asy
   });
 });
 
-inside("what is too much is reliable for a while", { timeout: 120_000 }, async () => {
+inside("what is too much is reliable for a while", { timeout: 240_000 }, async () => {
   await withSwarm(["--lossy", "--loss-limit", "0.01"], async ({ server, workers }) => {
     await isReady(server);
     lose(20);
@@ -199,7 +199,7 @@ inside("what is too much is reliable for a while", { timeout: 120_000 }, async (
   });
 });
 
-inside("without --lossy nothing is lost", { timeout: 120_000 }, async () => {
+inside("without --lossy nothing is lost", { timeout: 240_000 }, async () => {
   await withSwarm(["--exact"], async ({ server }) => {
     lose(50);
     const answer = await complete(server.origin, kRequest);
@@ -209,7 +209,7 @@ inside("without --lossy nothing is lost", { timeout: 120_000 }, async () => {
   });
 });
 
-inside("a helper that is killed in mid-answer", { timeout: 120_000 }, async () => {
+inside("a helper that is killed in mid-answer", { timeout: 240_000 }, async () => {
   await withSwarm(["--lossy"], async ({ server, workers }) => {
     await isReady(server);
     let sent = false;

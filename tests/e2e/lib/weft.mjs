@@ -255,8 +255,8 @@ export async function within(timeoutMs, promise) {
   }
 }
 
-// Waits until `check` does not throw any more.
-export async function eventually(check, timeoutMs = 20_000) {
+// Waits until `check` does not throw any more. A machine whose cores others use takes its time.
+export async function eventually(check, timeoutMs = 45_000) {
   const endMs = Date.now() + timeoutMs;
   for (;;) {
     try {
