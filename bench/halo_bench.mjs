@@ -3,10 +3,14 @@
 // datagrams pass), over datagrams that are sent again (`udp`, as devices have it), and with
 // `serve --lossy` (`lossy`), whose sums do without what is lost. Beside these, `layers` has the
 // same devices with whole layers. `auto` lets the server choose, and its rows say what it took.
+// `experts` and `experts-f16` are for a mixture's package: helpers hold its experts, with rows in
+// f32 and in f16. `--package 30b-a3b` is two layers of Qwen3-30B-A3B's shape, made on demand.
+// `dllama` is distributed-llama, built elsewhere, with random weights of a shape (halo/dllama.mjs).
 //
 //   ./dev bench halo --package FOLDER [--hub 200MiB] [--helper 160MiB] [--helpers 1,3]
 //                    [--loss 0,1,2,5] [--delay-ms 1] [--mbit 1000] [--tokens 24] [--repeat 3]
 //                    [--threads 1] [--kinds tcp,udp,lossy,layers,auto] [--kernels avx2]
+//                    [--kinds dllama --dllama PROGRAM --shape 0.6B [--layers N] [--vocabulary N]]
 //
 // FOLDER is a package of `weft groups`; the hub's and the helpers' memory decide who has how many
 // groups. Server, hub and client are one machine, and each helper is another one, with a line that
@@ -24,8 +28,11 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 
+import { measureDllama, writeRandomModel } from "./halo/dllama.mjs";
+import { packageOf } from "./lib/packages.mjs";
 import { median } from "./lib/statistics.mjs";
 import { sleep, until, WeftProcess } from "./lib/weft_processes.mjs";
+import { shapeOf } from "./webgpu/shapes.mjs";
 
 const { values: options } = parseArgs({
   options: {
@@ -42,6 +49,10 @@ const { values: options } = parseArgs({
     threads: { type: "string", default: "1" },
     kinds: { type: "string", default: "tcp,udp,lossy" },
     kernels: { type: "string", default: "" },
+    dllama: { type: "string", default: "dllama" },
+    shape: { type: "string", default: "0.6B" },
+    layers: { type: "string" },
+    vocabulary: { type: "string" },
   },
 });
 const kPort = 9471;
@@ -50,6 +61,8 @@ const kOrigin = `http://${kHost}:${kPort}`;
 const kControl = 3;
 const numbers = (list) => list.split(",").map(Number);
 const kinds = options.kinds.split(",");
+const packageFolder = options.package === "30b-a3b" ?
+  packageOf(options.weft, options.package).folder : options.package;
 const mostHelpers = Math.max(...numbers(options.helpers));
 
 // What everybody here knows of a server that others can reach.
@@ -106,36 +119,44 @@ async function settle(model) {
   }
 }
 
+const isExperts = (kind) => kind.startsWith("experts");
 // Whether the server's plan is one of neuron groups.
 const isTensor = (picture) => picture.experts_needed > 0;
 
 function isComplete(picture, helperCount, kind) {
-  if (kind === "layers" || kind === "auto")
-    return picture.state === "up" && picture.workers.length === helperCount + 1;
+  if (picture.state !== "up" || picture.workers.length !== helperCount + 1) return false;
+  if (kind === "layers" || kind === "auto") return true;
   const holders = picture.workers.filter((each) => each.experts_held > 0);
-  return picture.state === "up" && picture.workers.length === helperCount + 1 &&
-    (helperCount === 0 || (holders.length === helperCount + 1 &&
+  if (isExperts(kind)) {
+    return holders.length >= helperCount &&
+      picture.workers.every((each) => each.experts_held === each.experts_told);
+  }
+  return (helperCount === 0 || (holders.length === helperCount + 1 &&
       holders.every((each) => each.experts_held === each.experts_told) &&
       (options.kernels || picture.stages[0].worker === picture.workers[0].id))) &&
     (kind !== "lossy" || helperCount === 0 || picture.losses[0]?.lines.every((line) => line.ready));
 }
 
-const planOf = (kind) => kind === "layers" || kind === "auto" ? kind : "tensor";
+function planOf(kind) {
+  if (isExperts(kind)) return "experts";
+  return kind === "layers" || kind === "auto" ? kind : "tensor";
+}
 
 // The swarm with so many helpers, over one kind of line: a row for each loss.
 async function measure(model, helperCount, kind) {
   setLines(null, kind);
   const cache = mkdtempSync(join(tmpdir(), "weft-halo-"));
-  const lossy = kind === "lossy" ? ["--lossy", "--loss-limit", "1"] : [];
+  const own = { lossy: ["--lossy", "--loss-limit", "1"],
+    "experts-f16": ["--expert-rows", "f16"] }[kind] ?? [];
   const { threads } = options;
   const memory = helperCount === 0 ? [] : ["--worker-memory", options.hub];
   const startWorker = (number, memoryOffered, prefix) => new WeftProcess(options.weft, ["worker",
     `ws://${kHost}:${kPort}`, "--threads", threads, "--cache", join(cache, String(number)),
     ...memoryOffered, ...(options.kernels ? ["--kernels", options.kernels] : [])], { prefix });
-  const server = new WeftProcess(options.weft, ["serve", options.package, "--address", kHost,
+  const server = new WeftProcess(options.weft, ["serve", packageFolder, "--address", kHost,
     "--port", String(kPort), "--plan", helperCount === 0 ? "layers" : planOf(kind), "--threads",
     threads, "--sessions", "1", "--context", "256", "--journal", "off", "--token-limit", "120",
-    ...(options.kernels ? ["--no-worker"] : memory), ...lossy]);
+    ...(options.kernels ? ["--no-worker"] : memory), ...own]);
   const members = process.env.WEFT_MEMBERS.split(":");
   const helpers = [];
   const rows = [];
@@ -179,6 +200,27 @@ async function measure(model, helperCount, kind) {
   return rows;
 }
 
+// The same with distributed-llama.
+async function measurePeer(files, helpers) {
+  setLines(null, "dllama");
+  const times = await measureDllama({ dllama: options.dllama, files,
+    members: process.env.WEFT_MEMBERS.split(":"), helpers,
+    losses: helpers === 0 ? [0] : numbers(options.loss),
+    setLines: (loss) => setLines(loss, "dllama"), tokens: Number(options.tokens),
+    repeat: Number(options.repeat), threads: options.threads });
+  const rows = times.map((each) => ({ helpers, kind: "dllama", ...each }));
+  for (const row of rows) console.log(JSON.stringify(row));
+  return rows;
+}
+
+// Its random weights, in a folder that is removed at the end.
+function peerModel(folder) {
+  const shape = { ...shapeOf(options.shape) };
+  if (options.layers) shape.layers = Number(options.layers);
+  if (options.vocabulary) shape.vocabulary = Number(options.vocabulary);
+  return writeRandomModel(folder, shape);
+}
+
 function printTable(rows) {
   console.log(`\n${options["delay-ms"]} ms and ${options.mbit} Mbit/s each way, ` +
     `${options.threads} threads a device, milliseconds a token\n`);
@@ -197,11 +239,23 @@ function printTable(rows) {
 }
 
 async function main() {
-  const model = JSON.parse(readFileSync(join(options.package, "weft.json"), "utf8")).name;
+  const isPeerAlone = kinds.every((kind) => kind === "dllama");
+  const model = isPeerAlone ? null :
+    JSON.parse(readFileSync(join(packageFolder, "weft.json"), "utf8")).name;
+  const folder = mkdtempSync(join(tmpdir(), "weft-halo-peer-"));
   const rows = [];
-  for (const helpers of numbers(options.helpers))
-    for (const kind of helpers === 0 ? [kinds[0]] : kinds)
-      rows.push(...await measure(model, helpers, kind));
+  try {
+    const files = kinds.includes("dllama") ? peerModel(folder) : null;
+    for (const helpers of numbers(options.helpers)) {
+      // Alone a device of ours is the same with every kind.
+      const ours = kinds.filter((kind) => kind !== "dllama");
+      for (const kind of helpers === 0 ? ours.slice(0, 1) : ours)
+        rows.push(...await measure(model, helpers, kind));
+      if (files) rows.push(...await measurePeer(files, helpers));
+    }
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
   printTable(rows);
 }
 
