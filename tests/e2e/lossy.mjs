@@ -152,13 +152,17 @@ inside("what is lost is counted, and the answer ends", { timeout: 240_000 }, asy
     await isReady(server);
     lose(5);
     // A line's loss is known after 256 of its datagrams: it is asked until they have come.
-    let told = 0;
+    let told = 0, failures = 0;
     await eventually(async () => {
-      const answer = await complete(server.origin, kRequest);
+      // What a request lost that failed is told in no answer.
+      const answer = await complete(server.origin, kRequest).catch((error) => {
+        ++failures;
+        throw error;
+      });
+      told += answer.usage.lost_groups;
       assert.ok(answer.choices[0].message.content.length > 0);
       assert.ok(answer.usage.lost_groups > 0, JSON.stringify(answer.usage));
       assert.ok(answer.usage.completion_tokens > 0);
-      told += answer.usage.lost_groups;
       const losses = await lossesOf(server);
       assert.ok(losses.lines.some((line) => line.loss > 0), JSON.stringify(losses));
     });
@@ -167,7 +171,8 @@ inside("what is lost is counted, and the answer ends", { timeout: 240_000 }, asy
       const losses = await lossesOf(server);
       assert.ok(losses.lost >= told, JSON.stringify(losses));
     });
-    assert.equal(await metric(server, /^weft_lost_groups_total (\d+)/m), told);
+    const counted = await metric(server, /^weft_lost_groups_total (\d+)/m);
+    assert.ok(failures > 0 ? counted >= told : counted === told, `${counted}, ${told} are told`);
     // Without datagrams it takes the other road, and says so.
     lose(100);
     for (let i = 0; i < 2; ++i) await complete(server.origin, kRequest);
@@ -193,9 +198,12 @@ inside("what is too much is reliable for a while", { timeout: 240_000 }, async (
     });
     const output = [server, ...workers].map((each) => each.output).join("\n");
     assert.match(output, /of the neuron groups' weight was lost/);
-    const answer = await complete(server.origin, kRequest);
-    assert.equal(answer.choices[0].message.content, expected);
-    assert.equal(answer.usage.lost_groups, 0);
+    // On a busy machine there may be two hubs, of which each falls by itself.
+    await eventually(async () => {
+      const answer = await complete(server.origin, kRequest);
+      assert.equal(answer.usage.lost_groups, 0);
+      assert.equal(answer.choices[0].message.content, expected);
+    });
   });
 });
 
