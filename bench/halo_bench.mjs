@@ -120,8 +120,11 @@ async function settle(model) {
 }
 
 const isExperts = (kind) => kind.startsWith("experts");
-// Whether the server's plan is one of neuron groups.
-const isTensor = (picture) => picture.experts_needed > 0;
+// What the server's plan has apart from whole layers.
+function takenPlan(picture) {
+  if (picture.experts_needed === 0) return "layers";
+  return picture.in_neuron_groups ? "tensor" : "experts";
+}
 
 function isComplete(picture, helperCount, kind) {
   if (picture.state !== "up" || picture.workers.length !== helperCount + 1) return false;
@@ -187,7 +190,7 @@ async function measure(model, helperCount, kind) {
       const ms = median(answers.map((each) => each.ms));
       last = await swarmOf();
       rows.push({ helpers: helperCount, kind, loss, ms, lost, groups: last.experts_needed,
-        plan: isTensor(last) ? "tensor" : "layers", stages: last.stages.length,
+        plan: takenPlan(last), stages: last.stages.length,
         predicted: last.predicted_us_per_token / 1e3 });
       console.log(JSON.stringify(rows.at(-1)));
     }

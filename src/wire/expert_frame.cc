@@ -7,7 +7,6 @@
 
 #include "base/check.h"
 #include "base/sentence.h"
-#include "tensor/half.h"
 
 namespace weft::wire {
 namespace {
@@ -317,11 +316,6 @@ void StoreRow(std::span<const float> row, RowType type, uint8_t* out) {
     const float value = std::isfinite(row[i]) ? std::clamp(row[i], -kMostF16, kMostF16) : row[i];
     StoreLe<uint16_t>(out + i * sizeof(uint16_t), F32ToF16(value));
   }
-}
-
-float RowValue(const uint8_t* rows, RowType type, size_t index) {
-  if (type == RowType::kF16) return F16ToF32(LoadLe<uint16_t>(rows + index * sizeof(uint16_t)));
-  return LoadLe<float>(rows + index * sizeof(float));
 }
 
 std::vector<Slice> EncodeShardMessage(uint32_t peer, std::span<const ExpertFrame> frames) {

@@ -47,6 +47,7 @@
 
 #include "base/bytes.h"
 #include "base/result.h"
+#include "tensor/half.h"
 
 namespace weft::wire {
 
@@ -85,7 +86,10 @@ constexpr size_t ElementBytes(RowType type) {
 // Writes a row, ElementBytes(type) for each value. As f16, finite values beyond 65,504 become that.
 void StoreRow(std::span<const float> row, RowType type, uint8_t* out);
 // Gives value number `index` of the rows that begin at `rows`.
-float RowValue(const uint8_t* rows, RowType type, size_t index);
+inline float RowValue(const uint8_t* rows, RowType type, size_t index) {
+  if (type == RowType::kF16) return F16ToF32(LoadLe<uint16_t>(rows + index * sizeof(uint16_t)));
+  return LoadLe<float>(rows + index * sizeof(float));
+}
 
 struct ExpertFrame {
   ExpertFrameType type = ExpertFrameType::kDispatch;
