@@ -5,6 +5,9 @@
 // As much of a message as is looked at: a head with some runs, a small control message.
 const kHeadBytes = 256;
 
+// What has no end of an HTTP head by then is no HTTP: it would be searched again at every piece.
+const kLongestHead = 65536;
+
 // Reads one direction of a connection from its first byte. onHttp(head) is told of the HTTP head;
 // if that opens a WebSocket (onHttp returns true), onMessage(head) of the first bytes of every
 // message behind it.
@@ -28,11 +31,12 @@ export class MessageReader {
     let bytes = this.#pending.length > 0 ? Buffer.concat([this.#pending, chunk]) : chunk;
     if (this.#mode === "http") {
       const end = bytes.indexOf("\r\n\r\n");
-      if (end < 0) {
+      if (end < 0 && bytes.length <= kLongestHead) {
         this.#pending = bytes;
         return;
       }
-      this.#mode = this.onHttp(bytes.toString("latin1", 0, end)) ? "frames" : "ignore";
+      const opened = end >= 0 && this.onHttp(bytes.toString("latin1", 0, end));
+      this.#mode = opened ? "frames" : "ignore";
       if (this.#mode === "ignore") {
         this.#pending = Buffer.alloc(0);
         return;

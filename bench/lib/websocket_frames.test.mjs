@@ -54,6 +54,14 @@ test("a message in several frames is one, also with a ping between them", () => 
   assert.deepEqual(messagesOf(bytes, 3).map(String), ["abcd", "ef"]);
 });
 
+test("what is no HTTP is given up after 64 KiB, so that long streams cost no search", () => {
+  let asked = 0;
+  const reader = new MessageReader(() => ++asked, () => {});
+  for (let i = 0; i < 3; ++i) reader.push(Buffer.alloc(30_000));
+  reader.push(kHead);
+  assert.equal(asked, 0);
+});
+
 test("what is not a WebSocket is not looked into", () => {
   const bytes = Buffer.concat([Buffer.from("HTTP/1.1 200 OK\r\n\r\n"), frame(Buffer.from("ab"))]);
   assert.deepEqual(messagesOf(bytes, 4), []);
