@@ -191,6 +191,9 @@ struct ConformanceCase {
                       shape.back(), spec.at("seed").to_number<uint32_t>(), spec.contains("zero"));
   }
   double Number(std::string_view param) const { return params.at(param).to_number<double>(); }
+  double NumberOr(std::string_view param, double otherwise) const {
+    return params.contains(param) ? Number(param) : otherwise;
+  }
   size_t Count(std::string_view param) const { return params.at(param).to_number<size_t>(); }
   bool Is(std::string_view param, std::string_view value) const {
     return params.at(param).as_string() == value;

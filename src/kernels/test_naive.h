@@ -275,7 +275,12 @@ class NaiveCase {
         if (std::ranges::find(kept, e / members) == kept.end()) choice[e] = 0;
       }
     }
-    const double scale = c_.params.contains("scale") ? c_.Number("scale") : 1;
+    if (c_.Is("kind", "all")) {
+      Doubles every(2 * choice.size(), 1.0);
+      std::iota(every.begin(), every.begin() + static_cast<ptrdiff_t>(choice.size()), 0.0);
+      return every;
+    }
+    const double scale = c_.NumberOr("scale", 1);
     const bool normalized =
         c_.Is("kind", "softmax_top_k_normalized") || c_.Is("kind", "sigmoid_top_k_normalized");
     const std::vector<size_t> chosen = Largest(choice, c_.Count("top_k"));
@@ -293,6 +298,11 @@ class NaiveCase {
       out.insert(out.end(), route.begin(), route.end());
     }
     return out;
+  }
+  double OnGrid(double value) const {
+    const double step = c_.NumberOr("grid_step", 0), limit = c_.NumberOr("grid_limit", 0);
+    if (step == 0) return value;
+    return step * std::clamp(std::nearbyint(value / step), -limit, limit);
   }
   Doubles MoeExperts() const {
     const Doubles in = Input("in"), logits = Input("logits");
@@ -314,7 +324,8 @@ class NaiveCase {
         for (size_t i = 0; i < width; ++i) hidden[i] = Activate(both[i], both[rows - width + i]);
         const Doubles result =
             MatMul(hidden, "down", e * columns, columns, bias_of(down_bias, columns, e));
-        for (size_t i = 0; i < columns; ++i) out[row * columns + i] += route[k + slot] * result[i];
+        for (size_t i = 0; i < columns; ++i)
+          out[row * columns + i] += route[k + slot] * OnGrid(result[i]);
       }
     }
     return out;

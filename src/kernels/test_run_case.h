@@ -180,6 +180,7 @@ class CaseRunner {
     if (c.Is("kind", "softmax_top_k")) return RouteKind::kSoftmaxTopK;
     if (c.Is("kind", "sigmoid_top_k")) return RouteKind::kSigmoidTopK;
     if (c.Is("kind", "sigmoid_top_k_normalized")) return RouteKind::kSigmoidTopKNormalized;
+    if (c.Is("kind", "all")) return RouteKind::kAll;
     return RouteKind::kSoftmaxTopKNormalized;
   }
   static std::vector<Matrix> Split(const Matrix& all, size_t experts) {
@@ -200,10 +201,18 @@ class CaseRunner {
     const std::vector<float> route = out_;
     const CaseWeight gate_up = c.Weight("gate_up"), down = c.Weight("down");
     const auto gate_ups = Split(gate_up.matrix(), experts), downs = Split(down.matrix(), experts);
-    kernels_.moe_experts(
-        {In(in, c.Columns("in")), In(route, 2 * top_k), top_k, Activation(c), gate_ups, downs,
-         gate_up_bias, down_bias, Out(c.Rows("in"), c.Columns("in"))},
-        workspace_);
+    kernels_.moe_experts({In(in, c.Columns("in")),
+                          In(route, 2 * top_k),
+                          top_k,
+                          Activation(c),
+                          gate_ups,
+                          downs,
+                          gate_up_bias,
+                          down_bias,
+                          Out(c.Rows("in"), c.Columns("in")),
+                          {static_cast<float>(c.NumberOr("grid_step", 0)),
+                           static_cast<float>(c.NumberOr("grid_limit", 0))}},
+                         workspace_);
     return out_;
   }
   std::vector<float> Penalize(const ConformanceCase& c) {

@@ -17,6 +17,7 @@ const kTypes = {
   f32: "number",
   bool: "boolean",
   "rope?": "Rope | null",
+  grid: "SumGrid",
 };
 const kProgram = "../../src/program";
 
@@ -28,12 +29,11 @@ function nameOf({ name, type }) {
 const kindName = ({ message }) => camel(message);
 const known = ({ ops }) => ops.filter(({ browser }) => browser === undefined);
 const held = ({ fields }) => fields.filter(({ browser }) => browser === undefined);
-const valuesOf = ({ values }) => values.filter(({ browser }) => browser !== false);
 
 // ---- types
 
 function enumText(one) {
-  const lines = valuesOf(one).map(({ name, about }, i) => {
+  const lines = one.values.map(({ name, about }, i) => {
     return declared(`  ${camel(name)}: ${i},`, about);
   });
   return `${comment(one.about)}export const ${one.name} = {\n${lines.join("")}} as const;\n`;
@@ -84,8 +84,8 @@ export function types(description) {
     const [first, ...rest] = camel(name);
     return `${comment(about)}export const k${first.toUpperCase()}${rest.join("")} = ${value};\n`;
   });
-  const lasts = description.enums.map((one) => `  ${one.name}: ${valuesOf(one).length - 1},\n`);
-  return `${kHead}import type { Rope, View, WeightView } from "${kProgram}/views.ts";
+  const lasts = description.enums.map((one) => `  ${one.name}: ${one.values.length - 1},\n`);
+  return `${kHead}import type { Rope, SumGrid, View, WeightView } from "${kProgram}/views.ts";
 
 ${numbers.join("")}
 ${description.enums.map(enumText).join("\n")}
@@ -121,6 +121,7 @@ function taken(field) {
   if (type.startsWith("view")) return `viewOf(${from})`;
   if (type === "weight rows") return `weightViewOf(${from})`;
   if (type === "rope?") return `ropeOf(${from})`;
+  if (type === "grid") return `{ step: ${from}Step, limit: ${from}Limit }`;
   if (type.endsWith("?")) return `${from} ?? null`;
   if (!when) return from;
   return `value.${when.replace(/^\w+/, camel)} ? ${from} : ${field.default ?? 0}`;

@@ -18,12 +18,18 @@ interface Shape {
   readonly rows: number;
   readonly hasGate?: boolean;
   readonly isBiased?: boolean;
+  readonly gridStep?: number; // of outputs
 }
 
 const kExperts = 5;
 const kTopK = 2;
 
-function caseOf({ kind, rows, hasGate = true, isBiased = false }: Shape): ConformanceCase {
+function gridOf(step: number | undefined): { grid_step?: number; grid_limit?: number } {
+  return step === undefined ? {} : { grid_step: step, grid_limit: 2 ** 20 };
+}
+
+function caseOf(of: Shape): ConformanceCase {
+  const { kind, rows, hasGate = true, isBiased = false, gridStep } = of;
   const isWide = !["f32", "q4", "q8", "q4s"].includes(kind); // k-quants have whole superblocks
   const columns = isWide ? 256 : 40;
   const width = isWide ? 256 : 72;
@@ -35,7 +41,7 @@ function caseOf({ kind, rows, hasGate = true, isBiased = false }: Shape): Confor
   return {
     name: `${kind}, ${rows} rows`,
     op: "moe_experts",
-    params: { top_k: kTopK, kind: hasGate ? "silu" : "relu" },
+    params: { top_k: kTopK, kind: hasGate ? "silu" : "relu", ...gridOf(gridStep) },
     inputs: {
       in: { kind: "f32", shape: [rows, columns], seed: 1 },
       logits: { kind: "f32", shape: [rows, kExperts], seed: 2, amplitude: 3 },
@@ -59,6 +65,8 @@ describe.skipIf(!gpu)("experts of many rows", { timeout: 600_000 }, () => {
     { kind: "q4s", rows: 11, isBiased: true },
     { kind: "q4s", rows: 100, hasGate: false, isBiased: true },
     { kind: "q6k", rows: 100 },
+    { kind: "q4", rows: 100, gridStep: 2 ** -8 },
+    { kind: "q4s", rows: 11, gridStep: 2 ** -8 },
   ];
   for (const shape of shapes) {
     const c = caseOf(shape);

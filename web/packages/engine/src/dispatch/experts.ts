@@ -153,7 +153,7 @@ function downDrafts(context: LayerContext, own: Block): Draft[] {
     ...quantiseDrafts(own, half, slabs[0]!),
     ...slabs.map((slab): Draft => ({
       ...bound(slab),
-      variant: expertKernels.moeDown(of),
+      variant: expertKernels.moeDown({ ...of, onGrid: isOnGrid(own) }),
       grid: ({ rows }) => [workgroupsOf(slab.groupCount, groupsOfMoeDown(of)), rows, 1],
       when: stepsWith(own, half, -1),
     })),
@@ -161,6 +161,10 @@ function downDrafts(context: LayerContext, own: Block): Draft[] {
     ...totals.flatMap((slab) => gatheredDrafts(own, half, { ...of, ...shape }, slab)),
     ...(half.tiles.length > 0 ? [combineDraft(context, own, half)] : []),
   ];
+}
+
+function isOnGrid({ op: { grid } }: Block): boolean {
+  return grid.step !== 0;
 }
 
 function sameTiles({ tiles }: Half, other: Half): boolean {
@@ -231,7 +235,7 @@ function combineDraft(context: LayerContext, own: Block, half: Half): Draft {
   const [slab] = block.down.slabs;
   const { params } = downSlab(context, { ...own, hidden: totals }, slab!, op.out.columns);
   return {
-    variant: expertKernels.moeCombine(half.of),
+    variant: expertKernels.moeCombine({ ...half.of, onGrid: isOnGrid(own) }),
     params,
     bound: boundOf(context, slab!),
     grid: ({ rows }) => [Math.ceil(op.out.columns / kCombineColumns), rows, 1],
@@ -262,7 +266,8 @@ function filterDraft(context: LayerContext, { op, block, route }: Block): Draft 
 
 // Groups from one expert to the next: a matrix in several slabs has only one.
 function expertParams({ op, block, route }: Block, matrix: Matrix, bias: number): ExpertParams {
-  return { topK: op.topK, route, groups: matrix.groupCount / block.expertCount, bias };
+  const groups = matrix.groupCount / block.expertCount;
+  return { topK: op.topK, route, groups, bias, grid: op.grid };
 }
 
 function biasAt(context: LayerContext, id: number | null, shift: number): number {

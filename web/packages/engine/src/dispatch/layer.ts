@@ -8,12 +8,13 @@ import {
   tileQueriesOf,
 } from "../kernels/attention/attention.ts";
 import type { HeadsPartParams } from "../kernels/attention/attention.ts";
+import { gateKindOf } from "../kernels/common/gate.ts";
 import { kNone } from "../kernels/common/op.ts";
 import type { Place } from "../kernels/common/op.ts";
 import { expertKernels, moeRouteOp } from "../kernels/experts/experts.ts";
 import { Elementwise, elementwiseOp, embedOp, normOp, rowKernels } from "../kernels/rows/rows.ts";
 import type { ElementwiseParams } from "../kernels/rows/rows.ts";
-import { overlap, readsOf, same } from "../program/ir.ts";
+import { overlap, readsOf, RouteKind, same } from "../program/ir.ts";
 import type { Attention, Embed, Exchange, Op, Program } from "../program/ir.ts";
 import { isShard } from "../program/shards.ts";
 import { kGroupRows } from "../weights/matrix.ts";
@@ -265,8 +266,11 @@ function normDraft(context: LayerContext, normed: Normed, round: number): Draft 
 
 function routeDraft(context: LayerContext, op: Extract<Op, { kind: "moeRoute" }>): Draft {
   const { lanes } = context.arithmetic;
+  const isAll = op.routeKind === RouteKind.all;
+  const chosen: Grid = ({ rows }) =>
+    lanes === "serial" ? [Math.ceil(rows / 64), 1, 1] : [1, rows, 1];
   return {
-    variant: expertKernels.moeRoute(lanes),
+    variant: isAll ? expertKernels.moeRouteAll() : expertKernels.moeRoute(lanes),
     params: moeRouteOp.bytes({
       rowsAt: context.rowsAt,
       logits: context.place(op.logits),
@@ -280,8 +284,8 @@ function routeDraft(context: LayerContext, op: Extract<Op, { kind: "moeRoute" }>
       groupBest: op.groupBest,
       scale: op.scale,
     }),
-    bound: { vectors: context.vectors },
-    grid: ({ rows }) => (lanes === "serial" ? [Math.ceil(rows / 64), 1, 1] : [1, rows, 1]),
+    bound: isAll ? {} : { vectors: context.vectors },
+    grid: isAll ? ({ rows }) => [Math.ceil(op.experts / 64), rows, 1] : chosen,
     when: always,
   };
 }
@@ -368,8 +372,7 @@ function attentionDrafts(
     q: context.place(op.q),
     out: context.place(out),
     gate: gate ? context.place(gate.gate) : { base: kNone, stride: 0 },
-    gateKind: gate?.gateKind ?? 0,
-    isOneGate: gate?.gate.columns === 1,
+    gateKind: gate ? gateKindOf(gate.gateKind, gate.gate.columns === 1) : 0,
     heads: op.heads,
     kvHeads: op.kvHeads,
     headColumns: op.headColumns,

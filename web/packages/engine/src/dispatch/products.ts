@@ -1,6 +1,7 @@
 // Products as dispatches, slab by slab where a matrix is split: a kernel for one row, one for tiles
 // of a few rows, which share what is read of the weights, and in integers one for many rows. Those
 // of experts: experts.ts.
+import { gateKindOf } from "../kernels/common/gate.ts";
 import { kNone } from "../kernels/common/op.ts";
 import type { Params, Place } from "../kernels/common/op.ts";
 import { hasIntegerInputs, hasSuperblocks } from "../kernels/product/fragments.ts";
@@ -51,8 +52,7 @@ export function productDrafts(context: LayerContext, product: Product, round: nu
     residual2: product.residual2 && context.place(product.residual2),
     gate: product.gate && {
       place: context.place(product.gate.gate),
-      kind: product.gate.gateKind,
-      isOne: product.gate.gate.columns === 1,
+      kind: gateKindOf(product.gate.gateKind, product.gate.gate.columns === 1),
     },
     roundKind: round,
     segments: segmentsOf(context, product),

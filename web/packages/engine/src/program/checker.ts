@@ -5,9 +5,10 @@ import { kMaxStateColumns } from "./ir.ts";
 import type { Program, Weight } from "./ir.ts";
 import { invalid, shapeText } from "./validateWeight.ts";
 import { overlap, same } from "./views.ts";
-import type { Rope, View, WeightView } from "./views.ts";
+import type { Rope, SumGrid, View, WeightView } from "./views.ts";
 
 const kMaxExperts = 1 << 16;
+const kMostSteps = 1 << 22; // of a grid
 
 type NamedViews = readonly (readonly [role: string, view: View])[];
 
@@ -73,6 +74,17 @@ export class OpChecker {
   columns(role: string, view: View, expected: number): void {
     if (view.columns === expected) return;
     throw invalid(`'${role}' has ${view.columns} columns; expected ${expected}.`);
+  }
+
+  // Steps are a power of two, so that dividing by one is exact; all of it 0 rounds nothing.
+  grid(role: string, { step, limit }: SumGrid): void {
+    if (step === 0 && limit === 0) return;
+    const isPower = step >= 2 ** -100 && step <= 2 ** 100 && Number.isInteger(Math.log2(step));
+    if (isPower && limit >= 1 && limit <= kMostSteps && Number.isInteger(limit)) return;
+    throw invalid(
+      `its ${role} has steps of ${step}, at most ${limit}, not a power of two and a whole number ` +
+        `up to 2^22.`,
+    );
   }
 
   heads(

@@ -1,7 +1,9 @@
 // What must hold of only one operation: "own" in src/program/ops.json, OpChecker::Own in C++.
 import type { OpChecker } from "./checker.ts";
 import { wrongShape } from "./checker.ts";
-import { isBlockFormat, kMaxConvTaps, kMaxGroupBest, kMaxRouteGroups, outColumnsOf } from "./ir.ts";
+import {
+  RouteKind, isBlockFormat, kMaxConvTaps, kMaxGroupBest, kMaxRouteGroups, outColumnsOf,
+} from "./ir.ts";
 import type {
   Attention,
   CausalConv,
@@ -66,6 +68,9 @@ export const kOwnRules = {
 
   moeRoute(_check: OpChecker, op: MoeRoute): void {
     const { experts, topK, groups, topGroups, groupBest } = op;
+    if (op.routeKind === RouteKind.all && topK !== experts) {
+      throw invalid(`it takes all of its ${experts} experts, but top_k is ${topK}.`);
+    }
     if (groups === 1) return;
     const members = experts / groups;
     const fits =

@@ -4,6 +4,7 @@ import { describe, expect, it } from "vitest";
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 
 import { MoeExpertsSchema } from "../../gen/program/ops_pb.ts";
+import type { Op, RmsNorm } from "../../gen/program/ops_pb.ts";
 import { PartSchema, ProgramSchema } from "../../gen/program/program_pb.ts";
 import type { Program as PbProgram } from "../../gen/program/program_pb.ts";
 import { EngineError } from "../base/error.ts";
@@ -47,6 +48,14 @@ function setNorm(
   Object.assign(weight, { dtype, shape, data, scale: scale ?? [] });
 }
 
+// Of two experts that read the layer's input, with the output of its norm.
+function onGrid(program: PbProgram, gridStep: number, gridLimit: number): Op["kind"] {
+  const norm = program.ops.find(({ kind }) => kind.case === "rmsNorm")!.kind.value as RmsNorm;
+  const route = { ...norm.in!, columns: 2 };
+  const given = { in: norm.in!, route, out: norm.out!, experts: 2, topK: 1, gridStep, gridLimit };
+  return { case: "moeExperts", value: create(MoeExpertsSchema, given) };
+}
+
 describe("decodeProgram", () => {
   it("reads a layer", () => {
     const program = decodeProgram(bytes);
@@ -65,9 +74,15 @@ describe("decodeProgram", () => {
     ["an unknown operation", (p) => {
       p.ops[0]!.kind = { case: undefined };
     }, "is not known"],
-    ["sums on a grid", (p) => {
-      p.ops[0]!.kind = { case: "moeExperts", value: create(MoeExpertsSchema, { gridStep: 1 }) };
-    }, "to a grid"],
+    ["a grid whose steps are no power of two", (p) => {
+      p.ops[0]!.kind = onGrid(p, 3, 8);
+    }, "its grid has steps of 3, at most 8, not a power of two"],
+    ["a grid of more steps than sums have room for", (p) => {
+      p.ops[0]!.kind = onGrid(p, 0.5, 2 ** 23);
+    }, "at most 8388608, not a power of two and a whole number up to 2^22"],
+    ["a grid with a limit alone", (p) => {
+      p.ops[0]!.kind = onGrid(p, 0, 8);
+    }, "its grid has steps of 0, at most 8"],
     ["a missing weight", (p) => void (op(p, "rmsNorm").weight = 99), "99"],
     ["a view outside its buffer", (p) => {
       op(p, "rmsNorm").in.firstColumn = 1;

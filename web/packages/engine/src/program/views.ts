@@ -20,6 +20,13 @@ export interface Rope {
   readonly interleaved: boolean;
 }
 
+// Values are rounded to multiples of `step`, at most `limit` of them, before they are added; a step
+// of 0 rounds nothing (src/program/views.h).
+export interface SumGrid {
+  readonly step: number; // a power of two
+  readonly limit: number; // a whole number, at most 2^22
+}
+
 export function overlap(a: View, b: View): boolean {
   return (
     a.buffer === b.buffer &&

@@ -64,7 +64,7 @@ function productsWith(arithmetic: Arithmetic, dtype: number): Variant[] {
     ...dense,
     ...tiles.map((tileRows) => productKernels.matvec({ ...base, ...byHead, tileRows })),
     productKernels.matvec({ ...base, ...experts }),
-    expertKernels.moeDown({ ...base, biased: true }),
+    expertKernels.moeDown({ ...base, biased: true, onGrid: true }),
   ];
   const isSerial = arithmetic.lanes === "serial" && !isSuperblockFormat(dtype);
   if (!isBlockFormat(dtype) || arithmetic.products !== "int16" || isSerial) return made;
@@ -159,8 +159,9 @@ export function otherKernels(): Variant[] {
     ...attention(),
     attentionKernels.attentionCombine(),
     ...kTileRowCounts.map((rows) => expertKernels.moeOrder(rows)),
-    ...kBools.map((biased) => expertKernels.moeCombine({ ...kCombined, biased })),
+    ...kBools.map((biased) => expertKernels.moeCombine({ ...kCombined, biased, onGrid: !biased })),
     expertKernels.moePart(),
+    expertKernels.moeRouteAll(),
     ...kLanes.map((lanes) => expertKernels.moeRoute(lanes)),
     repackKernel(),
     interleaveKernel(),

@@ -14,6 +14,7 @@ const kRoutes = [
   "softmax_top_k_normalized",
   "sigmoid_top_k",
   "sigmoid_top_k_normalized",
+  "all",
 ];
 
 interface View {
@@ -320,6 +321,8 @@ class Preparing {
       kind: kActivations.indexOf(this.#case.params["kind"] as string),
       gateUp: this.#weight("gate_up")!,
       down: this.#weight("down")!,
+      gridStep: this.#numberOr("grid_step", 0),
+      gridLimit: this.#numberOr("grid_limit", 0),
       ...this.#optional("gateUpBias", "gate_up_bias"),
       ...this.#optional("downBias", "down_bias"),
     };

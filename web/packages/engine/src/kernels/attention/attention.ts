@@ -63,8 +63,7 @@ export const attentionOp = declareOp({
   q: "place",
   out: "place",
   gate: "place", // that the result goes through; base kNone: none
-  gateKind: "u32", // of program/ir.ts
-  isOneGate: "bool", // it has a single column
+  gateKind: "u32", // gateKindOf
   heads: "u32",
   kvHeads: "u32",
   headColumns: "u32",

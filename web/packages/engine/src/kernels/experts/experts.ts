@@ -26,8 +26,10 @@ import moeDownSerial from "./moe_down_serial.wgsl?raw";
 import moeDownSuperblocks from "./moe_down_superblocks.wgsl?raw";
 import moeOrder from "./moe_order.wgsl?raw";
 import moePart from "./moe_part.wgsl?raw";
+import sumGrid from "./fragments/sum_grid.wgsl?raw";
 import moeChoice from "./fragments/moe_choice.wgsl?raw";
 import moeRoute from "./moe_route.wgsl?raw";
+import moeRouteAll from "./moe_route_all.wgsl?raw";
 import moeRouteSerial from "./moe_route_serial.wgsl?raw";
 
 // A row of a route, [row, 2 topK]: first the experts' indices, then their weights.
@@ -74,10 +76,20 @@ export const moePartOp = declareOp({
   expertCount: "u32",
 });
 
+// The second half of experts. `onGrid`: each expert's output is rounded before it is weighted.
+export interface ExpertSums extends ProductVariant {
+  readonly onGrid: boolean;
+}
+
 export const expertKernels = {
-  moeDown(of: ProductVariant): Variant {
+  moeDown(of: ExpertSums): Variant {
     if (hasSuperblocks(of)) {
-      const flags = { kWithNorm: false, kBiased: of.biased, kByHead: false };
+      const flags = {
+        kWithNorm: false,
+        kBiased: of.biased,
+        kByHead: false,
+        kOnGrid: of.onGrid,
+      };
       const tile = { kTileRows: 1, kGroups: 2, kEachRow: 4, kThreads: 128 };
       const { parts, constants } = superblockRule(of.dtype);
       return productVariant(of, {
@@ -86,28 +98,28 @@ export const expertKernels = {
         hasVectors: of.biased,
         lanesOf: (lanes) => superblockWalk(lanes === "serial" ? "shared" : lanes, false),
         unused: [Binding.step],
-        kernel: [...parts, moeDownSuperblocks],
+        kernel: [...parts, sumGrid, moeDownSuperblocks],
       });
     }
     const isSerial = of.arithmetic.lanes === "serial";
     const kernel = hasIntegerInputs(of) ? moeDownBlocks : moeDown;
     return productVariant(of, {
       name: "moe_down",
-      constants: { ...orderOf(of), kBiased: of.biased, kByHead: false },
+      constants: { ...orderOf(of), kBiased: of.biased, kByHead: false, kOnGrid: of.onGrid },
       hasVectors: of.biased,
       unused: [Binding.step],
-      kernel: [isSerial ? moeDownSerial : kernel],
+      kernel: [sumGrid, isSerial ? moeDownSerial : kernel],
     });
   },
   // What is left to do behind a product of the second half with rows in the order of experts.
-  moeCombine: (of: ProductVariant): Variant =>
+  moeCombine: (of: ExpertSums): Variant =>
     productVariant(of, {
       name: "moe_combine",
-      constants: { kBiased: of.biased, kByHead: false },
+      constants: { kBiased: of.biased, kByHead: false, kOnGrid: of.onGrid },
       hasVectors: of.biased,
       hasLanes: false,
       unused: [Binding.step, Binding.data, Binding.scale],
-      kernel: [moeCombine],
+      kernel: [sumGrid, moeCombine],
     }),
   moeOrder: (tileRows: number): Variant =>
     variant({
@@ -118,6 +130,8 @@ export const expertKernels = {
     }),
   moePart: (): Variant =>
     variant({ name: "moe_part", op: moePartOp, parts: [common, actF32, moePart] }),
+  moeRouteAll: (): Variant =>
+    variant({ name: "moe_route_all", op: moeRouteOp, parts: [common, actF32, moeRouteAll] }),
   moeRoute: (lanes: Arithmetic["lanes"]): Variant =>
     variant({
       name: lanes === "serial" ? "moe_route_serial" : "moe_route",

@@ -20,7 +20,7 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
         let expert = u32(act_at(route + slot));
         total = total + vector_at(op.segments[0].bias + expert * op.expert_bias + n);
       }
-      mixed = fma(weight, total, mixed);
+      mixed = fma(weight, on_grid(total), mixed);
     }
   }
   store(row, op.segments[0], n, mixed);

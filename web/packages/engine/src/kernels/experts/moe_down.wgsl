@@ -41,7 +41,7 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
       if (kBiased && op.segments[0].bias != kNone) {
         total = total + vector_at(op.segments[0].bias + expert * op.expert_bias + n);
       }
-      mixed = fma(act_at(route + op.top_k + slot), total, mixed);
+      mixed = fma(act_at(route + op.top_k + slot), on_grid(total), mixed);
     }
     workgroupBarrier();
   }

@@ -19,7 +19,7 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
       if (kBiased && op.segments[0].bias != kNone && n < op.segments[0].end) {
         total = total + vector_at(op.segments[0].bias + expert * op.expert_bias + n);
       }
-      mixed[r] = fma(weight, total, mixed[r]);
+      mixed[r] = fma(weight, on_grid(total), mixed[r]);
     }
   }
   for (var r = 0u; r < 8u; r++) {

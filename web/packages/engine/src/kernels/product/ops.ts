@@ -2,6 +2,7 @@
 // the program may share, and what happens with a finished sum.
 import { declareOp, kNone, listOf } from "../common/op.ts";
 import type { ElementOf, Params, Place } from "../common/op.ts";
+import type { SumGrid } from "../../program/views.ts";
 
 // The outputs of one of the program's products. A fused matrix has rows in groups of 8; in a paired
 // one groups alternate: gate rows, up rows.
@@ -37,8 +38,7 @@ export const productOp = declareOp({
   factor: "f32", // of the sum with it
   residual2: "place", // added at last; base kNone: nothing is
   gate: "place", // base kNone: none
-  gateKind: "u32", // of program/ir.ts
-  isOneGate: "bool", // it has a single column
+  gateKind: "u32", // gateKindOf
   roundKind: "u32", // Rounding
   segmentCount: "u32",
   topK: "u32", // experts only, as the next ones
@@ -50,6 +50,7 @@ export const productOp = declareOp({
   headOut: "u32", // of outputs
   planeHeads: "u32", // inputs of a row that are prepared each by itself
   orderBase: "u32", // in `planes`: rows of experts in tiles (moe_order.wgsl)
+  grid: "u32", // of experts' outputs: gridBits
   segments,
 });
 
@@ -58,6 +59,7 @@ export interface ExpertParams {
   readonly route: Place;
   readonly groups: number;
   readonly bias: number;
+  readonly grid?: SumGrid; // of outputs, where there is one
 }
 
 // Of a product by heads (dispatch/headRuns.ts): each has groups of its own of the matrix.
@@ -71,8 +73,9 @@ export interface HeadParams {
 type Values = Parameters<typeof productOp.bytes>[0];
 type Made =
   | ("topK" | "route" | "expertGroups" | "expertBias")
+  | "grid"
   | ("headIn" | "headOut" | "planeHeads")
-  | ("gate" | "gateKind" | "isOneGate")
+  | ("gate" | "gateKind")
   | ("segments" | "segmentCount" | "residual" | "factor" | "residual2");
 
 export interface ProductParams extends Omit<Values, Made | "orderBase"> {
@@ -80,18 +83,26 @@ export interface ProductParams extends Omit<Values, Made | "orderBase"> {
   readonly residual: Place | null;
   readonly factor?: number;
   readonly residual2: Place | null;
-  readonly gate?: { readonly place: Place; readonly kind: number; readonly isOne: boolean } | null;
+  readonly gate?: { readonly place: Place; readonly kind: number } | null;
   readonly segments: readonly Segment[];
   readonly experts: ExpertParams | null;
   readonly heads?: HeadParams | null;
 }
 
 const kNoPlace: Place = { base: kNone, stride: 0 };
+const kNoGrid: SumGrid = { step: 0, limit: 0 };
 const kNoExperts: ExpertParams = { topK: 1, route: { base: 0, stride: 0 }, groups: 0, bias: 0 };
+
+// The step's exponent bits of an f32, whose fraction is 0, with the limit in the fraction's place.
+// Example: steps of 0.5 (0x3f000000), at most 12, are 0x3f00000c.
+function gridBits({ step, limit }: SumGrid): number {
+  const exponent = new Uint32Array(Float32Array.of(step).buffer)[0]!;
+  return exponent + limit;
+}
 
 export function productParams(params: ProductParams): Params {
   const { residual, factor = 1, residual2, gate, experts, heads, orderBase = 0, ...rest } = params;
-  const { topK, route, groups, bias } = experts ?? kNoExperts;
+  const { topK, route, groups, bias, grid = kNoGrid } = experts ?? kNoExperts;
   const { inStep = 0, outStep = 0, count = 1 } = heads ?? {};
   return productOp.bytes({
     ...rest,
@@ -100,7 +111,6 @@ export function productParams(params: ProductParams): Params {
     residual2: residual2 ?? kNoPlace,
     gate: gate?.place ?? kNoPlace,
     gateKind: gate?.kind ?? 0,
-    isOneGate: gate?.isOne ?? false,
     segments: rest.segments.map((segment) => ({ headRows: kNone, headSkip: 0, ...segment })),
     segmentCount: rest.segments.length,
     topK,
@@ -111,5 +121,6 @@ export function productParams(params: ProductParams): Params {
     headOut: outStep,
     planeHeads: inStep === 0 ? 1 : count,
     orderBase,
+    grid: gridBits(grid),
   });
 }
