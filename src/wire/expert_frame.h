@@ -37,8 +37,8 @@
 //                  only frame of its message.
 //   7 READY        from a holder: whether they get there (tensor_channel.h).
 // Results have their dispatch's element type. Flags 16, 32 and 64 want f32. Frames without a tensor
-// have tokens, hidden and element type 0; the last three have layer and expert 0. Flags 32 and 64
-// and the types 6 and 7 are for native workers; tabs refuse them.
+// have tokens, hidden and element type 0; the last three have layer and expert 0. Flag 32 and the
+// types 6 and 7 are for native workers; tabs refuse them.
 #pragma once
 
 #include <cstdint>

@@ -54,6 +54,7 @@ ExpertFrame Described(const Json& json) {
   for (const Json& expert : json.at("added").as_array())
     frame.added.push_back(expert.to_number<uint16_t>());
   frame.row_type = RowType{Number<uint8_t>(json, "row_type")};
+  frame.best = json.at("best").as_bool();
   frame.rows = Bytes(json, "rows");
   frame.body = Bytes(json, "body");
   return frame;
@@ -71,6 +72,7 @@ void ExpectSame(const ExpertFrame& actual, const ExpertFrame& expected) {
   EXPECT_EQ(actual.may_sum, expected.may_sum);
   EXPECT_EQ(actual.added, expected.added);
   EXPECT_EQ(actual.row_type, expected.row_type);
+  EXPECT_EQ(actual.best, expected.best);
   EXPECT_EQ(Hex(actual.rows), Hex(expected.rows));
   EXPECT_EQ(Hex(actual.body), Hex(expected.body));
 }
@@ -116,25 +118,6 @@ TEST(ExpertFrame, MessagesAreTheGoldenBytes) {
     ASSERT_EQ(decoded->frames.size(), frames.size());
     for (size_t i = 0; i < frames.size(); ++i) ExpectSame(decoded->frames[i], frames[i]);
   }
-}
-
-// Native workers alone send it, so it is in no golden message.
-TEST(ExpertFrame, ADispatchMayWantTheBestOfARange) {
-  ExpertFrame frame = OneToken(4);
-  frame.best = true;
-  const Slice bytes = [&] {
-    std::vector<uint8_t> joined;
-    for (const Slice& piece : EncodeShardMessage(1, {&frame, 1}))
-      joined.insert(joined.end(), piece.bytes().begin(), piece.bytes().end());
-    return Slice(std::move(joined));
-  }();
-  EXPECT_EQ(bytes.bytes()[kShardHeadBytes + 27], 64);
-  EXPECT_TRUE(DecodeShardMessage(bytes)->frames.at(0).best);
-  frame.type = ExpertFrameType::kResult;
-  std::vector<uint8_t> result;
-  for (const Slice& piece : EncodeShardMessage(1, {&frame, 1}))
-    result.insert(result.end(), piece.bytes().begin(), piece.bytes().end());
-  EXPECT_EQ(result[kShardHeadBytes + 27], 0) << "it is the dispatch's to say";
 }
 
 TEST(ExpertFrame, RefusesEveryIllegalForm) {

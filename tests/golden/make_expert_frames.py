@@ -8,18 +8,20 @@ import struct
 HERE = pathlib.Path(__file__).parent
 TYPE = {"dispatch": 1, "result": 2, "cancel": 3, "heartbeat": 4}
 F32, F16 = 5, 6
-SAME, FAILED, SUM = 2, 8, 16
+SAME, FAILED, SUM, BEST = 2, 8, 16, 64
 
 
 def frame(type_, sequence, layer, expert, tokens=0, hidden=0, rows=b"", body=b"", same_rows=False, failed=False,
-          may_sum=False, added=(), row_type=F32):
+          may_sum=False, added=(), row_type=F32, best=False):
     return dict(type=type_, sequence=sequence, layer=layer, expert=expert, tokens=tokens, hidden=hidden, rows=rows,
-                body=body, same_rows=same_rows, failed=failed, may_sum=may_sum, added=list(added), row_type=row_type)
+                body=body, same_rows=same_rows, failed=failed, may_sum=may_sum, added=list(added), row_type=row_type,
+                best=best)
 
 
 def pack_frame(f):
     sent = b"" if f["same_rows"] else f["rows"]
     flags = SAME * f["same_rows"] + FAILED * f["failed"] + SUM * (f["may_sum"] or bool(f["added"]))
+    flags += BEST * f["best"]
     others = struct.pack(f"<{len(f['added'])}HH", *f["added"], len(f["added"])) if f["added"] else b""
     payload = sent + others + f["body"]
     header = b"MoEx" + struct.pack("<HHIIHHIHBB", 2, TYPE[f["type"]], len(payload), f["sequence"], f["layer"],
@@ -56,6 +58,10 @@ MESSAGES = {
     "sums": (7, [
         frame("result", 1, 3, 5, 1, 4, one, added=[6, 258]),
         frame("result", 1, 3, 7, 2, 4, two, added=[65534]),
+    ]),
+    "the_best_of_ranges": (7, [
+        frame("dispatch", 1, 35, 5, 1, 4, one, best=True),
+        frame("dispatch", 1, 35, 6, 1, 4, one, same_rows=True, best=True),
     ]),
     "halves": (7, [
         frame("dispatch", 1, 3, 5, 2, 4, halves, row_type=F16),
@@ -116,6 +122,8 @@ REFUSED = [
     patched("same_of_other_tokens", "dispatch_same_rows", SECOND + 20, b"\x01", "same sequence"),
     patched("same_of_other_type", "halves", 5 + 28 + 16 + 26, b"\x05", "same sequence"),
     patched("sum_of_halves", "halves", 5 + 27, b"\x10", "rows of f16 and flags 16"),
+    patched("the_best_of_halves", "halves", 5 + 27, b"\x40", "rows of f16 and flags 64"),
+    patched("result_with_best", "results", 32, b"\x40", "flags 64"),
     patched("same_of_other_columns", "dispatch_same_rows", SECOND + 24, b"\x05", "same sequence"),
     patched("result_with_flag_four", "results", 32, b"\x04", "flags 4"),
     patched("result_same", "results", 32, b"\x02", "flags 2"),

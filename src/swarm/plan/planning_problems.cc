@@ -36,8 +36,9 @@ void Planning::OnNothingFound(const planner::PlanOutcome& outcome, const Job& jo
             "with WebGPU, or start `weft worker` on a device.";
       if (!worker.offer.runs_groups && options_.model.is_in_groups())
         problem_ =
-            "This model is in neuron groups, which browsers do not run: start `weft worker` on a "
-            "device.";
+            "This model is in neuron groups, which no device that has joined runs: open the join "
+            "link "
+            "in a browser with WebGPU, or start `weft worker` on a device.";
       if (!RunsDTypes(worker.offer, options_.model))
         problem_ = "This model has weights of the form " +
                    std::string(DTypeName(options_.model.dtypes.front())) +

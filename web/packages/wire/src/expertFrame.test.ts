@@ -30,6 +30,7 @@ interface GoldenFrame {
   may_sum: boolean;
   added: number[];
   row_type: RowType;
+  best: boolean;
 }
 interface GoldenMessage {
   name: string;
@@ -61,6 +62,7 @@ function described(f: GoldenFrame): ExpertFrame {
     maySum: f.may_sum,
     added: f.added,
     rowType: f.row_type,
+    best: f.best,
     rows: bytesOf(f.rows),
     body: bytesOf(f.body),
   };

@@ -11,9 +11,9 @@ const kMagic = 0x4d6f4578; // "MoEx", in order
 const kHeartbeatBytes = 20;
 const kMaxFrames = 1024;
 const kMaxTokens = 65536;
-const kMaxRowBytes = 60 * 2 ** 20;
+export const kMaxRowBytes = 60 * 2 ** 20; // of a message
 const kMaxFailureBytes = 1024;
-const Flag = { sameRows: 2, failed: 8, sum: 16 } as const;
+const Flag = { sameRows: 2, failed: 8, sum: 16, best: 64 } as const;
 
 export const kBatchBit = 0x80000000;
 export const kAnyExpert = 0xffff;
@@ -46,6 +46,7 @@ export interface ExpertFrame {
   readonly sameRows: boolean; // `rows` are those of the frame before, and are not sent again
   readonly failed: boolean; // of a result: `body` is a sentence
   readonly maySum: boolean; // of a dispatch: its result may have others of the same rows in it
+  readonly best: boolean; // of a dispatch: wanted of each row are the two best of the range
   readonly added: readonly number[]; // of a result that is a sum: the other experts in it, rising
   readonly rowType: RowType; // of a result that of its dispatch
   readonly rows: Uint8Array; // [tokens, hidden] of rowType
@@ -67,6 +68,7 @@ const kBare = {
   sameRows: false,
   failed: false,
   maySum: false,
+  best: false,
   added: [],
   rowType: RowType.f32,
   rows: kNothing,
@@ -139,6 +141,7 @@ function writeHeader(at: DataView, frame: ExpertFrame, payloadBytes: number): vo
   const flags =
     (frame.sameRows ? Flag.sameRows : 0) |
     (frame.maySum || frame.added.length > 0 ? Flag.sum : 0) |
+    (frame.best ? Flag.best : 0) |
     (frame.failed ? Flag.failed : 0);
   at.setUint8(27, flags);
 }
@@ -175,7 +178,7 @@ export function isShardMessage(message: Uint8Array): boolean {
 function checkFlags(type: ExpertFrameType, flags: number): void {
   let known = 0;
   if (type === ExpertFrameType.dispatch) {
-    known = Flag.sameRows | Flag.sum;
+    known = Flag.sameRows | Flag.sum | Flag.best;
   }
   if (type === ExpertFrameType.result) {
     known = flags & Flag.failed ? Flag.failed : Flag.sum;
@@ -336,7 +339,8 @@ class Decoder {
         ? addedOf(bare.expert, whole)
         : { added: [], byteCount: 0 };
     const maySum = (flags & Flag.sum) !== 0 && bare.type === ExpertFrameType.dispatch;
-    const frame: ExpertFrame = { ...bare, added, maySum };
+    const best = (flags & Flag.best) !== 0;
+    const frame: ExpertFrame = { ...bare, added, maySum, best };
     const rows = whole.subarray(0, whole.length - byteCount);
     const sameRows = (flags & Flag.sameRows) !== 0;
     const expected = sameRows ? 0 : rowBytes;
@@ -396,9 +400,11 @@ export function heartbeatFrame(heartbeat: Heartbeat): ExpertFrame {
   return { ...kBare, type: ExpertFrameType.heartbeat, body };
 }
 
+// Its rows have as many columns as they have bytes for.
 export function resultFrame(dispatch: ExpertFrame, rows: Uint8Array): ExpertFrame {
-  const { sequence, layer, expert, tokens, hidden, rowType } = dispatch;
+  const { sequence, layer, expert, tokens, rowType } = dispatch;
   const type = ExpertFrameType.result;
+  const hidden = rows.length / tokens / elementBytesOf(rowType);
   return { ...kBare, type, sequence, layer, expert, tokens, hidden, rowType, rows };
 }
 

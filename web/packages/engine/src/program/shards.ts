@@ -1,10 +1,21 @@
-// A layer's experts as a program of their own (src/program/shards.h): a slot is a row.
+// What a worker holds of a layer for hubs as programs of their own (src/program/shards.h): its
+// experts, of which a slot is a row, or ranges of an output head.
 import { EngineError } from "../base/error.ts";
+import { findHeadRanges, rangeProgram } from "./headRanges.ts";
 import type { MoeExperts, Part, Program, View, Weight } from "./ir.ts";
+import { cut } from "./parts.ts";
 
 // Whether the program gives slots' rows, which no layer takes, instead of a residual stream.
 export function isShard({ ops }: Program): boolean {
   return ops.every((op) => op.kind === "moeExperts");
+}
+
+// The programs of these parts of a layer: one of all its experts, or one for each range of an
+// output head. Throws EngineError (invalid_argument) where the layer has none, or not these.
+export function partPrograms(program: Program, parts: readonly number[]): Program[] {
+  const head = findHeadRanges(program);
+  if (!head) return [expertProgram(program, parts)];
+  return parts.map((range) => rangeProgram(program, head, range));
 }
 
 // A program of the same layer over these experts alone, in this order. Its input [columns + 2] is
@@ -79,17 +90,4 @@ function pickedWeight(weight: Weight, experts: readonly number[]): Weight {
 function pickedParts(parts: readonly Part[], count: number, experts: readonly number[]): Part[] {
   const each = parts.reduce((sum, { byteCount }) => sum + byteCount, 0) / count;
   return experts.flatMap((expert) => cut(parts, expert * each, (expert + 1) * each));
-}
-
-// Bytes [begin, end) of what the parts hold one after the other.
-function cut(parts: readonly Part[], begin: number, end: number): Part[] {
-  const taken: Part[] = [];
-  let at = 0; // where the part begins
-  for (const { digest, offset, byteCount } of parts) {
-    const from = Math.max(begin, at);
-    const to = Math.min(end, at + byteCount);
-    if (from < to) taken.push({ digest, offset: offset + from - at, byteCount: to - from });
-    at += byteCount;
-  }
-  return taken;
 }

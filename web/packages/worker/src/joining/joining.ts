@@ -95,6 +95,8 @@ function connectMessage(
       needsOnnx: offer.needsOnnx,
       makesTokens: offer.makesTokens,
       takesExperts: offer.takesExperts,
+      runsGroups: !offer.needsOnnx,
+      dividesHeads: offer.takesExperts,
       halfRows: offer.takesExperts,
       keepsState: offer.keepsState,
       statesAhead: offer.statesAhead,

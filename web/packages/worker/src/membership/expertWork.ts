@@ -10,6 +10,7 @@ import {
   heartbeatFrame,
   kAnyExpert,
   kBatchBit,
+  kMaxRowBytes,
   readExpertSets,
 } from "@weft/wire";
 import type { ExpertFrame, HoldExperts, LayerExperts, ShardMessage } from "@weft/wire";
@@ -19,10 +20,8 @@ import type { Fetch } from "./fetchQueue.ts";
 import type { Outbox } from "./outbox.ts";
 import type { Turn } from "./turns.ts";
 
-// The rows of a shard message, within which its frames have room (src/wire/expert_frame.h).
-const kMaxMessageBytes = 60 * 2 ** 20;
 // Of one hub: two batches are on their way at a time, each of one message to a holder.
-const kMostWaitingBytes = 2 * kMaxMessageBytes;
+const kMostWaitingBytes = 2 * kMaxRowBytes;
 
 // As the answer repeats them.
 const rowBytes = ({ tokens, hidden }: ExpertFrame): number => 4 * tokens * hidden;
@@ -195,7 +194,7 @@ export class ExpertWork {
       waiting: waiting + (isComputing ? 1 : 0),
       computeUs: this.#computeUs,
       heldBytes: this.#usedBytes,
-      maxMessageBytes: kMaxMessageBytes,
+      maxMessageBytes: kMaxRowBytes,
     });
     for (const hub of this.#hubs) this.#send(hub, [heartbeat]);
   }

@@ -1,24 +1,31 @@
 // The experts that this worker holds for hubs: each layer's are one shard, a layer of the engine
-// behind those of the model, so that a message's rows for several of them run as one step. Decides
+// behind those of the model, so that a message's rows for several of them run as one step. Of an
+// output head, which is the last layer, it holds ranges, a layer of the engine each. Decides
 // nothing: membership says what is held and what is run. The counterpart of
 // src/worker/expert_host.h.
 //
 // A shard whose experts change is loaded anew in the place of the old one, which goes first: the
 // engine never holds both, and the offer is kept.
 import { EngineError, f16ToF32, f32ToF16 } from "@weft/engine";
-import type { StageEngine } from "@weft/engine";
+import type { StageEngine, StepOutput } from "@weft/engine";
+import type { MatMul, MoeExperts, Program } from "@weft/engine/program/ir.ts";
 import { blobsOf } from "@weft/engine/program/shards.ts";
-import { RowType, failedResult, resultFrame } from "@weft/wire";
+import { RowType, elementBytesOf, failedResult, kMaxRowBytes, resultFrame } from "@weft/wire";
 import type { ExpertFrame, LayerExperts } from "@weft/wire";
 
 import type { ExpertBlobs } from "../download/expertBlobs.ts";
 import { kMeasureSession } from "../membership/events.ts";
+import { addedUp } from "./rowSums.ts";
 
 const kMostF16 = 65504;
+const kBestColumns = 4; // best logit, its column in the range, the second's (src/base/slot_kind.h)
 
 interface Shard {
   readonly experts: readonly number[]; // rising
-  readonly columns: number;
+  readonly layers: { readonly first: number; readonly end: number }; // of the engine
+  readonly columns: number; // of a row that goes in
+  readonly slotColumns: number; // of one that comes out
+  readonly isHead: boolean; // its experts are ranges of the output head
   readonly byteCount: number;
 }
 
@@ -27,7 +34,8 @@ export interface ExpertsInstalled {
   readonly usedBytes: number; // of the offer, by experts
 }
 
-// The results of dispatches, in their order; of one that cannot be computed the sentence why.
+// The results of dispatches, in their order; of one that cannot be computed the sentence why. Of
+// those that may be added up and have the same rows one, their sum, in the place of the first.
 export interface ExpertRows {
   readonly results: readonly ExpertFrame[];
   readonly rows: number; // computed
@@ -88,23 +96,31 @@ export class ExpertHost {
     }
     const { layer, experts } = set;
     await this.#unload(engine, layer);
-    const program = await this.#blobs.program(set);
+    const programs = await this.#blobs.programs(set);
     const before = engine.memory().weightBytes;
-    const layerIndex = this.#layerCount + layer;
-    await engine.loadProgram({ ...program, layerIndex }, this.#blobs.source, onBytes);
+    const first = this.#layerCount + layer;
+    const layers = { first, end: first + programs.length };
+    try {
+      for (const [i, program] of programs.entries()) {
+        const layerIndex = first + i;
+        await engine.loadProgram({ ...program, layerIndex }, this.#blobs.source, onBytes);
+      }
+    } catch (error) {
+      await engine.unload(layers);
+      throw error;
+    }
     const byteCount = engine.memory().weightBytes - before;
-    const { columns } = program.buffers[program.output]!;
-    this.#shards.set(layer, { experts, columns, byteCount });
-    await this.#blobs.source.dropCopies(blobsOf(program));
+    const [{ ops, buffers, output }] = programs as [Program, ...Program[]];
+    const slotColumns = buffers[output]!.columns;
+    const isHead = ops[0]!.kind === "matmul";
+    const { columns } = (ops[0] as MatMul | MoeExperts).in;
+    this.#shards.set(layer, { experts, layers, columns, slotColumns, isHead, byteCount });
+    await this.#blobs.source.dropCopies([...new Set(programs.flatMap(blobsOf))]);
   }
 
   async #unload(engine: StageEngine, layer: number): Promise<void> {
-    if (this.#shards.delete(layer)) await engine.unload(this.#rangeOf(layer));
-  }
-
-  #rangeOf(layer: number): { first: number; end: number } {
-    const first = this.#layerCount + layer;
-    return { first, end: first + 1 };
+    const shard = this.#shards.get(layer);
+    if (this.#shards.delete(layer)) await engine.unload(shard!.layers);
   }
 
   async clear(): Promise<void> {
@@ -114,8 +130,10 @@ export class ExpertHost {
   async run(dispatches: readonly ExpertFrame[]): Promise<ExpertRows> {
     const results = new Map<ExpertFrame, ExpertFrame>();
     const byLayer = new Map<number, ExpertFrame[]>();
+    let answeredBytes = 0; // ranges of a head answer with more columns than they are asked with
     for (const dispatch of dispatches) {
-      const problem = this.#problemOf(dispatch);
+      answeredBytes += this.#answerBytes(dispatch);
+      const problem = this.#problemOf(dispatch, answeredBytes);
       if (problem !== "") results.set(dispatch, failedResult(dispatch, problem));
       else byLayer.set(dispatch.layer, [...(byLayer.get(dispatch.layer) ?? []), dispatch]);
     }
@@ -123,32 +141,46 @@ export class ExpertHost {
     let error: unknown = null;
     for (const own of byLayer.values()) {
       try {
-        rows += await this.#runLayer(own, results);
+        const { isHead } = this.#shards.get(own[0]!.layer)!;
+        rows += await (isHead ? this.#runRanges(own, results) : this.#runExperts(own, results));
       } catch (caught) {
         error = caught;
         const why = caught instanceof Error ? caught.message : String(caught);
         for (const dispatch of own) results.set(dispatch, failedResult(dispatch, why));
       }
     }
-    return { results: dispatches.map((dispatch) => results.get(dispatch)!), rows, error };
+    const answers = dispatches.map((dispatch) => results.get(dispatch)!);
+    return { results: addedUp(dispatches, answers), rows, error };
   }
 
-  #problemOf({ layer, expert, hidden }: ExpertFrame): string {
+  #answerBytes({ layer, tokens, best, rowType }: ExpertFrame): number {
+    const columns = best ? kBestColumns : (this.#shards.get(layer)?.slotColumns ?? 0);
+    return tokens * columns * elementBytesOf(rowType);
+  }
+
+  #problemOf({ layer, expert, hidden, best }: ExpertFrame, answeredBytes: number): string {
     const shard = this.#shards.get(layer);
     if (!shard?.experts.includes(expert)) {
       return `Expert ${expert} of layer ${layer} is not held here.`;
     }
-    if (hidden === shard.columns) return "";
-    return `The rows have ${hidden} columns, layer ${layer} takes ${shard.columns}.`;
+    if (hidden !== shard.columns) {
+      return `The rows have ${hidden} columns, layer ${layer} takes ${shard.columns}.`;
+    }
+    if (best && !shard.isHead) return `Layer ${layer} is no output head: it has no best tokens.`;
+    if (answeredBytes <= kMaxRowBytes) return "";
+    return (
+      `The answers to a message would have ${answeredBytes} bytes of rows, expected at most ` +
+      `${kMaxRowBytes}.`
+    );
   }
 
   // The rows of dispatches of one layer, which the shard takes. Returns how many there were.
-  async #runLayer(
+  async #runExperts(
     dispatches: readonly ExpertFrame[],
     results: Map<ExpertFrame, ExpertFrame>,
   ): Promise<number> {
     const { layer } = dispatches[0]!;
-    const { experts, columns } = this.#shards.get(layer)!;
+    const { experts, columns, layers } = this.#shards.get(layer)!;
     const count = dispatches.reduce((sum, { tokens }) => sum + tokens, 0);
     const stride = columns + 2;
     const input = new Float32Array(count * stride);
@@ -162,21 +194,7 @@ export class ExpertHost {
         input.set([place, 1], row * stride + columns);
       }
     }
-    // Nothing of it is a session's: shards have no keys and values.
-    const run = {
-      session: kMeasureSession,
-      generation: ++this.#steps,
-      firstPosition: 0,
-      count,
-      output: { kind: "hidden" },
-    } as const;
-    const engine = await this.#engine();
-    const { hidden } = await engine.step({
-      layers: this.#rangeOf(layer),
-      runs: [run],
-      tokenIds: new Int32Array(0),
-      hidden: input,
-    });
+    const { hidden } = await this.#step(layers, "hidden", input, count);
     let at = 0;
     for (const dispatch of dispatches) {
       const values = hidden.slice(at, (at += dispatch.tokens * columns));
@@ -184,6 +202,59 @@ export class ExpertHost {
     }
     return count;
   }
+
+  // The same of an output head: a step for each range, all of them under way at once.
+  async #runRanges(
+    dispatches: readonly ExpertFrame[],
+    results: Map<ExpertFrame, ExpertFrame>,
+  ): Promise<number> {
+    const { experts, layers, slotColumns } = this.#shards.get(dispatches[0]!.layer)!;
+    const steps = dispatches.map(async (dispatch, i) => {
+      const first = layers.first + experts.indexOf(dispatch.expert);
+      const range = { first, end: first + 1 };
+      const rows = valuesOf(dispatch);
+      const { logits } = await this.#step(range, "logits", rows, dispatch.tokens, i);
+      const values = dispatch.best ? bestOfRows(logits, slotColumns) : logits;
+      results.set(dispatch, resultFrame(dispatch, bytesOf(values, dispatch.rowType)));
+    });
+    const ended = await Promise.allSettled(steps);
+    const failed = ended.find((each) => each.status === "rejected");
+    if (failed) throw failed.reason;
+    return dispatches.reduce((sum, { tokens }) => sum + tokens, 0);
+  }
+
+  // Nothing of it is a session's: shards have no keys and values. Steps that are under way at once
+  // are of different sessions.
+  async #step(
+    layers: Shard["layers"],
+    kind: "hidden" | "logits",
+    hidden: Float32Array,
+    count: number,
+    place = 0,
+  ): Promise<StepOutput> {
+    const session = kMeasureSession - place;
+    const generation = ++this.#steps;
+    const run = { session, generation, firstPosition: 0, count, output: { kind } };
+    const engine = await this.#engine();
+    return await engine.step({ layers, runs: [run], tokenIds: new Int32Array(0), hidden });
+  }
+}
+
+// Of rows of logits the two best each: the logit and its column, then the second's. Equal logits:
+// the lower column comes first.
+function bestOfRows(logits: Float32Array, columns: number): Float32Array {
+  const rows = logits.length / columns;
+  const all = new Float32Array(rows * kBestColumns);
+  for (let row = 0; row < rows; ++row) {
+    let [best, second] = [-1, -1]; // columns
+    const at = (column: number): number => logits[row * columns + column]!;
+    for (let column = 0; column < columns; ++column) {
+      if (best < 0 || at(column) > at(best)) [best, second] = [column, best];
+      else if (second < 0 || at(column) > at(second)) second = column;
+    }
+    all.set([at(best), best, at(second), second], row * kBestColumns);
+  }
+  return all;
 }
 
 // The rows are copied: a message is not aligned.

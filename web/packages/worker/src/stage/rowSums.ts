@@ -1,0 +1,43 @@
+// Results on a grid are added up where they go (src/worker/expert_host.cc): a holder sends one row
+// for all its neuron groups of a layer, and the order of the sum changes no bit.
+import type { ExpertFrame } from "@weft/wire";
+
+// Whether the result of `later` may go into that of `first`.
+function mayAdd(first: ExpertFrame, later: ExpertFrame): boolean {
+  return (
+    first.maySum &&
+    later.maySum &&
+    first.sequence === later.sequence &&
+    first.layer === later.layer &&
+    first.expert < later.expert &&
+    first.rows === later.rows
+  );
+}
+
+const floatsOf = ({ rows }: ExpertFrame): Float32Array<ArrayBuffer> =>
+  new Float32Array(rows.slice().buffer);
+
+// Results that may be added up become one, their sum, in the place of the first.
+export function addedUp(
+  dispatches: readonly ExpertFrame[],
+  results: readonly ExpertFrame[],
+): ExpertFrame[] {
+  const all: ExpertFrame[] = [];
+  let first: ExpertFrame | null = null; // the dispatch whose results go into the last of `all`
+  let sum = new Float32Array(0);
+  for (const [i, dispatch] of dispatches.entries()) {
+    const result = results[i]!;
+    const before = all.at(-1);
+    const last = before?.added.at(-1) ?? -1;
+    if (before && first && !result.failed && mayAdd(first, dispatch) && last < result.expert) {
+      if (before.added.length === 0) sum = floatsOf(before);
+      for (const [k, value] of floatsOf(result).entries()) sum[k]! += value;
+      const added = [...before.added, result.expert];
+      all[all.length - 1] = { ...before, added, rows: new Uint8Array(sum.buffer) };
+      continue;
+    }
+    first = result.failed ? null : dispatch;
+    all.push(result);
+  }
+  return all;
+}
