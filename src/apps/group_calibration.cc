@@ -8,11 +8,14 @@
 #include "apps/text_evaluation.h"
 #include "program/neuron_groups.h"
 #include "program/shards.h"
+#include "text/utf8.h"
 
 namespace weft::apps {
 namespace {
 
 constexpr size_t kMostTokens = 512;  // of a document
+constexpr size_t kMostChats = 8;
+constexpr size_t kChatTextBytes = 400;  // of a document that is a message of a chat
 
 }  // namespace
 
@@ -28,6 +31,24 @@ Result<Documents> ReadTokens(const std::string& path, const api::ModelText& text
   }
   if (!read.empty()) return read;
   return Error(ErrorCode::kInvalidData, "'" + path + "' has no document with a token.");
+}
+
+Result<Documents> ReadChats(const std::string& path, const api::ModelText& text) {
+  if (text.chat_templates().named.empty()) return Documents();
+  ASSIGN_OR_RETURN(const std::vector<std::string> texts, ReadDocuments(path));
+  Documents read;
+  for (const std::string& each : texts) {
+    if (read.size() == kMostChats) break;
+    std::string begin = each.substr(0, kChatTextBytes);
+    begin.resize(std::min(begin.size(), utf8::FindInvalid(begin)));  // whole characters
+    api::ChatRequest chat;
+    for (const char* role : {"user", "assistant", "user"})
+      chat.messages.push_back({{"role", role}, {"content", begin}});
+    auto ids = text.EncodeChat(chat);
+    if (!ids.ok()) break;  // the template takes no such chat
+    read.push_back(*std::move(ids));
+  }
+  return read;
 }
 
 Result<std::vector<program::Program>> InGroups(std::span<const program::Program> programs,

@@ -23,6 +23,12 @@ using Documents = std::vector<std::vector<int32_t>>;
 // The first tokens of the first documents of a file of JSON lines. kInvalidData: there are none.
 Result<Documents> ReadTokens(const std::string& path, const api::ModelText& text, size_t documents);
 
+// The beginnings of the file's first documents as chats of the model's template: a user's message,
+// an answer, and a question again. Models often have their largest numbers at control tokens, which
+// plain text lacks. None for a model whose template takes no
+// such chat, or without one.
+Result<Documents> ReadChats(const std::string& path, const api::ModelText& text);
+
 // The layers' programs with MLPs in groups of at most `columns` columns, as many as divide each;
 // `grids`: by layer, or empty, which rounds nothing. kUnsupported: the model has no MLP that can be
 // cut, or is a mixture of experts.

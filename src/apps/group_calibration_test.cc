@@ -184,6 +184,76 @@ TEST_F(GroupPackageTest, ShowsRowsAndNormsToAnObserverOnGridsToo) {
   }
 }
 
+// The layer with biases of its MLP: as there are none, numbers of its first norm stand for them.
+void AddBiases(program::Program& layer) {
+  const auto numbers = [&layer](uint32_t count) {
+    const auto is_norm = [](const program::Op& op) {
+      return std::holds_alternative<program::RmsNorm>(op);
+    };
+    const auto norm = std::ranges::find_if(layer.ops, is_norm);
+    const program::Weight& weight = layer.weights[std::get<program::RmsNorm>(*norm).weight];
+    program::Weight bias{weight.name + ".bias", weight.dtype, {count}, {}, {}, {}};
+    for (uint64_t i = 0; i < count / weight.shape[0]; ++i)
+      bias.data.insert(bias.data.end(), weight.data.begin(), weight.data.end());
+    layer.weights.push_back(std::move(bias));
+    return static_cast<program::WeightId>(layer.weights.size() - 1);
+  };
+  for (size_t i = 0; i < layer.ops.size(); ++i) {
+    const auto* activation = std::get_if<program::GatedActivation>(&layer.ops[i]);
+    if (activation == nullptr) continue;
+    for (size_t k = 0; k <= i + 1; ++k) {
+      auto* product = std::get_if<program::MatMul>(&layer.ops[k]);
+      if (product == nullptr) continue;
+      const bool is_down = k == i + 1;
+      if (is_down || product->out.buffer == activation->gate.buffer ||
+          product->out.buffer == activation->up.buffer)
+        product->bias = numbers(product->out.columns);
+    }
+  }
+}
+
+TEST_F(GroupPackageTest, HasTheBiasesOfAGroupInItsBlob) {
+  GroupPrograms biased = programs_;
+  for (size_t i = 1; i + 1 < biased.size(); ++i) AddBiases(biased[i]);
+  const GroupPrograms parts = InGroups(biased, kColumns).value();
+  const auto made = convert::GroupPackage::Make(dense_, parts, folder_ / "biased", false);
+  ASSERT_TRUE(made.ok()) << made.error().ToString();
+  const auto loader = LoaderOf(made->weights());
+  const program::Program& layer = made->programs()[1];
+  const program::MoeExperts& groups = *program::FindExperts(layer);
+  const std::vector<program::Part>& up = layer.weights[groups.gate_up_bias.value()].data;
+  const std::vector<program::Part>& down = layer.weights[groups.down_bias.value()].data;
+  ASSERT_EQ(up.size(), groups.experts);
+  ASSERT_EQ(down.size(), groups.experts);
+  for (uint32_t group = 0; group < groups.experts; ++group) {
+    const Sha256Digest& blob = layer.weights[groups.down].data[group].digest;
+    EXPECT_EQ(up[group].digest, blob);
+    EXPECT_EQ(down[group].digest, blob);
+    const std::vector<uint8_t> bytes = BytesOf({down[group]}, *loader);
+    const bool is_zero = std::ranges::all_of(bytes, [](uint8_t byte) { return byte == 0; });
+    EXPECT_EQ(is_zero, group > 0);
+  }
+  EXPECT_EQ(BytesOf(up, *loader), BytesOf(parts[1].weights[*groups.gate_up_bias].data, *loader_));
+  std::vector<uint8_t> first = BytesOf({down[0]}, *loader);
+  EXPECT_EQ(first, BytesOf({parts[1].weights[*groups.down_bias].data.front()}, *loader_));
+}
+
+TEST_F(GroupPackageTest, IsMeasuredOnChatsToo) {
+  const fs::path file = folder_ / "text.jsonl";
+  std::string lines = "\"A fox.\"\n\"" + std::string(399, 'a') + "\u00e9\"\n";
+  for (int i = 0; i < 10; ++i) lines += "\"More.\"\n";
+  ASSERT_TRUE(WriteFileAtomically(file, AsBytes(lines)).ok());
+  const api::ModelText text = LoadModelText(dense_).value();
+  const Documents chats = ReadChats(file, text).value();
+  EXPECT_EQ(chats.size(), 8u);
+  api::ChatRequest chat;
+  for (const char* role : {"user", "assistant", "user"})
+    chat.messages.push_back({{"role", role}, {"content", "A fox."}});
+  EXPECT_EQ(chats[0], text.EncodeChat(chat).value());
+  for (auto& message : chat.messages) message.as_object()["content"] = std::string(399, 'a');
+  EXPECT_EQ(chats[1], text.EncodeChat(chat).value()) << "half a character is left out";
+}
+
 TEST_F(GroupPackageTest, IsCutOnce) {
   const auto again = InGroups(AllPrograms(*LoaderOf(groups_)), kColumns);
   ASSERT_FALSE(again.ok());

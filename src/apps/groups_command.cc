@@ -1,7 +1,9 @@
 // `weft groups PACKAGE FOLDER --text FILE`: a package of the same model whose MLPs are in neuron
 // groups, for `weft serve --plan tensor`.
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <iterator>
 #include <thread>
 
 #include "apps/commands.h"
@@ -40,7 +42,9 @@ Status MakeGroups(const GroupsOptions& options) {
   if (!manifest.embedding && !options.whole_head)
     plain.back() = program::HeadInRanges(plain.back());
   ASSIGN_OR_RETURN(const api::ModelText text, LoadModelText(package));
-  ASSIGN_OR_RETURN(const Documents documents, ReadTokens(options.text, text, options.documents));
+  ASSIGN_OR_RETURN(Documents documents, ReadTokens(options.text, text, options.documents));
+  ASSIGN_OR_RETURN(Documents chats, ReadChats(options.text, text));
+  std::ranges::move(chats, std::back_inserter(documents));
   ASSIGN_OR_RETURN(auto made, convert::GroupPackage::Make(package, std::move(plain), options.folder,
                                                           options.force));
   worker::LayerLoader weights(made.weights().manifest, worker::MakeLocalSource(made.weights()));
@@ -77,7 +81,7 @@ void AddGroupsCommand(CLI::App& app, int* exit_code) {
   command
       ->add_option("--text", options->text,
                    "JSON lines, a document each, as the model will see them: they show how large "
-                   "the groups' outputs are")
+                   "the groups' outputs are. The first eight are looked at as chats, too")
       ->required();
   command->add_option("--columns", options->columns, "Columns of an MLP in a group, at most")
       ->capture_default_str()

@@ -34,6 +34,7 @@ struct Model {
   explicit Model(const ModelSpec& spec) {
     programs = ModelBuilder(spec, RandomTensors(1), source).Build();
     layers = {0, spec.layers + 2};
+    source.AddZeros(spec.hidden * sizeof(float));
   }
   std::vector<program::Program> Grouped(uint32_t group_columns, program::SumGrid grid) const {
     std::vector<program::Program> grouped;
@@ -157,6 +158,32 @@ std::vector<float> SplitLogits(Model& model, std::span<const program::Program> p
   return std::get<StepOutput>(*progress).logits;
 }
 
+// The first group adds the biases of the down product, whoever has it.
+TEST(NeuronGroups, HaveBiases) {
+  SeededRandom random(16);
+  for (const DType dtype : {DType::kF32, DType::kQ4, DType::kQ4S}) {
+    for (const bool gates : {true, false}) {
+      ModelSpec spec = Spec(dtype);
+      spec.mlp_bias = true;
+      spec.gates = gates;
+      if (!gates) spec.activation = program::Activation::kRelu;
+      Model model(spec);
+      const uint32_t columns = dtype == DType::kQ4S ? 256 : 32;
+      const std::vector<float> dense = Logits(model, model.programs, true);
+      EXPECT_LT(LargestDifference(dense, Logits(model, model.Grouped(columns, {}), true)), 1e-4);
+      const auto grouped = model.Grouped(columns, kGrid);
+      const std::vector<float> alone = Logits(model, grouped);
+      EXPECT_LT(LargestDifference(dense, Logits(model, grouped, true)), 1e-3);
+      for (const uint32_t holders : {1u, 3u})
+        EXPECT_EQ(SplitLogits(model, grouped, holders, random), alone);
+      spec.mlp_bias = false;
+      Model unbiased(spec);
+      EXPECT_GT(LargestDifference(dense, Logits(unbiased, unbiased.programs, true)), 1e-2)
+          << "biases change nothing: then this test says nothing";
+    }
+  }
+}
+
 TEST(NeuronGroups, AHubKnowsHowLargeAGroupsOutputIs) {
   const Model model(DType::kF32);
   size_t exchanges = 0;
@@ -228,11 +255,17 @@ TEST(NeuronGroups, WhatCannotBeCutIsRefusedByName) {
   EXPECT_THAT(refusal(Model(DType::kQ4S).programs[1], 64),
               HasSubstr("groups of 64 of 2048 columns do not divide its weights, which are cut at "
                         "multiples of 256"));
-  program::Program biased = layer;
-  for (program::Op& op : biased.ops)
-    if (auto* product = std::get_if<program::MatMul>(&op)) product->bias = 0;
-  EXPECT_THAT(refusal(biased, 32), HasSubstr("The MLP of layer 1 cannot be cut into neuron groups: "
-                                             "it has biases."));
+  ModelSpec spec = Spec(DType::kQ4);
+  spec.mlp_bias = true;
+  program::Program half_biased = Model(spec).programs[1];
+  for (program::Op& op : half_biased.ops)
+    if (auto* product = std::get_if<program::MatMul>(&op)) product->bias.reset();
+  for (size_t i = 0; i < half_biased.ops.size(); ++i)
+    if (std::holds_alternative<program::GatedActivation>(half_biased.ops[i]))
+      std::get<program::MatMul>(half_biased.ops[i - 1]).bias = 0;
+  EXPECT_THAT(refusal(half_biased, 32),
+              HasSubstr("The MLP of layer 1 cannot be cut into neuron groups: its gate and up "
+                        "products differ in more than their weights."));
 }
 
 }  // namespace

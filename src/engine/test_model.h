@@ -33,6 +33,7 @@ struct ModelSpec {
   bool llama3_rope = false;  // frequencies as Llama 3 stretches them (see InvFreq)
   bool qk_norm = false;
   bool attention_bias = false;
+  bool mlp_bias = false;
   bool gemma = false;  // 1 + weight norms, norms after attention and feed-forward, scaled embedding
   bool tied = true;
   bool sinks = false;
@@ -108,6 +109,10 @@ class MemorySource : public WeightSource {
     part.byte_count = bytes.size();
     blobs_.emplace(part.digest, Slice(std::move(bytes)));
     return part;
+  }
+  // What parts of program::kZeros are read as.
+  void AddZeros(size_t byte_count) {
+    blobs_.emplace(Sha256Digest{}, Slice(std::vector<uint8_t>(byte_count)));
   }
   void Remove(const program::Part& part) { blobs_.erase(part.digest); }
   int reads = 0;
@@ -337,12 +342,18 @@ class ModelBuilder {
       const program::View gate = {both.buffer, 0, spec_.width};
       const program::View up = {both.buffer, first_up, spec_.width};
       const auto weight = Weight(prefix + "gate_up", {rows, spec_.hidden}, true);
-      program_.ops.push_back(program::MatMul{normed, gate, {weight, 0, spec_.width}, {}});
+      const auto bias = [&](const std::string& name) -> std::optional<program::WeightId> {
+        if (!spec_.mlp_bias) return std::nullopt;
+        return Weight(prefix + name, {spec_.width}, false);
+      };
+      program_.ops.push_back(
+          program::MatMul{normed, gate, {weight, 0, spec_.width}, bias("gate.bias")});
       if (spec_.gates) {
-        program_.ops.push_back(program::MatMul{normed, up, {weight, first_up, spec_.width}, {}});
+        program_.ops.push_back(
+            program::MatMul{normed, up, {weight, first_up, spec_.width}, bias("up.bias")});
       }
       program_.ops.push_back(program::GatedActivation{gate, up, gate, spec_.activation});
-      Product(prefix + "down", gate, out, false);
+      Product(prefix + "down", gate, out, spec_.mlp_bias);
     }
     if (spec_.gemma) Norm(prefix + "post_feed_forward_norm", out, out);
     program_.ops.push_back(program::Add{x, out, x});

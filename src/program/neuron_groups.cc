@@ -117,8 +117,14 @@ WeightId AddWeight(Program* program, Weight weight) {
   return static_cast<WeightId>(program->weights.size() - 1);
 }
 
-// [groups, 2 * group_columns, columns]: a group's gate rows, then its up rows. Where both are the
-// same rows, as without a gate: [groups, group_columns, columns].
+// The view of the biases of these columns of a product's output. REQUIRES: it has biases.
+WeightView BiasesOf(const MatMul& product, const View& columns) {
+  return {*product.bias, columns.first_column - product.out.first_column, columns.columns};
+}
+
+// Of matrices [groups, 2 * group_columns, columns], of biases [groups, 2 * group_columns]: a
+// group's gate rows, then its up rows. Where both are the same rows, as without a gate, a group has
+// them once.
 Weight StackGateUp(const Program& program, const WeightView& gate, const WeightView& up,
                    uint32_t group_columns) {
   const Weight& gates = program.weights[gate.weight];
@@ -127,10 +133,11 @@ Weight StackGateUp(const Program& program, const WeightView& gate, const WeightV
   const bool is_one = gate.weight == up.weight && gate.first_row == up.first_row;
   Weight stacked{gates.name + ".groups",
                  gates.dtype,
-                 {groups, (is_one ? 1 : 2) * uint64_t{group_columns}, gates.shape[1]},
+                 {groups, (is_one ? 1 : 2) * uint64_t{group_columns}},
                  {},
                  {},
                  {}};
+  stacked.shape.insert(stacked.shape.end(), gates.shape.begin() + 1, gates.shape.end());
   for (uint32_t group = 0; group < groups; ++group) {
     AppendRows(gates, gate.first_row + group * group_columns, group_columns, &stacked);
     if (is_one) continue;
@@ -150,6 +157,22 @@ Weight StackDown(const Weight& down, const WeightView& rows, uint32_t group_colu
   return stacked;
 }
 
+// [groups, columns]: the first group adds the biases of the down product, the others add zeros.
+Weight FirstGroupsBias(const Weight& bias, uint32_t groups) {
+  Weight stacked = bias;
+  stacked.name += ".groups";
+  stacked.shape.insert(stacked.shape.begin(), groups);
+  for (uint32_t group = 1; group < groups; ++group)
+    stacked.data.push_back({kZeros, 0, ByteCount(bias.data)});
+  return stacked;
+}
+
+// Whether gate and up have biases of one form, or none.
+bool HaveLikeBiases(const Program& program, const MatMul& gate, const MatMul& up) {
+  if (!gate.bias || !up.bias) return !gate.bias && !up.bias;
+  return program.weights[*gate.bias].dtype == program.weights[*up.bias].dtype;
+}
+
 Status CheckGroups(const Program& program, const Mlp& mlp, uint32_t group_columns) {
   const MatMul& gate = Product(program, mlp.gate);
   const MatMul& up = Product(program, mlp.up);
@@ -158,9 +181,8 @@ Status CheckGroups(const Program& program, const Mlp& mlp, uint32_t group_column
   const Weight& ups = program.weights[up.weight.weight];
   const uint32_t width = down.in.columns;
   const std::string columns = std::to_string(group_columns) + " of " + std::to_string(width);
-  if (gate.bias || up.bias || down.bias) return Unsupported(program, "it has biases.");
   if (!Holds(gate.in, up.in) || !Holds(up.in, gate.in) || gates.dtype != ups.dtype ||
-      gates.zero.empty() != ups.zero.empty())
+      gates.zero.empty() != ups.zero.empty() || !HaveLikeBiases(program, gate, up))
     return Unsupported(program, "its gate and up products differ in more than their weights.");
   if (group_columns == 0 || width % group_columns != 0 ||
       !Divides(program.weights[down.weight.weight], group_columns))
@@ -206,6 +228,7 @@ Result<Program> GroupedProgram(const Program& program, uint32_t group_columns, S
   TRY(CheckGroups(program, *mlp, group_columns));
   const auto& activation = std::get<GatedActivation>(program.ops[mlp->activation]);
   const MatMul& gate = Product(program, mlp->gate);
+  const MatMul& up = Product(program, mlp->up);
   const MatMul& down = Product(program, mlp->down);
   const uint32_t groups = down.in.columns / group_columns;
 
@@ -216,11 +239,16 @@ Result<Program> GroupedProgram(const Program& program, uint32_t group_columns, S
   experts.experts = experts.top_k = groups;
   experts.kind = activation.kind;
   experts.grid = grid;
-  experts.gate_up = AddWeight(
-      &grouped, StackGateUp(program, RowsOf(gate, activation.gate),
-                            RowsOf(Product(program, mlp->up), activation.up), group_columns));
+  experts.gate_up = AddWeight(&grouped, StackGateUp(program, RowsOf(gate, activation.gate),
+                                                    RowsOf(up, activation.up), group_columns));
   experts.down = AddWeight(
       &grouped, StackDown(program.weights[down.weight.weight], down.weight, group_columns));
+  if (gate.bias)
+    experts.gate_up_bias =
+        AddWeight(&grouped, StackGateUp(program, BiasesOf(gate, activation.gate),
+                                        BiasesOf(up, activation.up), group_columns));
+  if (down.bias)
+    experts.down_bias = AddWeight(&grouped, FirstGroupsBias(program.weights[*down.bias], groups));
   const auto route_buffer = static_cast<BufferId>(grouped.buffers.size());
   grouped.buffers.push_back({"group_route", 2 * groups});
   experts.route = {route_buffer, 0, 2 * groups};

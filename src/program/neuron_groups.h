@@ -10,6 +10,9 @@
 // The hub of such a layer runs its HubProgram, and those who hold some of its groups run an
 // ExpertProgram (shards.h). Everything that moves rows of experts moves rows of groups.
 //
+// Biases of gate and up are cut like their rows. Those of the down product count once: the first
+// group adds them, and the others have zeros in their place.
+//
 // Every group's output is rounded to a grid before it is added. Then sums are exact. It changes no
 // bit who adds which groups, and in which order, on one device or on ten.
 #pragma once
@@ -20,6 +23,10 @@
 #include "program/ir.h"
 
 namespace weft::program {
+
+// The digest of parts whose bytes are zeros, which no blob has. Whoever stores the program writes
+// them (convert/package/group_package.h).
+inline constexpr Sha256Digest kZeros{};
 
 // Gives the columns of the layer's MLP between its products, or 0 if it has none that can be cut.
 uint32_t MlpColumns(const Program& program);
@@ -33,8 +40,8 @@ uint32_t GroupColumns(uint32_t mlp_columns, uint32_t wanted);
 SumGrid GridFor(float largest, uint32_t groups);
 
 // Gives the layer in groups of so many columns. A layer without an MLP stays as it is.
-// kUnsupported: the MLP has biases, more groups than columns of a row, or weights that such groups
-// do not divide.
+// kUnsupported: the MLP has more groups than columns of a row, biases of its gate alone, or weights
+// that such groups do not divide.
 Result<Program> GroupedProgram(const Program& program, uint32_t group_columns, SumGrid grid);
 
 }  // namespace weft::program

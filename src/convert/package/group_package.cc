@@ -10,6 +10,7 @@
 #include "convert/package/package_files.h"
 #include "program/codec.h"
 #include "program/head_ranges.h"
+#include "program/neuron_groups.h"
 #include "program/shards.h"
 #include "program/weight_parts.h"
 
@@ -73,15 +74,18 @@ class GroupWriter {
   // Every group of the layer as a blob, to which its weights refer from then on.
   Status StoreGroups(program::Program& program) {
     const program::MoeExperts experts = *program::FindExperts(program);
-    program::Weight gate_up = Empty(program.weights[experts.gate_up]);
-    program::Weight down = Empty(program.weights[experts.down]);
+    std::vector<program::WeightId> ids = {experts.gate_up, experts.down};
+    for (const std::optional<program::WeightId> bias : {experts.gate_up_bias, experts.down_bias})
+      if (bias) ids.push_back(*bias);
+    std::vector<program::Weight> stored;
+    stored.reserve(ids.size());
+    for (const program::WeightId id : ids) stored.push_back(Empty(program.weights[id]));
     for (uint32_t group = 0; group < experts.experts; ++group) {
-      TRY(AppendRows(program.weights[experts.gate_up], group, 1, gate_up));
-      TRY(AppendRows(program.weights[experts.down], group, 1, down));
+      for (size_t i = 0; i < ids.size(); ++i)
+        TRY(AppendRows(program.weights[ids[i]], group, 1, stored[i]));
       TRY(StorePending());
     }
-    program.weights[experts.gate_up] = std::move(gate_up);
-    program.weights[experts.down] = std::move(down);
+    for (size_t i = 0; i < ids.size(); ++i) program.weights[ids[i]] = std::move(stored[i]);
     return OkStatus();
   }
 
@@ -119,6 +123,10 @@ class GroupWriter {
       (out.*array).push_back({{}, bytes_.size(), count * each});
       for (const program::Part& part :
            program::CutParts(weight.*array, first * each, count * each)) {
+        if (part.digest == program::kZeros) {
+          bytes_.resize(bytes_.size() + part.byte_count);
+          continue;
+        }
         const package::Digest digest(part.digest);
         ASSIGN_OR_RETURN(const Slice blob,
                          package_.blobs->Get(digest, package_.manifest.blobs.at(digest)));
