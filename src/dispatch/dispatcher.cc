@@ -58,6 +58,8 @@ Actions Dispatcher::Begin(Instant now, uint32_t batch_index, const LayerWork& wo
   else
     batch.slot_rows.resize(work.kind == SlotKind::kSums ? work.rows.size()
                                                         : work.experts.size() * work.slot_hidden());
+  // Sums that may be lost come as f32, in pieces of their own.
+  if (work.kind == SlotKind::kSums && !batch.account) batch.slot_step = work.slot_step;
   batch.is_forecast =
       options_.adaptive && !IsShared(work.kind) && work.experts.size() <= kForecastSlots;
   if (IsShared(batch.kind)) {
@@ -412,7 +414,8 @@ Status Dispatcher::CheckRows(const Batch& batch, const Task& task,
                             frame.hidden, " columns, expected ", task.slots.size(), " of ",
                             batch.slot_hidden, "."));
   const size_t count = size_t{frame.tokens} * frame.hidden;
-  if (frame.row_type != batch.row_type)
+  const bool is_in_steps = frame.row_type == wire::RowType::kSteps && batch.slot_step > 0;
+  if (frame.row_type != batch.row_type && !is_in_steps)
     return Refused(Sentence("Its rows of expert ", frame.expert, " have element type ",
                             static_cast<int>(frame.row_type), ", expected ",
                             static_cast<int>(batch.row_type), " as it was asked with."));
@@ -422,7 +425,7 @@ Status Dispatcher::CheckRows(const Batch& batch, const Task& task,
   const size_t experts = 1 + frame.added.size();
   const float largest = batch.largest_slot * static_cast<float>(experts);
   for (size_t i = 0; i < count; ++i) {
-    const float value = wire::RowValue(frame.rows.bytes().data(), frame.row_type, i);
+    const float value = ValueAt(batch, frame, i);
     if (!std::isfinite(value))
       return Refused(Sentence("Its rows of expert ", frame.expert,
                               " hold a number that is not finite at ", i,
@@ -464,11 +467,10 @@ void Dispatcher::NoteAnswer(Instant came, HolderState& holder, const Copy& copy,
 
 void Dispatcher::TakeRows(Batch& batch, const Task& task, const wire::ExpertFrame& frame) {
   if (batch.account) return TakeSum(batch, frame);
-  const uint8_t* bytes = frame.rows.bytes().data();
   for (size_t i = 0; i < task.slots.size(); ++i) {
     float* out = &batch.slot_rows[size_t{task.slots[i]} * batch.slot_hidden];
     for (size_t c = 0; c < batch.slot_hidden; ++c) {
-      const float value = wire::RowValue(bytes, frame.row_type, i * batch.slot_hidden + c);
+      const float value = ValueAt(batch, frame, i * batch.slot_hidden + c);
       out[c] = batch.kind == SlotKind::kSums ? out[c] + value : value;
     }
   }
@@ -595,6 +597,7 @@ Actions Dispatcher::SetHolders(Instant now, uint32_t statement, std::vector<Hold
     named.insert(holder.id);
     HolderState& state = holders_[holder.id];
     state.experts = {holder.experts.begin(), holder.experts.end()};
+    state.sends_steps = holder.sends_steps;
   }
   std::vector<uint32_t> gone;
   for (const auto& [id, state] : holders_) {

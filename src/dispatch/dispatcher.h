@@ -75,6 +75,7 @@ struct Options {
 struct Holder {
   uint32_t id = 0;
   std::vector<std::pair<uint16_t, uint16_t>> experts;  // layer, expert
+  bool sends_steps = false;                            // it knows sums in steps of their grid
 };
 
 // The work of one layer of a batch. Slot (row, j) is number row * top_k + j.
@@ -95,6 +96,7 @@ struct LayerWork {
   // has not computed it.
   float largest_slot = 0;
   uint16_t range_columns = 0;  // of an output head: columns of a slot's row
+  float slot_step = 0;         // of sums: all values are whole multiples of it; 0: of none
   uint16_t slot_hidden() const { return IsOfHead(kind) ? range_columns : hidden; }
 };
 
@@ -256,6 +258,7 @@ class Dispatcher {
     SlotKind kind = SlotKind::kExperts;
     wire::RowType row_type = wire::RowType::kF32;
     float largest_slot = 0;            // LayerWork's
+    float slot_step = 0;               // LayerWork's, where holders may send steps
     bool is_forecast = false;          // adaptive hedging of few rows
     std::optional<Instant> next_look;  // whether a copy pays by now
     std::vector<float> slot_rows;
@@ -266,8 +269,9 @@ class Dispatcher {
   };
   struct HolderState {
     std::set<std::pair<uint16_t, uint16_t>> experts;  // layer, expert
-    LatencyWindow round_trips;                        // of short messages
-    std::optional<double> row_us;                     // of long ones
+    bool sends_steps = false;
+    LatencyWindow round_trips;     // of short messages
+    std::optional<double> row_us;  // of long ones
     // Of short messages, and of long ones times their rows.
     std::array<ShareCost, 2> sum_costs, range_costs;
     uint32_t open = 0;  // copies that are not closed
@@ -289,6 +293,11 @@ class Dispatcher {
   };
   using Holders = std::map<uint32_t, HolderState>;
 
+  // Value number `index` of an answer's rows.
+  static float ValueAt(const Batch& batch, const wire::ExpertFrame& frame, size_t index) {
+    const float value = wire::RowValue(frame.rows.bytes().data(), frame.row_type, index);
+    return frame.row_type == wire::RowType::kSteps ? value * batch.slot_step : value;
+  }
   static std::vector<Task> MakeTasks(const LayerWork& work, wire::RowType type);
 
   // Holders that can be asked for it and are not among its open copies, best first.

@@ -26,8 +26,10 @@ float Computed(float value, uint32_t layer, uint32_t expert) {
 
 struct Counts {
   uint64_t layers = 0, lost = 0, forged = 0, missing = 0, put_aside = 0, joined = 0, left = 0,
-           sums = 0;
+           sums = 0, in_steps = 0;
 };
+
+constexpr float kStep = 0.5f;  // of the grid on which all of these numbers lie
 
 class World {
  public:
@@ -82,7 +84,7 @@ class World {
   void Tell() {
     std::vector<Holder> holders;
     for (const auto& [id, member] : members_) {
-      Holder holder{id, {}};
+      Holder holder{id, {}, SendsSteps(id)};
       for (uint16_t layer = 0; layer < kLayers; ++layer) {
         for (const uint16_t expert : member.experts) holder.experts.emplace_back(layer, expert);
       }
@@ -116,6 +118,8 @@ class World {
     time_.After(Milliseconds(250), [this] { Beat(); });
   }
 
+  static bool SendsSteps(uint32_t id) { return id % 2 == 0; }
+
   void Begin(uint32_t batch) {
     top_k_[batch] = sums_ ? kExperts : 1 + static_cast<uint32_t>(random_.Below(kMostTopK));
     const size_t tokens = 1 + random_.Below(kMostTokens);
@@ -129,9 +133,14 @@ class World {
         chosen.insert(static_cast<uint32_t>(random_.Below(kExperts)));
       experts_[batch].insert(experts_[batch].end(), chosen.begin(), chosen.end());
     }
-    Do(dispatcher_.Begin(time_.now(), batch,
-                         {static_cast<uint16_t>(done_[batch]), top_k_[batch], kHidden, rows_[batch],
-                          experts_[batch], sums_ ? SlotKind::kSums : SlotKind::kExperts}));
+    LayerWork work{static_cast<uint16_t>(done_[batch]),
+                   top_k_[batch],
+                   kHidden,
+                   rows_[batch],
+                   experts_[batch],
+                   sums_ ? SlotKind::kSums : SlotKind::kExperts};
+    work.slot_step = kStep;
+    Do(dispatcher_.Begin(time_.now(), batch, work));
   }
 
   void Do(const Actions& actions) {
@@ -218,6 +227,7 @@ class World {
       if (frame.type != wire::ExpertFrameType::kDispatch) continue;
       ASSERT_TRUE(member->second.experts.contains(frame.expert)) << "it does not hold it";
       ASSERT_EQ(frame.may_sum, sums_);
+      ASSERT_EQ(frame.takes_steps, sums_ && SendsSteps(send.holder));
       const bool ends = !together.empty() &&
                         (!sums_ || together[0].sequence != frame.sequence || random_.Below(6) == 0);
       if (ends) Answer(send.holder, member->second.kind, std::exchange(together, {}));
@@ -256,6 +266,12 @@ class World {
     if (is_bad) ++counts_.forged;
     const ByteSpan bytes = AsBytes(std::span<const float>(rows));
     result.rows = Slice(std::vector<uint8_t>(bytes.begin(), bytes.end()));
+    if (dispatch.takes_steps)
+      if (auto steps = wire::StepsOf(result.rows, kStep)) {
+        result.rows = *std::move(steps);
+        result.row_type = wire::RowType::kSteps;
+        ++counts_.in_steps;
+      }
     if (is_bad && kind == Kind::kCannot) result = wire::FailedResult(dispatch, "It was dropped.");
     const int times = is_bad && kind == Kind::kRepeats ? 2 : 1;
     for (int i = 0; i < times; ++i) {
@@ -308,6 +324,7 @@ TEST(DispatcherRandom, SumsHaveEveryExpertOnceInAThousandSeedsOfChurn) {
   }
   EXPECT_EQ(counts.layers, 1000u * 2 * kLayers);
   EXPECT_GT(counts.sums, 10'000u);
+  EXPECT_GT(counts.in_steps, 10'000u);
   EXPECT_GT(counts.lost, 1000u);
   EXPECT_GT(counts.forged, 1000u);
   EXPECT_GT(counts.missing, 300u);

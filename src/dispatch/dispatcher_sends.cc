@@ -81,6 +81,7 @@ void Dispatcher::FlushSends(Instant now) {
       frame.rows = task->rows;
       frame.may_sum = batch.kind == SlotKind::kSums;
       frame.best = batch.kind == SlotKind::kBest;
+      frame.takes_steps = batch.slot_step > 0 && holder.sends_steps;
       frame.may_lose = IsInShare(batches_[batch_index], *task, id);
       frame.same_rows = before != nullptr && before->bytes().data() == task->rows.bytes().data() &&
                         send.frames.back().sequence == batch.sequence;

@@ -153,6 +153,41 @@ wire::ExpertFrame SumOf(const std::vector<wire::ExpertFrame>& dispatches, std::v
   return sum;
 }
 
+TEST(Dispatcher, SumsMayComeInStepsFromWhoKnowsThem) {
+  Dispatcher dispatcher({});
+  std::vector<Holder> holders = HoldersOf({{7, {0}}, {8, {1}}});
+  holders[0].sends_steps = true;
+  (void)dispatcher.SetHolders(kStart, 1, holders);
+  const std::vector<float> row = {1.5f, -2.0f};
+  const std::vector<uint32_t> groups = {0, 1};
+  LayerWork work{kLayer, 2, kHidden, row, groups, SlotKind::kSums};
+  work.largest_slot = 2;
+  work.slot_step = 0x1p-10f;
+  const Actions begun = dispatcher.Begin(kStart, 0, work);
+  const wire::ExpertFrame seven = To(begun, 7).at(0), eight = To(begun, 8).at(0);
+  EXPECT_TRUE(seven.takes_steps);
+  EXPECT_FALSE(eight.takes_steps);
+  wire::ExpertFrame packed = Answer(seven, {0.5f, -0x1p-10f});
+  packed.rows = wire::StepsOf(packed.rows, work.slot_step).value();
+  packed.row_type = wire::RowType::kSteps;
+  (void)dispatcher.OnResult(At(1), 7, packed);
+  const Actions last = dispatcher.OnResult(At(2), 8, Answer(eight, {1, 1}));
+  ASSERT_THAT(last.done, SizeIs(1));
+  EXPECT_THAT(last.done[0].slot_rows, testing::ElementsAre(1.5f, 1 - 0x1p-10f));
+
+  // Beyond the grid they are as wrong as in f32, and rows that lie on no grid have none.
+  const wire::ExpertFrame again = To(dispatcher.Begin(At(3), 0, work), 7).at(0);
+  wire::ExpertFrame large = Answer(again, {2.5f, 0});
+  large.rows = wire::StepsOf(large.rows, work.slot_step).value();
+  large.row_type = wire::RowType::kSteps;
+  EXPECT_THAT(To(dispatcher.OnResult(At(4), 7, large), 7), SizeIs(1)) << "it is asked once more";
+  work.slot_step = 0;
+  const wire::ExpertFrame bare = To(dispatcher.Begin(At(5), 1, work), 7).at(0);
+  EXPECT_FALSE(bare.takes_steps);
+  packed.sequence = bare.sequence;
+  EXPECT_THAT(To(dispatcher.OnResult(At(6), 7, packed), 7), SizeIs(1));
+}
+
 // One token, and four ranges of three logits each.
 Actions BeginRanges(Dispatcher& dispatcher, Instant now) {
   const std::vector<float> row = {1.5f, -2.0f};

@@ -108,6 +108,7 @@ struct SlotRequest {
   SlotKind kind = SlotKind::kExperts;
   // Of sums: no value of a slot is further from 0. 0: nothing is known of them.
   float largest_slot = 0;
+  float slot_step = 0;  // of sums: every value of a slot is a whole multiple of it
 };
 
 // A step that stopped. It holds the room that its rows take, and what it has computed. Destroyed

@@ -155,7 +155,8 @@ class LayerRunner::OpRunner {
             {given, in.rows * in.columns},
             {routes, in.rows * route.columns},
             op.sums ? SlotKind::kSums : SlotKind::kExperts,
-            op.sums ? op.grid.step * op.grid.limit : 0};
+            op.sums ? op.grid.step * op.grid.limit : 0,
+            op.sums ? op.grid.step : 0};
   }
   SlotRequest Request(const program::RangeExchange& op, float* given) const {
     const Rows in = At(op.in);

@@ -16,7 +16,7 @@ constexpr size_t kHeartbeatBytes = 20;
 constexpr float kMostF16 = 65504;
 
 constexpr uint8_t kSameRowsFlag = 2, kFailedFlag = 8, kSumFlag = 16, kMayLoseFlag = 32,
-                  kBestFlag = 64;
+                  kBestFlag = 64, kStepsFlag = 128;
 
 Error Malformed(std::string message) {
   return Error(ErrorCode::kInvalidData, std::move(message));
@@ -103,6 +103,7 @@ class Encoder {
       if (frame.may_sum) flags |= kSumFlag;
       if (frame.may_lose && frame.type == ExpertFrameType::kDispatch) flags |= kMayLoseFlag;
       if (frame.best && frame.type == ExpertFrameType::kDispatch) flags |= kBestFlag;
+      if (frame.takes_steps && frame.type == ExpertFrameType::kDispatch) flags |= kStepsFlag;
       if (!frame.added.empty()) {
         flags |= kSumFlag;
         payload.push_back(AddedBytes(frame.added));
@@ -214,9 +215,12 @@ class Decoder {
       return frame;
     }
     frame.row_type = RowType{head[26]};
-    if (frame.row_type != RowType::kF32 && frame.row_type != RowType::kF16)
-      return Malformed(
-          Sentence("Its rows have element type ", int{head[26]}, ", expected 5 (f32) or 6 (f16)."));
+    const bool is_result = frame.type == ExpertFrameType::kResult;
+    if (frame.row_type != RowType::kF32 && frame.row_type != RowType::kF16 &&
+        !(is_result && frame.row_type == RowType::kSteps))
+      return Malformed(Sentence("Its rows have element type ", int{head[26]},
+                                ", expected 5 (f32) or 6 (f16)",
+                                is_result ? ", or 7 (steps)." : "."));
     TRY(ReadTensor(frame, head[27], payload, before));
     return frame;
   }
@@ -224,7 +228,7 @@ class Decoder {
   static Status CheckFlags(ExpertFrameType type, uint8_t flags) {
     uint8_t known = 0;
     if (type == ExpertFrameType::kDispatch)
-      known = kSameRowsFlag | kSumFlag | kMayLoseFlag | kBestFlag;
+      known = kSameRowsFlag | kSumFlag | kMayLoseFlag | kBestFlag | kStepsFlag;
     if (type == ExpertFrameType::kResult)
       known = (flags & kFailedFlag) != 0 ? kFailedFlag : kSumFlag;
     if (flags & ~known)
@@ -268,12 +272,13 @@ class Decoder {
     if (row_bytes_ > kMaxShardRowBytes)
       return Malformed(Sentence("With it the message holds rows of ", row_bytes_,
                                 " bytes, expected at most ", kMaxShardRowBytes, "."));
-    if (frame.row_type != RowType::kF32 && (flags & ~kSameRowsFlag) != 0)
+    if (frame.row_type == RowType::kF16 && (flags & ~kSameRowsFlag) != 0)
       return Malformed(Sentence("It has rows of f16 and flags ", int{flags},
                                 ", expected none but those of ", int{kSameRowsFlag}, "."));
     frame.may_sum = (flags & kSumFlag) != 0 && frame.type == ExpertFrameType::kDispatch;
     frame.may_lose = (flags & kMayLoseFlag) != 0;
     frame.best = (flags & kBestFlag) != 0;
+    frame.takes_steps = (flags & kStepsFlag) != 0;
     if ((flags & kSumFlag) && !frame.may_sum) TRY(TakeAdded(frame, payload));
     frame.same_rows = (flags & kSameRowsFlag) != 0;
     const uint64_t expected = frame.same_rows ? 0 : row_bytes;
@@ -316,6 +321,27 @@ void StoreRow(std::span<const float> row, RowType type, uint8_t* out) {
     const float value = std::isfinite(row[i]) ? std::clamp(row[i], -kMostF16, kMostF16) : row[i];
     StoreLe<uint16_t>(out + i * sizeof(uint16_t), F32ToF16(value));
   }
+}
+
+std::optional<Slice> StepsOf(const Slice& rows, float step) {
+  constexpr float kMost = 0x1p23f - 1;
+  const float steps_per_one = 1 / step;  // exact
+  const size_t count = rows.byte_count() / sizeof(float);
+  std::vector<uint8_t> bytes(count * kStepBytes);
+  bool fits = true;
+  for (size_t i = 0; i < count; ++i) {
+    const float steps = LoadLe<float>(rows.bytes().data() + i * sizeof(float)) * steps_per_one;
+    const bool is_within = steps >= -kMost && steps <= kMost;  // no NaN either
+    const int32_t whole = is_within ? static_cast<int32_t>(steps) : 0;
+    fits &= is_within && static_cast<float>(whole) == steps;
+    const auto bits = static_cast<uint32_t>(whole);
+    uint8_t* at = &bytes[i * kStepBytes];
+    at[0] = static_cast<uint8_t>(bits);
+    at[1] = static_cast<uint8_t>(bits >> 8);
+    at[2] = static_cast<uint8_t>(bits >> 16);
+  }
+  if (!fits) return std::nullopt;
+  return Slice(std::move(bytes));
 }
 
 std::vector<Slice> EncodeShardMessage(uint32_t peer, std::span<const ExpertFrame> frames) {

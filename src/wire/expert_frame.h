@@ -12,9 +12,9 @@
 //                                      18 u16 expert
 //                                      20 u32 tokens
 //                                      24 u16 hidden (columns of a row)
-//                                      26 u8  element type: 5 f32, 6 f16
+//                                      26 u8  element type: 5 f32, 6 f16, 7 steps
 //                                      27 u8  flags: 2 same rows, 8 failed, 16 sum, 32 may be lost,
-//                                         64 best
+//                                         64 best, 128 steps
 //
 // From a hub the peer is the holder of the frames, from a holder it is the hub. A forwarder of a
 // message replaces these four bytes and nothing else.
@@ -26,6 +26,9 @@
 //                  be the sum of this expert's rows and those of others that the message asks for
 //                  so. Flag 32: the answer may be datagrams, which may be lost (tensor_channel.h).
 //                  Flag 64: of a range of an output head the two best are wanted (slot_kind.h).
+//                  Flag 128: the answer's rows may be steps. These are whole multiples of the step
+//                  of the layer's grid (program/neuron_groups.h), three bytes each, as signed
+//                  numbers of 24 bits. Example: -2 steps are FE FF FF.
 //   2 RESULT       same sequence, layer and expert: unweighted rows [tokens, hidden]. Flag 8: it
 //                  failed; the payload is a sentence, and there is no tensor. Flag 16: the rows are
 //                  sums; behind them come the other experts in them, u16 each, rising, all above
@@ -36,12 +39,14 @@
 //   6 CHANNEL      from a hub: where datagrams go, and their keys (tensor_channel.h). It is the
 //                  only frame of its message.
 //   7 READY        from a holder: whether they get there (tensor_channel.h).
-// Results have their dispatch's element type. Flags 16, 32 and 64 want f32. Frames without a tensor
+// Results have their dispatch's element type, or 7 where it has flag 128. The flags from 16 on want
+// f32 of a dispatch. Frames without a tensor
 // have tokens, hidden and element type 0; the last three have layer and expert 0. Flag 32 and the
 // types 6 and 7 are for native workers; tabs refuse them.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -77,16 +82,28 @@ enum class ExpertFrameType : uint16_t {
 };
 
 // What rows are made of: numbers of the layout above.
-enum class RowType : uint8_t { kF32 = 5, kF16 = 6 };
+enum class RowType : uint8_t { kF32 = 5, kF16 = 6, kSteps = 7 };
+
+inline constexpr size_t kStepBytes = 3;
 
 constexpr size_t ElementBytes(RowType type) {
+  if (type == RowType::kSteps) return kStepBytes;
   return type == RowType::kF16 ? sizeof(uint16_t) : sizeof(float);
 }
 
 // Writes a row, ElementBytes(type) for each value. As f16, finite values beyond 65,504 become that.
+// REQUIRES: f32 or f16.
 void StoreRow(std::span<const float> row, RowType type, uint8_t* out);
-// Gives value number `index` of the rows that begin at `rows`.
+// Writes f32 rows as steps of a grid. Gives nothing where a value is no whole number of steps, or
+// one beyond 24 bits. REQUIRES: `step` is a power of two.
+std::optional<Slice> StepsOf(const Slice& rows, float step);
+// Gives value number `index` of the rows that begin at `rows`: of steps, how many.
 inline float RowValue(const uint8_t* rows, RowType type, size_t index) {
+  if (type == RowType::kSteps) {
+    const uint8_t* at = rows + index * kStepBytes;
+    const uint32_t bits = uint32_t{at[0]} << 8 | uint32_t{at[1]} << 16 | uint32_t{at[2]} << 24;
+    return static_cast<float>(static_cast<int32_t>(bits) >> 8);
+  }
   if (type == RowType::kF16) return F16ToF32(LoadLe<uint16_t>(rows + index * sizeof(uint16_t)));
   return LoadLe<float>(rows + index * sizeof(float));
 }
@@ -104,6 +121,8 @@ struct ExpertFrame {
   // Of a dispatch: its result may be datagrams. A result has it as its dispatch had.
   bool may_lose = false;
   bool best = false;  // of a dispatch: wanted of each row are the two best of the range
+  // Of a dispatch: its result may be in steps. A result has it as its dispatch had.
+  bool takes_steps = false;
   // Of a result that is a sum: whose rows are in it beside those of `expert`, rising.
   std::vector<uint16_t> added;
   RowType row_type = RowType::kF32;

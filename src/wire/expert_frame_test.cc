@@ -55,6 +55,7 @@ ExpertFrame Described(const Json& json) {
     frame.added.push_back(expert.to_number<uint16_t>());
   frame.row_type = RowType{Number<uint8_t>(json, "row_type")};
   frame.best = json.at("best").as_bool();
+  frame.takes_steps = json.at("takes_steps").as_bool();
   frame.rows = Bytes(json, "rows");
   frame.body = Bytes(json, "body");
   return frame;
@@ -73,6 +74,7 @@ void ExpectSame(const ExpertFrame& actual, const ExpertFrame& expected) {
   EXPECT_EQ(actual.added, expected.added);
   EXPECT_EQ(actual.row_type, expected.row_type);
   EXPECT_EQ(actual.best, expected.best);
+  EXPECT_EQ(actual.takes_steps, expected.takes_steps);
   EXPECT_EQ(Hex(actual.rows), Hex(expected.rows));
   EXPECT_EQ(Hex(actual.body), Hex(expected.body));
 }
@@ -93,6 +95,24 @@ TEST(ExpertRows, KeepTheirBitsAsF32) {
   StoreRow(row, RowType::kF32, bytes.data());
   for (size_t i = 0; i < row.size(); ++i)
     EXPECT_EQ(RowValue(bytes.data(), RowType::kF32, i), row[i]) << i;
+}
+
+Slice FloatsOf(const std::vector<float>& row) {
+  std::vector<uint8_t> bytes(row.size() * sizeof(float));
+  StoreRow(row, RowType::kF32, bytes.data());
+  return Slice(std::move(bytes));
+}
+
+TEST(ExpertRows, AreStepsWhereAllAreWholeAndFit) {
+  constexpr float kStep = 0x1p-10f;
+  const std::vector<float> row = {0, -0.0f, -2 * kStep, 8388607 * kStep, -8388607 * kStep, 1};
+  const auto steps = StepsOf(FloatsOf(row), kStep);
+  ASSERT_TRUE(steps.has_value());
+  EXPECT_EQ(steps->byte_count(), row.size() * kStepBytes);
+  for (size_t i = 0; i < row.size(); ++i)
+    EXPECT_EQ(RowValue(steps->bytes().data(), RowType::kSteps, i) * kStep, row[i]) << i;
+  for (const float other : {8388608 * kStep, -8388608 * kStep, kStep / 2, INFINITY, -INFINITY, NAN})
+    EXPECT_FALSE(StepsOf(FloatsOf({0, other}), kStep).has_value()) << other;
 }
 
 ExpertFrame OneToken(size_t columns) {

@@ -78,6 +78,7 @@ wire::ExpertFrame ResultOf(const wire::ExpertFrame& asked, uint32_t columns,
   result.tokens = asked.tokens;
   result.hidden = static_cast<uint16_t>(columns);
   result.may_lose = asked.may_lose;
+  result.takes_steps = asked.takes_steps;
   result.rows = Slice(std::move(bytes));
   return result;
 }
@@ -111,6 +112,8 @@ Result<std::unique_ptr<engine::LoadedLayers>> ExpertHost::Read(
     // and what both hold is read once.
     Shard& shard = loaded->shards[set.layer];
     shard.layers.first = next_index_;
+    const program::MoeExperts* experts = program::FindExperts(layers[i]);
+    shard.step = experts != nullptr ? experts->grid.step : 0;
     for (program::Program& part : parts) {
       part.layer_index = next_index_++;
       shard.slot_columns = part.buffers[part.output].columns;
@@ -184,7 +187,19 @@ std::vector<wire::ExpertFrame> ExpertHost::Run(std::span<const wire::ExpertFrame
     for (const size_t i : which)
       results[i] = wire::FailedResult(dispatches[i], status.error().ToString());
   }
-  return AddedUp(dispatches, std::move(results));
+  std::vector<wire::ExpertFrame> added_up = AddedUp(dispatches, std::move(results));
+  for (wire::ExpertFrame& result : added_up) PutInSteps(result);
+  return added_up;
+}
+
+void ExpertHost::PutInSteps(wire::ExpertFrame& result) const {
+  if (result.failed || !result.takes_steps) return;
+  const float step = shards_.at(result.layer).step;
+  if (step == 0) return;
+  if (auto steps = wire::StepsOf(result.rows, step)) {
+    result.rows = *std::move(steps);
+    result.row_type = wire::RowType::kSteps;
+  }
 }
 
 Status ExpertHost::RunLayer(const Shard& shard, std::span<const wire::ExpertFrame> dispatches,

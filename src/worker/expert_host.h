@@ -42,11 +42,14 @@ class ExpertHost {
     uint32_t columns = 0;           // of a row that goes in
     uint32_t slot_columns = 0;      // of one that comes out
     bool in_ranges = false;         // of an output head
+    float step = 0;                 // of the grid that the experts' outputs lie on; 0: on none
     std::vector<uint32_t> experts;  // rising
   };
   using Shards = std::map<uint32_t, Shard>;  // by layer
   class LoadedExperts;
 
+  // As three bytes a value where that was asked for, and holds all of it.
+  void PutInSteps(wire::ExpertFrame& result) const;
   // The rows of some dispatches of one layer, and those results. An error is that of all.
   Status RunLayer(const Shard& shard, std::span<const wire::ExpertFrame> dispatches,
                   std::span<const size_t> which, std::vector<wire::ExpertFrame>& results);

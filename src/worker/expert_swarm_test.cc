@@ -272,6 +272,7 @@ class ExpertSwarm {
   // experts that they had in them.
   uint64_t results() const { return results_; }
   uint64_t half_results() const { return half_results_; }
+  uint64_t step_results() const { return step_results_; }
   uint64_t computed() const { return computed_; }
   // Datagrams that holders have sent, and groups that rows did without.
   uint64_t datagrams() const { return datagrams_; }
@@ -344,6 +345,7 @@ class ExpertSwarm {
       one.set_peer(id + 1);
       one.set_datagrams(loss_ >= 0);
       one.set_messages(has_messages_);
+      one.set_steps(id % 2 == 1);  // workers from before send f32
       if (id == kHub) statement.set_self(id + 1);
       wire::FillExpertSets(holder.sets, *one.mutable_sets());
     }
@@ -407,6 +409,7 @@ class ExpertSwarm {
       if (frame.layer > SwarmSpec().layers) continue;  // a range of the head
       ++results_;
       if (frame.row_type == wire::RowType::kF16) ++half_results_;
+      if (frame.row_type == wire::RowType::kSteps) ++step_results_;
       computed_ += 1 + frame.added.size();
     }
     const bool breaks = from == 0 && fault_ != Fault::kNone && holders_.at(0).messages >= 10;
@@ -455,7 +458,7 @@ class ExpertSwarm {
   std::deque<uint32_t> asked_;  // sequences, in order
   Fault fault_ = Fault::kNone;
   uint32_t statement_ = 0, sequence_ = 0;
-  uint64_t results_ = 0, half_results_ = 0, computed_ = 0;
+  uint64_t results_ = 0, half_results_ = 0, step_results_ = 0, computed_ = 0;
   bool half_rows_ = false;
   double loss_ = -1;  // of datagrams; below 0: there are none
   uint64_t datagrams_ = 0, lost_groups_ = 0, lost_in_prompts_ = 0;
@@ -478,6 +481,7 @@ class ExpertSwarmTest : public testing::Test {
       EXPECT_GE(swarm.elapsed(), Seconds(1));
     }
     results_ += swarm.results();
+    step_results_ += swarm.step_results();
     computed_ += swarm.computed();
   }
   static dispatch::Options Fixed(uint32_t copies) {
@@ -491,7 +495,7 @@ class ExpertSwarmTest : public testing::Test {
   Model model_;
   const std::vector<int32_t> expected_[kSessions] = {Expected(model_, 0), Expected(model_, 1)};
   uint64_t seed_ = 0;
-  uint64_t results_ = 0, computed_ = 0;  // of all swarms
+  uint64_t results_ = 0, step_results_ = 0, computed_ = 0;  // of all swarms
 };
 
 TEST_F(ExpertSwarmTest, TokensAreThoseOfOneEngineWhoeverHoldsWhat) {
@@ -549,6 +553,8 @@ TEST_F(GroupSwarmTest, TokensAreThoseOfOneEngineForAnyNumberOfHolders) {
   for (const uint32_t holders : {2u, 3u, 5u}) ExpectEqual(holders, {}, Fault::kNone);
   for (const uint32_t holders : {1u, 2u, 3u}) ExpectEqual(holders, {}, Fault::kNone, true);
   EXPECT_GT(computed_, 2 * results_);
+  EXPECT_GT(step_results_, results_ / 4);
+  EXPECT_LT(step_results_, results_);
   EXPECT_TRUE(model_.asked_for.empty()) << "nothing may be lost";
 }
 

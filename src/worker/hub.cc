@@ -55,10 +55,10 @@ void Hub::Wait(Instant now, uint32_t place, const StepWaits& waits) {
   const bool may_lose =
       lossy_ && waits.rows.size() == steps_[place].row_sessions.size() * waits.columns;
   steps_[place].predicts = may_lose && waits.kind == SlotKind::kSums;
-  Apply(now, dispatcher_.Begin(
-                 now, place,
-                 {waits.layer, waits.top_k, waits.columns, waits.rows, waits.experts, waits.kind,
-                  may_lose, waits.norms, waits.largest_slot, waits.range_columns}));
+  Apply(now, dispatcher_.Begin(now, place,
+                               {waits.layer, waits.top_k, waits.columns, waits.rows, waits.experts,
+                                waits.kind, may_lose, waits.norms, waits.largest_slot,
+                                waits.range_columns, waits.slot_step}));
 }
 
 std::optional<ResumeStep> Hub::Next() {
@@ -100,6 +100,7 @@ Status Hub::SetHolders(Instant now, const wire::pb::ExpertHolders& statement,
     ASSIGN_OR_RETURN(const auto layers, wire::ReadExpertSets(named.sets(), layer_count));
     dispatch::Holder& holder = holders.emplace_back();
     holder.id = named.peer();
+    holder.sends_steps = named.steps();
     for (const wire::LayerExperts& layer : layers)
       for (const uint32_t expert : layer.experts)
         holder.experts.emplace_back(static_cast<uint16_t>(layer.layer),

@@ -149,7 +149,7 @@ struct StepWaits {
   std::vector<float> rows;        // [tokens, columns]
   std::vector<uint32_t> experts;  // [tokens, top_k]
   SlotKind kind = SlotKind::kExperts;
-  float largest_slot = 0;  // engine::SlotRequest's
+  float largest_slot = 0, slot_step = 0;  // engine::SlotRequest's
   // How large the outputs of neuron groups will be, by group, over all rows; empty: not known.
   std::vector<float> norms;
   uint16_t range_columns = 0;  // of an output head: columns of a slot's row

@@ -32,6 +32,7 @@ Offer OfferOf(const NativeWorkerOptions& options) {
   offer.runs_groups = true;
   offer.divides_heads = true;
   offer.half_rows = true;
+  offer.sum_steps = true;
   offer.dtypes = {DType::kQ4S, DType::kQ4K, DType::kQ5K, DType::kQ6K};
   if (options.datagrams) {
     offer.datagrams = offer.messages = true;

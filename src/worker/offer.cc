@@ -71,6 +71,7 @@ wire::pb::Connect MakeConnect(const Offer& offer, const JoinedPackage& package,
   connect.set_datagrams(offer.datagrams);
   connect.set_messages(offer.messages);
   connect.set_half_rows(offer.half_rows);
+  connect.set_sum_steps(offer.sum_steps);
   for (const DType dtype : offer.dtypes) connect.add_dtypes(static_cast<uint32_t>(dtype));
   const size_t named = std::min(offer.datagram_addresses.size(), wire::kMostChannelAddresses);
   connect.set_datagram_addresses(

@@ -48,6 +48,7 @@ Result<StepWaits> WaitsOf(const engine::SlotRequest& request) {
   waits.top_k = request.top_k;
   waits.kind = request.kind;
   waits.largest_slot = request.largest_slot;
+  waits.slot_step = request.slot_step;
   waits.rows.assign(request.in.begin(), request.in.end());
   const auto is_finite = [](float value) { return std::isfinite(value); };
   const auto finite = std::count_if(waits.rows.begin(), waits.rows.end(), is_finite);

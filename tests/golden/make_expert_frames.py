@@ -7,21 +7,21 @@ import struct
 
 HERE = pathlib.Path(__file__).parent
 TYPE = {"dispatch": 1, "result": 2, "cancel": 3, "heartbeat": 4}
-F32, F16 = 5, 6
-SAME, FAILED, SUM, BEST = 2, 8, 16, 64
+F32, F16, STEPS = 5, 6, 7
+SAME, FAILED, SUM, BEST, TAKES_STEPS = 2, 8, 16, 64, 128
 
 
 def frame(type_, sequence, layer, expert, tokens=0, hidden=0, rows=b"", body=b"", same_rows=False, failed=False,
-          may_sum=False, added=(), row_type=F32, best=False):
+          may_sum=False, added=(), row_type=F32, best=False, takes_steps=False):
     return dict(type=type_, sequence=sequence, layer=layer, expert=expert, tokens=tokens, hidden=hidden, rows=rows,
                 body=body, same_rows=same_rows, failed=failed, may_sum=may_sum, added=list(added), row_type=row_type,
-                best=best)
+                best=best, takes_steps=takes_steps)
 
 
 def pack_frame(f):
     sent = b"" if f["same_rows"] else f["rows"]
     flags = SAME * f["same_rows"] + FAILED * f["failed"] + SUM * (f["may_sum"] or bool(f["added"]))
-    flags += BEST * f["best"]
+    flags += BEST * f["best"] + TAKES_STEPS * f["takes_steps"]
     others = struct.pack(f"<{len(f['added'])}HH", *f["added"], len(f["added"])) if f["added"] else b""
     payload = sent + others + f["body"]
     header = b"MoEx" + struct.pack("<HHIIHHIHBB", 2, TYPE[f["type"]], len(payload), f["sequence"], f["layer"],
@@ -37,6 +37,7 @@ def pack(peer, frames):
 two = struct.pack("<8f", 0.5, -1.0, 65504.0, 0.0, 1e-30, -0.25, 3.0, 1.0)
 one = two[:16]
 halves = struct.pack("<8e", 0.5, -1.0, 65504.0, 0.0, 6e-8, -0.25, 3.0, 1.0)
+steps = b"".join(n.to_bytes(3, "little", signed=True) for n in (0, -2, 2 ** 23 - 1, 1 - 2 ** 23))
 heartbeat = struct.pack("<IIQI", 3, 1250, 6 << 30, 64 << 20)
 
 MESSAGES = {
@@ -62,6 +63,12 @@ MESSAGES = {
     "the_best_of_ranges": (7, [
         frame("dispatch", 1, 35, 5, 1, 4, one, best=True),
         frame("dispatch", 1, 35, 6, 1, 4, one, same_rows=True, best=True),
+    ]),
+    "sums_in_steps": (7, [
+        frame("dispatch", 1, 3, 5, 1, 4, one, may_sum=True, takes_steps=True),
+        frame("dispatch", 1, 3, 6, 1, 4, one, same_rows=True, may_sum=True, takes_steps=True),
+        frame("result", 1, 3, 5, 1, 4, steps, added=[6], row_type=STEPS),
+        frame("result", 1, 3, 7, 1, 4, steps, row_type=STEPS),
     ]),
     "halves": (7, [
         frame("dispatch", 1, 3, 5, 2, 4, halves, row_type=F16),
@@ -105,9 +112,13 @@ REFUSED = [
     patched("rows_beyond_the_limit", ONE, 25, struct.pack("<IH", 65536, 65535), "expected at most 62914560"),
     patched("dtype_none", ONE, 31, b"\x00", "element type 0"),
     patched("dtype_f16", ONE, 31, b"\x01", "element type 1"),
-    patched("dtype_seven", ONE, 31, b"\x07", "element type 7"),
+    patched("dispatch_in_steps", ONE, 31, b"\x07", "element type 7"),
+    patched("dtype_eight", "results", 31, b"\x08", "element type 8"),
+    patched("result_takes_steps", "results", 32, b"\x80", "flags 128"),
+    patched("floats_as_steps", "results", 31, b"\x07", "16 bytes, expected 12"),
+    patched("halves_that_take_steps", "halves", 5 + 27, b"\x80", "rows of f16 and flags 128"),
     patched("floats_as_halves", ONE, 31, b"\x06", "16 bytes, expected 8"),
-    patched("unknown_flag", ONE, 32, b"\x80", "flags 128"),
+    patched("unknown_flag", ONE, 32, b"\x81", "flags 129"),
     patched("sum_of_none", "results", 5 + 28 + 16 + 28 + 32 + 27, b"\x10", "sum of 16256 more"),
     patched("sum_of_less_than_two", "sums", 5 + 28 + 16 + 4, b"\x00", "sum of 0 more"),
     patched("sum_names_itself", "sums", 5 + 28 + 16, b"\x05", "names expert 5 after 5"),

@@ -92,6 +92,22 @@ TEST(CoreGroups, EveryGroupIsWithTwoDevicesTheHubAmongThem) {
       << "others took its groups over";
 }
 
+TEST(CoreGroups, AHubIsToldWhoSendsSumsInSteps) {
+  TestSwarm swarm(GroupOptions());
+  TestWorker knows = GroupWorker();
+  knows.sum_steps = true;
+  const WorkerId hub = swarm.Join(knows);
+  swarm.Advance(Milliseconds(200));
+  const WorkerId second = swarm.Join(knows), old = swarm.Join(GroupWorker());
+  swarm.Advance(Seconds(1));
+  std::map<WorkerId, bool> told;
+  const wire::pb::ServerMessage message = swarm.Last(hub, Kind::kExpertHolders);
+  for (const auto& holder : message.expert_holders().holders())
+    told[WorkerId(holder.peer())] = holder.steps();
+  const std::map<WorkerId, bool> expected = {{hub, false}, {second, true}, {old, false}};
+  EXPECT_EQ(told, expected) << "what a hub sends to itself goes over no line";
+}
+
 // The output head is in ranges, too.
 TEST(CoreGroups, RangesOfTheHeadAreWithThoseWhoKnowThem) {
   CoreOptions options = GroupOptions();

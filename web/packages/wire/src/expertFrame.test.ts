@@ -31,6 +31,7 @@ interface GoldenFrame {
   added: number[];
   row_type: RowType;
   best: boolean;
+  takes_steps: boolean;
 }
 interface GoldenMessage {
   name: string;
@@ -63,6 +64,7 @@ function described(f: GoldenFrame): ExpertFrame {
     added: f.added,
     rowType: f.row_type,
     best: f.best,
+    takesSteps: f.takes_steps,
     rows: bytesOf(f.rows),
     body: bytesOf(f.body),
   };

@@ -13,7 +13,7 @@ const kMaxFrames = 1024;
 const kMaxTokens = 65536;
 export const kMaxRowBytes = 60 * 2 ** 20; // of a message
 const kMaxFailureBytes = 1024;
-const Flag = { sameRows: 2, failed: 8, sum: 16, best: 64 } as const;
+const Flag = { sameRows: 2, failed: 8, sum: 16, best: 64, takesSteps: 128 } as const;
 
 export const kBatchBit = 0x80000000;
 export const kAnyExpert = 0xffff;
@@ -27,10 +27,11 @@ export const ExpertFrameType = {
 export type ExpertFrameType = (typeof ExpertFrameType)[keyof typeof ExpertFrameType];
 
 // What rows are made of.
-export const RowType = { f32: 5, f16: 6 } as const;
+export const RowType = { f32: 5, f16: 6, steps: 7 } as const;
 export type RowType = (typeof RowType)[keyof typeof RowType];
 
 export function elementBytesOf(type: RowType): number {
+  if (type === RowType.steps) return 3;
   return type === RowType.f16 ? 2 : 4;
 }
 
@@ -46,6 +47,7 @@ export interface ExpertFrame {
   readonly sameRows: boolean; // `rows` are those of the frame before, and are not sent again
   readonly failed: boolean; // of a result: `body` is a sentence
   readonly maySum: boolean; // of a dispatch: its result may have others of the same rows in it
+  readonly takesSteps: boolean; // of a dispatch: its result may be in steps of a grid
   readonly best: boolean; // of a dispatch: wanted of each row are the two best of the range
   readonly added: readonly number[]; // of a result that is a sum: the other experts in it, rising
   readonly rowType: RowType; // of a result that of its dispatch
@@ -68,6 +70,7 @@ const kBare = {
   sameRows: false,
   failed: false,
   maySum: false,
+  takesSteps: false,
   best: false,
   added: [],
   rowType: RowType.f32,
@@ -142,6 +145,7 @@ function writeHeader(at: DataView, frame: ExpertFrame, payloadBytes: number): vo
     (frame.sameRows ? Flag.sameRows : 0) |
     (frame.maySum || frame.added.length > 0 ? Flag.sum : 0) |
     (frame.best ? Flag.best : 0) |
+    (frame.takesSteps ? Flag.takesSteps : 0) |
     (frame.failed ? Flag.failed : 0);
   at.setUint8(27, flags);
 }
@@ -178,7 +182,7 @@ export function isShardMessage(message: Uint8Array): boolean {
 function checkFlags(type: ExpertFrameType, flags: number): void {
   let known = 0;
   if (type === ExpertFrameType.dispatch) {
-    known = Flag.sameRows | Flag.sum | Flag.best;
+    known = Flag.sameRows | Flag.sum | Flag.best | Flag.takesSteps;
   }
   if (type === ExpertFrameType.result) {
     known = flags & Flag.failed ? Flag.failed : Flag.sum;
@@ -300,9 +304,12 @@ class Decoder {
       checkBody(frame, dtypeCode, payload);
       return { ...frame, body: payload };
     }
-    if (dtypeCode !== RowType.f32 && dtypeCode !== RowType.f16) {
+    const isResult = type === ExpertFrameType.result;
+    const mayBeSteps = isResult && dtypeCode === RowType.steps;
+    if (dtypeCode !== RowType.f32 && dtypeCode !== RowType.f16 && !mayBeSteps) {
       throw new WireError(
-        `Its rows have element type ${dtypeCode}, expected 5 (f32) or 6 (f16).`,
+        `Its rows have element type ${dtypeCode}, expected 5 (f32) or 6 (f16)` +
+          (isResult ? ", or 7 (steps)." : "."),
       );
     }
     if (dtypeCode === RowType.f16 && flags & ~Flag.sameRows) {
@@ -340,7 +347,8 @@ class Decoder {
         : { added: [], byteCount: 0 };
     const maySum = (flags & Flag.sum) !== 0 && bare.type === ExpertFrameType.dispatch;
     const best = (flags & Flag.best) !== 0;
-    const frame: ExpertFrame = { ...bare, added, maySum, best };
+    const takesSteps = (flags & Flag.takesSteps) !== 0;
+    const frame: ExpertFrame = { ...bare, added, maySum, best, takesSteps };
     const rows = whole.subarray(0, whole.length - byteCount);
     const sameRows = (flags & Flag.sameRows) !== 0;
     const expected = sameRows ? 0 : rowBytes;

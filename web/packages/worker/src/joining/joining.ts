@@ -98,6 +98,7 @@ function connectMessage(
       runsGroups: !offer.needsOnnx,
       dividesHeads: offer.takesExperts,
       halfRows: offer.takesExperts,
+      sumSteps: offer.takesExperts,
       keepsState: offer.keepsState,
       statesAhead: offer.statesAhead,
       dtypes: [...offer.dtypes],

@@ -32,7 +32,8 @@ function dispatch(sequence: number, layer: number, expert: number): ExpertFrame 
   return {
     type: ExpertFrameType.dispatch, sequence, layer, expert, tokens: 1, hidden: 2,
     sameRows: false, failed: false, rows: new Uint8Array(8),
-    body: new Uint8Array(0), maySum: false, best: false, added: [], rowType: RowType.f32,
+    body: new Uint8Array(0), maySum: false, best: false,
+    takesSteps: false, added: [], rowType: RowType.f32,
   };
 }
 

@@ -73,7 +73,8 @@ function dispatch(layer: number, expert: number, columns: number, tokens = 1, at
   return {
     type: ExpertFrameType.dispatch, sequence: 5, layer, expert, tokens, hidden: columns,
     sameRows: false, failed: false, rows: new Uint8Array(values.buffer),
-    body: new Uint8Array(0), maySum: false, best: false, added: [], rowType: RowType.f32,
+    body: new Uint8Array(0), maySum: false, best: false,
+    takesSteps: false, added: [], rowType: RowType.f32,
   };
 }
 

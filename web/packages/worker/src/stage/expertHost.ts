@@ -15,7 +15,7 @@ import type { ExpertFrame, LayerExperts } from "@weft/wire";
 
 import type { ExpertBlobs } from "../download/expertBlobs.ts";
 import { kMeasureSession } from "../membership/events.ts";
-import { addedUp } from "./rowSums.ts";
+import { addedUp, inSteps } from "./rowSums.ts";
 
 const kMostF16 = 65504;
 const kBestColumns = 4; // best logit, its column in the range, the second's (src/base/slot_kind.h)
@@ -26,6 +26,7 @@ interface Shard {
   readonly columns: number; // of a row that goes in
   readonly slotColumns: number; // of one that comes out
   readonly isHead: boolean; // its experts are ranges of the output head
+  readonly step: number; // of the grid that the experts' outputs lie on; 0: on none
   readonly byteCount: number;
 }
 
@@ -113,8 +114,10 @@ export class ExpertHost {
     const [{ ops, buffers, output }] = programs as [Program, ...Program[]];
     const slotColumns = buffers[output]!.columns;
     const isHead = ops[0]!.kind === "matmul";
-    const { columns } = (ops[0] as MatMul | MoeExperts).in;
-    this.#shards.set(layer, { experts, layers, columns, slotColumns, isHead, byteCount });
+    const op = ops[0] as MatMul | MoeExperts;
+    const { columns } = op.in;
+    const step = op.kind === "matmul" ? 0 : op.grid.step;
+    this.#shards.set(layer, { experts, layers, columns, slotColumns, isHead, step, byteCount });
     await this.#blobs.source.dropCopies([...new Set(programs.flatMap(blobsOf))]);
   }
 
@@ -150,7 +153,16 @@ export class ExpertHost {
       }
     }
     const answers = dispatches.map((dispatch) => results.get(dispatch)!);
-    return { results: addedUp(dispatches, answers), rows, error };
+    const sums = addedUp(dispatches, answers).map((sum) => this.#inSteps(sum, dispatches));
+    return { results: sums, rows, error };
+  }
+
+  #inSteps(result: ExpertFrame, dispatches: readonly ExpertFrame[]): ExpertFrame {
+    const asked = dispatches.find(({ sequence, layer, expert }) =>
+      sequence === result.sequence && layer === result.layer && expert === result.expert);
+    const step = this.#shards.get(result.layer)?.step ?? 0;
+    const may = asked?.takesSteps === true && !result.failed && step > 0;
+    return may ? inSteps(result, step) : result;
   }
 
   #answerBytes({ layer, tokens, best, rowType }: ExpertFrame): number {

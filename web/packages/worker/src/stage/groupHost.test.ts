@@ -67,7 +67,8 @@ function dispatch(layer: number, expert: number, rows: Uint8Array, tokens: numbe
   return {
     type: ExpertFrameType.dispatch, sequence: 5, layer, expert, tokens,
     hidden: rows.length / 4 / tokens, sameRows: false, failed: false, rows,
-    body: new Uint8Array(0), maySum: false, best: false, added: [], rowType: RowType.f32,
+    body: new Uint8Array(0), maySum: false, best: false,
+    takesSteps: false, added: [], rowType: RowType.f32,
   };
 }
 
@@ -134,6 +135,18 @@ describe.skipIf(!gpu)("neuron groups of a tab (needs build/release/weft)", () =>
     }
     expect([...floatsOf(results[0]!.rows)]).toEqual([...sum]);
     expect(results[2]!.rows).toEqual(each[3]!.rows);
+    // The same in three bytes each.
+    const { step } = (await programOf(kLayer)).ops.find(
+      (one): one is MoeExperts => one.kind === "moeExperts",
+    )!.grid;
+    const wanted = asked.map((frame) => ({ ...frame, maySum: true, takesSteps: true }));
+    const [packed] = (await host.run(wanted)).results;
+    expect(packed).toMatchObject({ expert: 0, added: [3, 4, 7], rowType: RowType.steps });
+    const steps = Array.from({ length: 2 * columns }, (_, i) => {
+      const [low, middle, high] = packed!.rows.subarray(3 * i, 3 * i + 3) as unknown as number[];
+      return (low! << 8 | middle! << 16 | high! << 24) >> 8;
+    });
+    expect(steps.map((count) => count * step)).toEqual([...sum].map((value) => value + 0));
   });
 });
 

@@ -1,6 +1,10 @@
 // Results on a grid are added up where they go (src/worker/expert_host.cc): a holder sends one row
-// for all its neuron groups of a layer, and the order of the sum changes no bit.
+// for all its neuron groups of a layer, and the order of the sum changes no bit. Where the hub
+// takes them so they are whole steps of the grid, three bytes each.
+import { RowType } from "@weft/wire";
 import type { ExpertFrame } from "@weft/wire";
+
+const kMostSteps = 2 ** 23 - 1;
 
 // Whether the result of `later` may go into that of `first`.
 function mayAdd(first: ExpertFrame, later: ExpertFrame): boolean {
@@ -40,4 +44,19 @@ export function addedUp(
     all.push(result);
   }
   return all;
+}
+
+// The result as steps of its layer's grid, or as it is where a value is no whole number of them, or
+// one beyond 24 bits.
+export function inSteps(result: ExpertFrame, step: number): ExpertFrame {
+  const values = floatsOf(result);
+  const bytes = new Uint8Array(3 * values.length);
+  for (const [i, value] of values.entries()) {
+    const steps = value / step;
+    if (!Number.isInteger(steps) || Math.abs(steps) > kMostSteps) return result;
+    bytes[3 * i] = steps;
+    bytes[3 * i + 1] = steps >> 8;
+    bytes[3 * i + 2] = steps >> 16;
+  }
+  return { ...result, rowType: RowType.steps, rows: bytes };
 }

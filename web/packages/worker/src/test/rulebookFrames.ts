@@ -54,7 +54,8 @@ function expertFrames(type: ExpertFrameType, words: ExpertWords): ExpertFrame[] 
   const rows = new Uint8Array(4 * tokens * hidden);
   return (experts === "any" ? [kAnyExpert] : experts).map((expert, index) => ({
     type, sequence, layer, expert, tokens, hidden, rows,
-    sameRows: index > 0 && !isCancel, failed: false, maySum: false, best: false, added: [],
+    sameRows: index > 0 && !isCancel, failed: false, maySum: false, best: false,
+    takesSteps: false, added: [],
     rowType: RowType.f32, body: new Uint8Array(0),
   }));
 }
