@@ -64,12 +64,18 @@ void MessageLine::SendPacket(Instant now, Packet& packet) {
   if (is_broken()) return;
   packet.sent = now;
   packet.order = ++sends_;
-  loss_ += kLossShare * ((packet.sends > 0 ? 1.0 : 0.0) - loss_);
-  if (packet.sends == 0) packet.first_sent = now;
-  if (loss_ > kMostLoss) is_broken_ = true;
+  if (packet.sends == 0) {
+    packet.first_sent = now;
+    NoteLoss(0);
+  }
   const bool is_in_vain = ++packet.sends > kMostSends && last_heard_ <= packet.first_sent;
   if (is_in_vain || packet.sends > 4 * kMostSends || packet.number > kLastNumber) is_broken_ = true;
   out_.push_back(packet.number);
+}
+
+void MessageLine::NoteLoss(double lost) {
+  loss_ += kLossShare * (lost - loss_);
+  if (loss_ > kMostLoss) is_broken_ = true;
 }
 
 // What the other way loses says something about this one, too: what is made again there is not sent
@@ -152,14 +158,22 @@ void MessageLine::OnReceived(Instant now, uint32_t below, uint64_t bits) {
 void MessageLine::ResendOvertaken(Instant now) {
   for (Packet& packet : under_way_) {
     if (packet.has_come || packet.order >= newest_come_) continue;
-    if (now - packet.sent >= TimeToCome()) SendPacket(now, packet);
+    if (now - packet.sent < TimeToCome()) continue;
+    NoteLoss(1);
+    SendPacket(now, packet);
   }
 }
 
+// Where an answer is late, all packets of its question go again, often of a machine that was busy
+// for a while: they count as one that was lost.
 void MessageLine::OnTimer(Instant now) {
   ResendOvertaken(now);
-  for (Packet& packet : under_way_)
-    if (!packet.has_come && now - packet.sent >= AnswerTime(packet)) SendPacket(now, packet);
+  bool is_late = false;
+  for (Packet& packet : under_way_) {
+    if (packet.has_come || now - packet.sent < AnswerTime(packet)) continue;
+    if (!std::exchange(is_late, true)) NoteLoss(1);
+    SendPacket(now, packet);
+  }
   is_received_due_ = is_received_due_ || (owes_received_ && now >= *owes_received_);
 }
 

@@ -104,6 +104,8 @@ class MessageLine {
   };
 
   void SendPacket(Instant now, Packet& packet);
+  // Whether a packet was lost, 1, or was sent for the first time, 0.
+  void NoteLoss(double lost);
   void QueueParities(uint32_t first, size_t count);
   void QueueParity(uint32_t first, size_t count, ParityKind kind);
   Duration AnswerTime(const Packet& packet) const;

@@ -40,6 +40,9 @@ class Way {
   Instant now() const { return now_; }
   size_t bodies(Type type) const { return count_.contains(type) ? count_.at(type) : 0; }
 
+  // What goes to this end from now on comes so much later at the soonest: its machine is busy.
+  void Pause(int end, Duration time) { paused_until_[end] = now_ + time; }
+
   void Send(int end, std::vector<uint8_t> message) {
     lines_[end].Send(now_, std::move(message));
     Carry(end);
@@ -74,7 +77,8 @@ class Way {
       for (int copies = Happens(faults_.repeats) ? 2 : 1; copies > 0; --copies) {
         const auto late =
             static_cast<int64_t>(random_.Uniform() * static_cast<double>(faults_.jitter.us));
-        bodies_.emplace(now_ + faults_.delay + Microseconds(late), std::pair(1 - from, body));
+        const Instant soonest = now_ + faults_.delay + Microseconds(late);
+        bodies_.emplace(std::max(soonest, paused_until_[1 - from]), std::pair(1 - from, body));
       }
     }
   }
@@ -83,6 +87,7 @@ class Way {
   SeededRandom random_;
   Instant now_{};
   std::array<MessageLine, 2> lines_;
+  std::array<Instant, 2> paused_until_{};
   std::multimap<Instant, std::pair<int, MessageLine::Body>> bodies_;
   std::map<Type, size_t> count_;
 };
@@ -104,7 +109,6 @@ TEST(MessageLine, AnAnswerConfirmsItsQuestion) {
 }
 
 TEST(MessageLine, MessagesComeWholeOnceAndInOrderInAThousandSeedsOfBadWays) {
-  int broken = 0;
   for (uint64_t seed = 0; seed < 1000; ++seed) {
     SeededRandom random(seed);
     Way::Faults faults;
@@ -127,19 +131,11 @@ TEST(MessageLine, MessagesComeWholeOnceAndInOrderInAThousandSeedsOfBadWays) {
     }
     way.Run();
     for (int end = 0; end < 2; ++end) {
-      // Some ways look so bad that another line is taken. What came is right all the same.
-      const bool is_whole = !way.line(0).is_broken() && !way.line(1).is_broken();
-      if (is_whole) {
-        ASSERT_FALSE(way.line(end).timer()) << "seed " << seed;
-      } else {
-        ++broken;
-        ASSERT_LE(came[end].size(), sent[end].size()) << "seed " << seed;
-        sent[end].resize(came[end].size());
-      }
+      ASSERT_FALSE(way.line(end).is_broken()) << "seed " << seed;
+      ASSERT_FALSE(way.line(end).timer()) << "seed " << seed;
       ASSERT_EQ(came[end], sent[end]) << "seed " << seed;
     }
   }
-  EXPECT_LT(broken, 300);
 }
 
 // Of so many questions and answers of a row of 1,024 columns, or of a longer one, the time that one
@@ -167,6 +163,39 @@ TEST(MessageLine, ALossCostsLittleMoreThanItsWay) {
   // A row of 4,096 columns has 14 packets. With P alone it would take 2.8 ms.
   EXPECT_LT(MeanExchangeMs(0.05, 2000, 16'500), 2.2);
   EXPECT_LT(MeanExchangeMs(0.1, 2000, 16'500), 2.8);
+}
+
+// Its packets are all sent again, some of them several times, but they were not lost.
+TEST(MessageLine, AnEndThatIsBusyForAWhileDoesNotBreakALine) {
+  for (uint64_t seed = 0; seed < 50; ++seed) {
+    SeededRandom random(seed);
+    Way way(seed, {.loss = 0.05});
+    size_t answers = 0;
+    way.on_message = [&](int end, const Slice&) {
+      if (end == 1) way.Send(1, Message(2, 12'000));
+      answers += end == 0 ? 1 : 0;
+    };
+    for (uint32_t i = 0; i < 300; ++i) {
+      if (random.Below(10) == 0)
+        way.Pause(1, Milliseconds(10 + static_cast<int64_t>(random.Below(40))));
+      ASSERT_TRUE(way.line(0).HasRoomFor(16'000)) << "seed " << seed << ", message " << i;
+      way.Send(0, Message(i, 16'000));
+      way.Run();
+    }
+    EXPECT_EQ(answers, 300u);
+    EXPECT_FALSE(way.line(0).is_broken() || way.line(1).is_broken()) << "seed " << seed;
+  }
+}
+
+TEST(MessageLine, ALineThatLosesMostBreaks) {
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    Way way(seed, {.loss = 0.6});
+    for (uint32_t i = 0; i < 200 && way.line(0).HasRoomFor(16'000); ++i) {
+      way.Send(0, Message(i, 16'000));
+      way.Run();
+    }
+    EXPECT_TRUE(way.line(0).is_broken()) << "seed " << seed;
+  }
 }
 
 TEST(MessageLine, NothingIsSentAgainWhereNothingIsLost) {
