@@ -123,6 +123,7 @@ async function isReady(server) {
     assert.ok(losses.lines.every((line) => line.ready), JSON.stringify(losses));
   });
 }
+const kLostGroups = /^weft_lost_groups_total (\d+)/m;
 async function metric(server, pattern) {
   const text = await (await fetch(`${server.origin}/metrics`)).text();
   return Number(text.match(pattern)?.[1] ?? NaN);
@@ -166,12 +167,14 @@ inside("what is lost is counted, and the answer ends", { timeout: 240_000 }, asy
       const losses = await lossesOf(server);
       assert.ok(losses.lines.some((line) => line.loss > 0), JSON.stringify(losses));
     });
-    // With the next Pong.
+    // With the next Pong. On a busy machine another device may have been the hub before, whose
+    // losses the server alone knows then.
     await eventually(async () => {
       const losses = await lossesOf(server);
-      assert.ok(losses.lost >= told, JSON.stringify(losses));
+      assert.ok(losses.lost > 0, JSON.stringify(losses));
+      assert.ok(await metric(server, kLostGroups) >= told, `fewer than ${told} are counted`);
     });
-    const counted = await metric(server, /^weft_lost_groups_total (\d+)/m);
+    const counted = await metric(server, kLostGroups);
     assert.ok(failures > 0 ? counted >= told : counted === told, `${counted}, ${told} are told`);
     // Without datagrams it takes the other road, and says so.
     lose(100);
