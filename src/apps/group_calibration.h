@@ -25,8 +25,7 @@ Result<Documents> ReadTokens(const std::string& path, const api::ModelText& text
 
 // The beginnings of the file's first documents as chats of the model's template: a user's message,
 // an answer, and a question again. Models often have their largest numbers at control tokens, which
-// plain text lacks. None for a model whose template takes no
-// such chat, or without one.
+// plain text lacks. None for a model without a template, or with one that takes no such chat.
 Result<Documents> ReadChats(const std::string& path, const api::ModelText& text);
 
 // The layers' programs with MLPs in groups of at most `columns` columns, as many as divide each;

@@ -74,7 +74,7 @@ class MessageLine {
 
   // Nothing gets to the other end, or too little. What was under way may or may not have come.
   bool is_broken() const { return is_broken_ || is_wrong_; }
-  // The share of packets that had to be sent again lately.
+  // The share of packets that were lost lately. All that an answer is late for count as one.
   double loss() const { return loss_; }
 
  private:

@@ -40,9 +40,8 @@
 //                  only frame of its message.
 //   7 READY        from a holder: whether they get there (tensor_channel.h).
 // Results have their dispatch's element type, or 7 where it has flag 128. The flags from 16 on want
-// f32 of a dispatch. Frames without a tensor
-// have tokens, hidden and element type 0; the last three have layer and expert 0. Flag 32 and the
-// types 6 and 7 are for native workers; tabs refuse them.
+// f32 of a dispatch. Frames without a tensor have tokens, hidden and element type 0; the last three
+// have layer and expert 0. Flag 32 and the types 6 and 7 are for native workers; tabs refuse them.
 #pragma once
 
 #include <cstdint>

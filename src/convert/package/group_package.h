@@ -1,8 +1,7 @@
 // A package whose MLPs are in neuron groups (program/neuron_groups.h), and whose output head may be
 // in ranges (program/head_ranges.h), made of one in whole layers.
 // Everything of a group is one blob: gate and up rows, its columns of the down projection, and
-// biases. A
-// holder of a group fetches that, and no column is a part of its own.
+// biases. A holder of a group fetches that, and no column is a part of its own.
 #pragma once
 
 #include <filesystem>

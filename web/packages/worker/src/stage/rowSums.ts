@@ -35,7 +35,8 @@ export function addedUp(
     const last = before?.added.at(-1) ?? -1;
     if (before && first && !result.failed && mayAdd(first, dispatch) && last < result.expert) {
       if (before.added.length === 0) sum = floatsOf(before);
-      for (const [k, value] of floatsOf(result).entries()) sum[k]! += value;
+      const more = floatsOf(result);
+      for (let k = 0; k < sum.length; ++k) sum[k]! += more[k]!;
       const added = [...before.added, result.expert];
       all[all.length - 1] = { ...before, added, rows: new Uint8Array(sum.buffer) };
       continue;
@@ -51,8 +52,8 @@ export function addedUp(
 export function inSteps(result: ExpertFrame, step: number): ExpertFrame {
   const values = floatsOf(result);
   const bytes = new Uint8Array(3 * values.length);
-  for (const [i, value] of values.entries()) {
-    const steps = value / step;
+  for (let i = 0; i < values.length; ++i) {
+    const steps = values[i]! / step;
     if (!Number.isInteger(steps) || Math.abs(steps) > kMostSteps) return result;
     bytes[3 * i] = steps;
     bytes[3 * i + 1] = steps >> 8;
