@@ -29,7 +29,8 @@ console.log(JSON.stringify({ device: gpu.description }));
 function worst(got, expected, tolerance) {
   let most = 0;
   for (const [i, value] of got.entries()) {
-    const error = Math.abs(value - expected[i]) / (tolerance * Math.max(1, Math.abs(expected[i])));
+    const off = Math.abs(value - expected[i]);
+    const error = off === 0 ? 0 : off / (tolerance * Math.max(1, Math.abs(expected[i])));
     if (!(error <= most)) most = error; // not-a-number too
   }
   return most;

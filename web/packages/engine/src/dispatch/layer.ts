@@ -389,9 +389,8 @@ function attentionDrafts(
   });
   const bound = { vectors: context.vectors, ...(context.kv ? { kv: context.kv } : {}) };
   const isFused = parts.length > 0;
-  const isLatent = op.valueColumns > 0;
   const whole: Draft = {
-    variant: attentionKernels.attention(context.kvIsF32, false, isFused, isLatent),
+    variant: attentionKernels.attention(context.kvIsF32, false, isFused, op),
     params,
     bound,
     grid: ({ rows }) => [op.heads, rows, 1],
@@ -410,7 +409,7 @@ function attentionDrafts(
     ...(rows === "many" ? [] : [whole]),
     ...(rows === "single" ? [] : [tiled]),
     {
-      variant: attentionKernels.attention(context.kvIsF32, true, isFused, isLatent),
+      variant: attentionKernels.attention(context.kvIsF32, true, isFused, op),
       params,
       bound,
       grid: ({ rows, chunks }) => [op.heads, rows, chunks],

@@ -90,15 +90,18 @@ export function productsOf(dtype: number): Variant[] {
   return unique(arithmetics().flatMap((arithmetic) => productsWith(arithmetic, dtype)));
 }
 
+const kHeads = { headColumns: 128, valueColumns: 0, heads: 16, kvHeads: 8 };
+const kLatent = { headColumns: 576, valueColumns: 512, heads: 16, kvHeads: 1 };
+
 function attention(): Variant[] {
   return kBools.flatMap((kvIsF32) => [
     attentionKernels.heads(kvIsF32),
     ...kBools.flatMap((isSplit) =>
-      kBools.map((isFused) => attentionKernels.attention(kvIsF32, isSplit, isFused, false)),
+      kBools.map((isFused) => attentionKernels.attention(kvIsF32, isSplit, isFused, kHeads)),
     ),
     attentionKernels.attentionRows(kvIsF32, 128, false, false), // in tiles
     attentionKernels.attentionRows(kvIsF32, 576, true, false),
-    ...kBools.map((isSplit) => attentionKernels.attention(kvIsF32, isSplit, true, true)),
+    ...kBools.map((isSplit) => attentionKernels.attention(kvIsF32, isSplit, true, kLatent)),
   ]);
 }
 

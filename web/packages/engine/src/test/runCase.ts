@@ -367,9 +367,8 @@ export async function runCase(
       tokenIds: p.tokenIds.slice(row, row + count),
       hidden: p.hidden.slice(row * columns, (row + count) * columns),
     });
-    const isSelection = output.selections.length > 0;
-    if (isSelection) values.push(...flat(c, output));
-    else values.push(...(output.hidden.length > 0 ? output.hidden : output.logits));
+    const rows = output.hidden.length > 0 ? output.hidden : output.logits;
+    for (const value of output.selections.length > 0 ? flat(c, output) : rows) values.push(value);
   }
   engine.freeBuffers();
   return values.slice(-c.expected.length);

@@ -123,6 +123,18 @@ function tileConstants(pairs: number, isRoomy: boolean): Record<string, number> 
   };
 }
 
+// What `attention` is compiled for.
+export interface HeadShape {
+  readonly headColumns: number;
+  readonly valueColumns: number; // 0: values apart from keys, as wide
+  readonly heads: number;
+  readonly kvHeads: number;
+}
+
+// Loads that a thread of `attention` has on their way at a time: the first one that divides the
+// pairs of a key. More took longer on a large GPU, as more code is fetched.
+const kBatches = [16, 8, 4, 2, 1];
+
 function pages(kvIsF32: boolean): string[] {
   return [kvPages, kvIsF32 ? kvF32 : kvF16];
 }
@@ -139,19 +151,27 @@ export const attentionKernels = {
   },
 
   // A single row; isFused adds what `heads` does.
-  attention(
-    kvIsF32: boolean,
-    isSplit: boolean,
-    isFused: boolean,
-    valuesInKeys: boolean,
-  ): Variant {
-    const span = isFused && valuesInKeys ? kSpans.latent : kSpans.three;
+  attention(kvIsF32: boolean, isSplit: boolean, isFused: boolean, shape: HeadShape): Variant {
+    const { headColumns, valueColumns, heads, kvHeads } = shape;
+    const span = isFused && valueColumns > 0 ? kSpans.latent : kSpans.three;
+    const keyPairs = Math.ceil(headColumns / 2);
+    const batch = kBatches.find((each) => keyPairs % each === 0)!;
+    const valuePairs = valueColumns > 0 ? Math.ceil(valueColumns / 2) : keyPairs;
     const shared = [common, actF32, activation, gate, head, attentionMerge, reduce];
     return variant({
       name: `attention kv ${kvIsF32 ? "f32" : "f16"}`,
       op: attentionOp,
       numbers: kNumbers,
-      constants: { kSplit: isSplit, kFused: isFused, ...span, kBatch: 16 },
+      constants: {
+        kSplit: isSplit,
+        kFused: isFused,
+        ...span,
+        kSharing: heads / kvHeads,
+        kValuePairs: valuePairs,
+        kValueStep: valueColumns > 0 ? 1 : valuePairs, // words between neighbouring positions
+        kBatch: batch,
+        kBatchPages: Math.ceil((batch * Math.floor(256 / valuePairs)) / 32),
+      },
       parts: [...shared, ...pages(kvIsF32), attention],
     });
   },

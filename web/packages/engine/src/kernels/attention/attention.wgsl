@@ -20,49 +20,111 @@
 // workgroup memory, because the page is written by another workgroup of the same dispatch. With
 // kSplit a workgroup has one chunk, and attention_combine.wgsl merges. Chunks begin at absolute
 // positions, so that a row's result is the same in a prompt and in decoding.
-var<workgroup> query: array<f32, 576>;
-var<workgroup> own_key: array<vec2<f32>, kOwnPairs>;  // kFused: the row's own, as its page keeps it
+//
+// A workgroup has too little to do to hide that memory is far away: it would wait for each load
+// behind a barrier by itself. So loads stand as early as their places are known. What the row and
+// its head need comes first, then page numbers and rotations, then the first keys, before the norm;
+// the first values are asked for before the softmax.
+var<workgroup> query: array<vec2<f32>, 288>;
+var<workgroup> own_key: array<PairWords, kOwnPairs>;  // kFused: the row's own, as its page keeps it
 var<workgroup> chunk_pages: array<u32, 8>;
 var<workgroup> weights: array<f32, kChunk>;
 var<workgroup> lanes: array<vec2<f32>, 256>;
 
 const kOwnPairs = select(1u, kHeadSpan / 2u, kFused);
+const kLanes = 256u / kValuePairs;
+const kStride = kBatch * kLanes;  // positions between two batches of values
+// Batches begin at whole lanes of a page, so that a value's page and slot are the first one's and a
+// number that is known. Else (head columns of 80 make six lanes) each is looked up.
+const kIsAligned = 32u % kLanes == 0u;
+
+// The positions of a chunk that the row sees, counted from the chunk's beginning.
+struct Shown {
+  first: u32,
+  end: u32,
+}
+
+fn shown_of(chunk: u32, position: u32) -> Shown {
+  let begin = chunk * kChunk;
+  return Shown(max(first_visible(position), begin) - begin, min(kChunk, position + 1u - begin));
+}
+
+fn is_shown(shown: Shown, at: u32) -> bool {
+  return at - shown.first < shown.end - shown.first;
+}
+
+// What a thread has on its way from memory at a time: pairs of a key, or one of several values.
+struct Batch {
+//* each i of kBatch
+  pair_$i: PairWords,
+//* end
+}
+
+// The page of position 256 chunk + t of the row's session, if that has come so far.
+fn page_of(row: u32, chunk: u32, position: u32, t: u32) -> u32 {
+  var page = 0u;
+  if (chunk * kChunk + (t & 224u) <= position) {
+    page = step[row_pages(row) + 8u * chunk + (t >> 5u)];
+  }
+  return page;
+}
+
+// Pairs [pair, pair + kBatch) of the key at a slot; kBatch divides the pairs of a key.
+fn load_keys(page: u32, kv_head: u32, pair: u32, slot: u32) -> Batch {
+  var batch = Batch();
+  let at = key_at(page, kv_head, pair, slot);
+//* each i of kBatch
+  batch.pair_$i = load_words(at + 32u * $iu);
+//* end
+  return batch;
+}
+
+// A pair of a lane's values from position `base` of the chunk on; no bits for positions that are
+// not among `shown`. All are loaded, as each load in a branch would be waited for there.
+fn load_values(kv_head: u32, pair: u32, lane: u32, base: u32, shown: Shown) -> Batch {
+  var batch = Batch();
+  let first_page = base >> 5u;
+  let first_slot = (base & 31u) + lane;
+  let pages = array<u32, kBatchPages>(
+//* each i of kBatchPages
+    value_at(chunk_pages[min(first_page + $iu, 7u)], kv_head, first_slot, pair),
+//* end
+  );
+//* each i of kBatch
+  {
+    let at = base + kLanes * $iu + lane;
+    var words_at = pages[(kLanes * $iu) >> 5u] + ((kLanes * $iu) & 31u) * kValueStep;
+    if (!kIsAligned) {
+      words_at = value_at(chunk_pages[min(at >> 5u, 7u)], kv_head, at & 31u, pair);
+    }
+    batch.pair_$i = select(PairWords(), load_words(words_at), is_shown(shown, at));
+  }
+//* end
+  return batch;
+}
 
 fn with_pair(pair: u32, key: vec2<f32>, score: f32) -> f32 {
-  return fma(query[2u * pair + 1u], key.y, fma(query[2u * pair], key.x, score));
+  let columns = query[pair];
+  return fma(columns.y, key.y, fma(columns.x, key.x, score));
 }
 
-// The position is counted from the beginning of the chunk.
-fn value_of(kv_head: u32, pair: u32, at: u32) -> vec2<f32> {
-  return load_value(chunk_pages[at >> 5u], kv_head, pair, at & 31u);
-}
-
-fn key_of(page: u32, kv_head: u32, pair: u32, slot: u32, is_own: bool) -> vec2<f32> {
-  let stored = load_key(page, kv_head, pair, slot);
-  if (!kFused) {
-    return stored;
-  }
-  return select(stored, own_key[pair], is_own);
-}
-
-fn score_of(row: u32, kv_head: u32, position: u32) -> f32 {
-  let page = chunk_pages[(position % kChunk) >> 5u];
-  let slot = position & 31u;
-  let pairs = kv_pairs();
-  let is_own = kFused && position == row_position(row);
+// The score of the position whose first keys are `first`.
+fn score_of(first: Batch, page: u32, kv_head: u32, slot: u32, is_own: bool) -> f32 {
+  var keys = first;
   var score = 0.0;
-  var pair = 0u;
-  // So many loads are on their way at a time.
-  for (; pair + kBatch <= pairs; pair += kBatch) {
+  for (var pair = 0u; pair < kv_pairs();) {
+    if (kFused && is_own) {
 //* each i of kBatch
-    let key_$i = key_of(page, kv_head, pair + $iu, slot, is_own);
+      keys.pair_$i = own_key[pair + $iu];
 //* end
+    }
 //* each i of kBatch
-    score = with_pair(pair + $iu, key_$i, score);
+    score = with_pair(pair + $iu, pair_of(keys.pair_$i), score);
 //* end
-  }
-  for (; pair < pairs; pair++) {
-    score = with_pair(pair, key_of(page, kv_head, pair, slot, is_own), score);
+    pair += kBatch;
+    if (pair < kv_pairs()) {
+      keys = load_keys(page, kv_head, pair, slot);
+    }
   }
   score = score * op.scale;
   if (op.softcap != 0.0) {
@@ -71,22 +133,29 @@ fn score_of(row: u32, kv_head: u32, position: u32) -> f32 {
   return score;
 }
 
-// Attends to positions [256 chunk, 256 chunk + 256) of the row's session. Every thread gets the
-// largest score and the sum; thread t gets the value of pair t.
-fn attend_chunk(row: u32, kv_head: u32, chunk: u32, t: u32) -> Softmax {
-  let begin = chunk * kChunk;
-  let position = row_position(row);
-  let first = first_visible(position);
-  let count = min(kChunk, position + 1u - begin);
-  if (t < 8u && begin + 32u * t <= position) {
-    chunk_pages[t] = step[row_pages(row) + (begin >> 5u) + t];
+// Attends to positions [256 chunk, 256 chunk + 256) of the row's session. Thread t gives the page
+// of the chunk's position t, and its first keys if the row sees it. Every thread gets the largest
+// score and the sum; thread t gets the value of pair t.
+fn attend_chunk(kv_head: u32, chunk: u32, position: u32, t: u32, page: u32,
+                keys: Batch) -> Softmax {
+  let shown = shown_of(chunk, position);
+  let is_visible = is_shown(shown, t);
+  if ((t & 31u) == 0u) {
+    chunk_pages[t >> 5u] = page;
   }
   workgroupBarrier();
-  let is_visible = t < count && begin + t >= first;
   var score = -3.0e38;
   if (is_visible) {
-    score = score_of(row, kv_head, begin + t);
+    score = score_of(keys, page, kv_head, t & 31u, chunk * kChunk + t == position);
   }
+  let lane = t / kValuePairs;
+  let pair = t % kValuePairs;
+  // The row's own value is still on its way to its page. Threads of no lane have no values.
+  let is_last = kFused && chunk == position / kChunk;
+  let end = select(shown.first, select(shown.end, shown.end - 1u, is_last), lane < kLanes);
+  let stored = Shown(shown.first, end);
+  var base = shown.first / kStride * kStride;
+  var values = load_values(kv_head, pair, lane, base, stored);
   let largest = max_of_threads(t, score);
   var weight = 0.0;
   if (is_visible) {
@@ -94,41 +163,28 @@ fn attend_chunk(row: u32, kv_head: u32, chunk: u32, t: u32) -> Softmax {
   }
   weights[t] = weight;
   let sum = sum_of_threads(t, weight);
-  let pairs = value_pairs();
-  let lane_count = 256u / pairs;
-  let lane = t / pairs;
-  let pair = t % pairs;
   var value = vec2(0.0);
-  if (lane < lane_count) {
-    let skipped = (max(first, begin) - begin) / lane_count * lane_count;
-    var p = skipped + lane;
-    if (begin + p < first) {
-      p += lane_count;
-    }
-    // The row's own value is still on its way to its page.
-    let is_last = kFused && begin + count == position + 1u;
-    let stored = select(count, count - 1u, is_last);
-    for (; p + (kBatch - 1u) * lane_count < stored; p += kBatch * lane_count) {
+  while (base < end) {
 //* each i of kBatch
-      let value_$i = value_of(kv_head, pair, p + $iu * lane_count);
+    {
+      let weight = weights[min(base + kLanes * $iu + lane, kChunk - 1u)];
+      value = fma(vec2(weight), pair_of(values.pair_$i), value);
+    }
 //* end
-//* each i of kBatch
-      value = fma(vec2(weights[p + $iu * lane_count]), value_$i, value);
-//* end
+    base += kStride;
+    if (base < end) {
+      values = load_values(kv_head, pair, lane, base, stored);
     }
-    for (; p < stored; p += lane_count) {
-      value = fma(vec2(weights[p]), value_of(kv_head, pair, p), value);
-    }
-    if (is_last && p < count) {
-      value = fma(vec2(weights[p]), own_value(pair), value);
-    }
+  }
+  if (is_last && lane == (shown.end - 1u) % kLanes) {
+    value = fma(vec2(weights[shown.end - 1u]), own_value(pair), value);
   }
   lanes[t] = value;
   workgroupBarrier();
   value = vec2(0.0);
-  if (t < pairs) {
-    for (var i = 0u; i < lane_count; i++) {
-      value = value + lanes[i * pairs + t];
+  if (t < kValuePairs) {
+    for (var i = 0u; i < kLanes; i++) {
+      value = value + lanes[i * kValuePairs + t];
     }
   }
   workgroupBarrier();
@@ -138,9 +194,9 @@ fn attend_chunk(row: u32, kv_head: u32, chunk: u32, t: u32) -> Softmax {
 // The row's own value as its page keeps it: that of a latent key is its last columns.
 fn own_value(pair: u32) -> vec2<f32> {
   if (kHeads == 2u) {
-    return own_key[kv_pairs() - value_pairs() + pair];
+    return pair_of(own_key[kv_pairs() - kValuePairs + pair]);
   }
-  return kept(made_pair(2u, pair));
+  return pair_of(words_of(made_pair(2u, pair)));
 }
 
 // One workgroup for each head of keys and values does this.
@@ -154,57 +210,80 @@ fn append(row: u32, kv_head: u32, position: u32, t: u32) {
   }
 }
 
+// The query of a head, made or as it is, and kFused: the row's own key.
+fn leave_query(row: u32, head: u32, t: u32) {
+  for (var pair = t; pair < kv_pairs(); pair += 256u) {
+    if (kFused) {
+      query[pair] = made_pair(0u, pair);
+      own_key[pair] = words_of(made_pair(1u, pair));
+    } else {
+      let at = op.q_base + row * op.q_stride + head * op.head_columns + 2u * pair;
+      query[pair] = vec2(act[at], 0.0);
+      if (2u * pair + 1u < op.head_columns) {
+        query[pair].y = act[at + 1u];
+      }
+    }
+  }
+}
+
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_index) t: u32) {
   let head = workgroup.x;
   let row = workgroup.y;
-  let kv_head = head / (op.heads / op.kv_heads);
+  let kv_head = head / kSharing;
+  let h = t >> 6u;
+  let part = op.parts[min(h, kHeads - 1u)];
+  let part_head = select(kv_head, head, h == 0u);
+  var ahead = Ahead();
   if (kFused) {
-    let h = t >> 6u;
-    make_head(op.parts[min(h, kHeads - 1u)], row, select(kv_head, head, h == 0u), h, t & 63u);
-  }
-  for (var d = t; d < 2u * kv_pairs(); d += 256u) {
-    var value = 0.0;
-    if (d < op.head_columns) {
-      if (kFused) {
-        value = head_values[d];
-      } else {
-        value = act[op.q_base + row * op.q_stride + head * op.head_columns + d];
-      }
-    }
-    query[d] = value;
-    if (kFused && d < kv_pairs()) {
-      own_key[d] = kept(made_pair(1u, d));
-    }
+    ahead = loaded_ahead(part, row, part_head, t & 63u);
   }
   let position = row_position(row);
-  let first_chunk = first_visible(position) / kChunk;
   let last_chunk = position / kChunk;
-  let is_first = head % (op.heads / op.kv_heads) == 0u;
-  if (kFused && is_first && workgroup.z == select(0u, last_chunk, kSplit)) {
+  var chunk = first_visible(position) / kChunk;
+  if (kSplit) {
+    if (workgroup.z < chunk || workgroup.z > last_chunk) {
+      return;
+    }
+    chunk = workgroup.z;
+  }
+  var page = page_of(row, chunk, position, t);
+  var keys = Batch();
+  if (is_shown(shown_of(chunk, position), t)) {
+    keys = load_keys(page, kv_head, 0u, t & 31u);
+  }
+  if (kFused) {
+    make_head(part, row, part_head, h, t & 63u, ahead);
+  }
+  leave_query(row, head, t);
+  let is_first = head % kSharing == 0u;
+  if (kFused && is_first && (!kSplit || chunk == last_chunk)) {
     append(row, kv_head, position, t);
   }
   if (kSplit) {
-    if (workgroup.z < first_chunk || workgroup.z > last_chunk) {
-      return;
-    }
-    let part = attend_chunk(row, kv_head, workgroup.z, t);
-    let at = split_at(row, head, workgroup.z);
+    let part_of_all = attend_chunk(kv_head, chunk, position, t, page, keys);
+    let at = split_at(row, head, chunk);
     if (t == 0u) {
-      act[at] = part.largest;
-      act[at + 1u] = part.sum;
+      act[at] = part_of_all.largest;
+      act[at + 1u] = part_of_all.sum;
     }
-    if (t < value_pairs()) {
-      act[at + kSplitHeader + 2u * t] = part.value.x;
-      act[at + kSplitHeader + 2u * t + 1u] = part.value.y;
+    if (t < kValuePairs) {
+      act[at + kSplitHeader + 2u * t] = part_of_all.value.x;
+      act[at + kSplitHeader + 2u * t + 1u] = part_of_all.value.y;
     }
     return;
   }
   var all = initial(head);
-  for (var chunk = first_chunk; chunk <= last_chunk; chunk++) {
-    all = merge(all, attend_chunk(row, kv_head, chunk, t));
+  for (; chunk <= last_chunk; chunk++) {
+    all = merge(all, attend_chunk(kv_head, chunk, position, t, page, keys));
+    if (chunk < last_chunk) {
+      page = page_of(row, chunk + 1u, position, t);
+      if (is_shown(shown_of(chunk + 1u, position), t)) {
+        keys = load_keys(page, kv_head, 0u, t & 31u);
+      }
+    }
   }
-  if (t < value_pairs()) {
+  if (t < kValuePairs) {
     write_head(row, head, t, all);
   }
 }

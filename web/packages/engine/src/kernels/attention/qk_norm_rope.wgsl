@@ -12,7 +12,7 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
     index++;
   }
   let part = op.parts[index];
-  make_head(part, row, head, 0u, t);
+  make_head(part, row, head, 0u, t, loaded_ahead(part, row, head, t));
   if (part.goes_to == kHeadsToOut) {
     let out = part.out_base + row * part.out_stride + head * op.head_columns;
     for (var d = t; d < op.head_columns; d += 64u) {

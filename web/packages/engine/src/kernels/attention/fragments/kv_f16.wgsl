@@ -2,13 +2,17 @@
 fn page_words() -> u32 {
   return plane_words();
 }
+alias PairWords = u32;
+
+fn words_of(value: vec2<f32>) -> PairWords {
+  return to_half(value.x) | (to_half(value.y) << 16u);
+}
+fn pair_of(words: PairWords) -> vec2<f32> {
+  return unpack2x16float(words);
+}
+fn load_words(at: u32) -> PairWords {
+  return kv[at];
+}
 fn store_pair(at: u32, value: vec2<f32>) {
-  kv[at] = to_half(value.x) | (to_half(value.y) << 16u);
-}
-fn load_pair(at: u32) -> vec2<f32> {
-  return unpack2x16float(kv[at]);
-}
-// The part of a value that is left once it was stored.
-fn kept(value: vec2<f32>) -> vec2<f32> {
-  return unpack2x16float(to_half(value.x) | (to_half(value.y) << 16u));
+  kv[at] = words_of(value);
 }

@@ -3,14 +3,19 @@
 fn page_words() -> u32 {
   return 2u * plane_words();
 }
+alias PairWords = vec2<u32>;
+
+fn words_of(value: vec2<f32>) -> PairWords {
+  return bitcast<vec2<u32>>(value);
+}
+fn pair_of(words: PairWords) -> vec2<f32> {
+  return bitcast<vec2<f32>>(words);
+}
+fn load_words(at: u32) -> PairWords {
+  return vec2(kv[at], kv[at + plane_words()]);
+}
 fn store_pair(at: u32, value: vec2<f32>) {
-  kv[at] = bitcast<u32>(value.x);
-  kv[at + plane_words()] = bitcast<u32>(value.y);
-}
-fn load_pair(at: u32) -> vec2<f32> {
-  return vec2(bitcast<f32>(kv[at]), bitcast<f32>(kv[at + plane_words()]));
-}
-// The part of a value that is left once it was stored: all of it.
-fn kept(value: vec2<f32>) -> vec2<f32> {
-  return value;
+  let words = words_of(value);
+  kv[at] = words.x;
+  kv[at + plane_words()] = words.y;
 }

@@ -1,6 +1,7 @@
 // Where pages of keys and values have a pair of columns. A page holds 32 positions:
 // keys [kv head][pair of columns][32], values [kv head][32][pair of columns]. kv_f16.wgsl and
-// kv_f32.wgsl say how many words a page has (page_words), and what a pair's words are.
+// kv_f32.wgsl say how many words a page has (page_words), and what the words of a pair are
+// (PairWords).
 @group(0) @binding(6) var<storage, read_write> kv: array<u32>;
 
 fn kv_pairs() -> u32 {
@@ -34,8 +35,8 @@ fn store_value(page: u32, head: u32, pair: u32, slot: u32, value: vec2<f32>) {
   store_pair(value_at(page, head, slot, pair), value);
 }
 fn load_key(page: u32, head: u32, pair: u32, slot: u32) -> vec2<f32> {
-  return load_pair(key_at(page, head, pair, slot));
+  return pair_of(load_words(key_at(page, head, pair, slot)));
 }
 fn load_value(page: u32, head: u32, pair: u32, slot: u32) -> vec2<f32> {
-  return load_pair(value_at(page, head, slot, pair));
+  return pair_of(load_words(value_at(page, head, slot, pair)));
 }
