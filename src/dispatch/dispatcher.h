@@ -24,7 +24,7 @@
 //
 // A layer in groups may lose some of them (LayerWork::may_lose). Holders with a line for datagrams
 // are then asked for their sums in fragments (wire/group_sums.h), and nobody waits for a lost
-// fragment (dispatcher_lossy.cc).
+// fragment (dispatcher_lossy.cc). The most critical groups are asked for as always beside these.
 //
 // Slot rows are unweighted, and the hub sums them in the route's order. So the bits of a layer
 // depend neither on who computed what, nor on how many copies were sent.
@@ -332,9 +332,13 @@ class Dispatcher {
   };
   bool MayLose(Instant now, const LayerWork& work, const Batch& batch) const;
   float NormOf(const Batch& batch, uint32_t group) const;
+  bool KnowsNorms(const Batch& batch) const;
   double LossOf(uint32_t holder) const;
   void PutCriticalFirst(const Batch& batch, std::vector<Choice>& choices) const;
+  // REQUIRES: the most critical choices are first.
   void MakeShares(Instant now, Batch& batch, std::span<const Choice> choices) const;
+  // The groups that a holder was asked for in one message, whichever way each comes.
+  static size_t AskedTogether(const Batch& batch, const Copy& copy);
   static Share* FindShare(Batch& batch, uint32_t holder);
   static bool IsInShare(Batch& batch, const Task& task, uint32_t holder);
   wire::SumsOutcome CountSums(Instant now, uint32_t holder, ByteSpan body);

@@ -9,6 +9,9 @@
 //   nothing came                                   not a loss but a holder that is slow or gone:
 //                                                  others are asked for its groups, as without loss
 //
+// The quarter of the groups with the largest outputs is not left to luck: its sums come the
+// reliable way, as all do of the first layer, on which every other one stands.
+//
 // What is lost is left out of its own columns and counted. A fragment is lost by evidence, not by
 // the clock alone: a device that computes for longer than it usually does loses nothing.
 #include <algorithm>
@@ -31,6 +34,8 @@ constexpr Duration kLeastOvertaking = Milliseconds(2);
 // In a row: that all datagrams of so many shares are lost does not happen on a line that is worth
 // anything.
 constexpr uint32_t kSilentShares = 3;
+// Of the groups of a layer, those that may not be lost where it is known how large they are.
+constexpr size_t kCriticalPart = 4;
 
 }  // namespace
 
@@ -43,8 +48,10 @@ void Dispatcher::SetLosses(double limit, std::map<uint16_t, std::vector<float>> 
 // they lost would be in the keys and values of the whole answer.
 bool Dispatcher::MayLose(Instant now, const LayerWork& work, const Batch& batch) const {
   const size_t groups = batch.tasks.size();
-  return work.kind == SlotKind::kSums && work.may_lose && !lines_.empty() && guard_.MayLose(now) &&
-         groups <= 8 * wire::kMaxGroupSetBytes && batch.tasks.back().expert + 1u == groups &&
+  const bool is_first = !norms_.empty() && work.layer == norms_.begin()->first;
+  return work.kind == SlotKind::kSums && work.may_lose && !is_first && !lines_.empty() &&
+         guard_.MayLose(now) && groups <= 8 * wire::kMaxGroupSetBytes &&
+         batch.tasks.back().expert + 1u == groups &&
          work.rows.size() / work.hidden <= HubChannel::kMostRows;
 }
 
@@ -52,6 +59,10 @@ float Dispatcher::NormOf(const Batch& batch, uint32_t group) const {
   if (group < batch.norms.size()) return batch.norms[group];
   const auto norms = norms_.find(batch.layer);
   return norms == norms_.end() || group >= norms->second.size() ? 1 : norms->second[group];
+}
+
+bool Dispatcher::KnowsNorms(const Batch& batch) const {
+  return !batch.norms.empty() || norms_.contains(batch.layer);
 }
 
 double Dispatcher::LossOf(uint32_t holder) const {
@@ -81,7 +92,8 @@ void Dispatcher::PutCriticalFirst(const Batch& batch, std::vector<Choice>& choic
 }
 
 void Dispatcher::MakeShares(Instant now, Batch& batch, std::span<const Choice> choices) const {
-  for (const Choice& choice : choices) {
+  const size_t critical = KnowsNorms(batch) ? choices.size() / kCriticalPart : 0;
+  for (const Choice& choice : choices.subspan(critical)) {
     if (choice.ids.empty() || !lines_.contains(choice.id)) continue;
     Share* share = FindShare(batch, choice.id);
     if (share == nullptr) {
@@ -101,6 +113,14 @@ Dispatcher::Share* Dispatcher::FindShare(Batch& batch, uint32_t holder) {
 bool Dispatcher::IsInShare(Batch& batch, const Task& task, uint32_t holder) {
   const Share* share = FindShare(batch, holder);
   return share != nullptr && share->groups.Has(task.expert);
+}
+
+size_t Dispatcher::AskedTogether(const Batch& batch, const Copy& copy) {
+  const auto is_with = [&copy](const Copy& other) {
+    return other.holder == copy.holder && other.sent == copy.sent;
+  };
+  return static_cast<size_t>(std::ranges::count_if(
+      batch.tasks, [&](const Task& task) { return std::ranges::any_of(task.copies, is_with); }));
 }
 
 void Dispatcher::DropShare(Batch& batch, uint32_t holder) {
@@ -208,7 +228,7 @@ void Dispatcher::EndShare(Instant now, uint32_t index, uint32_t id) {
       if (copy.holder != id) continue;
       // When it came last: what is lost says nothing of how long it takes.
       if (!std::exchange(is_noted, true))
-        NoteAnswer(share.last_came, holder, copy, task.slots.size(), share.groups.Count());
+        NoteAnswer(share.last_came, holder, copy, task.slots.size(), AskedTogether(batch, copy));
       ++copy.answers;
       CountWin(holder, copy);
       Close(copy);

@@ -3,6 +3,7 @@
 // Group g adds 2^g to every column, so that a sum shows which groups are in it, and once each.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <memory>
@@ -104,7 +105,8 @@ class World {
   Duration longest_;                           // of a layer
   std::map<uint32_t, uint32_t> groups_asked_;  // of each holder, in the last layer
   std::vector<float> predicted_;               // norms of the layers that begin
-  std::set<uint32_t> lossy_groups_;  // that were asked for as datagrams, in the last layer
+  // The groups that were asked for as datagrams, and of others the reliable way, in the last layer.
+  std::set<uint32_t> lossy_groups_, sent_reliably_;
   VirtualTime time_;
   HolderChannels& channels() { return channels_; }
 
@@ -120,6 +122,7 @@ class World {
     began_ = time_.now();
     groups_asked_.clear();
     lossy_groups_.clear();
+    sent_reliably_.clear();
     Do(dispatcher_.Begin(
         time_.now(), 0, {3, kGroups, kColumns, input, experts, SlotKind::kSums, true, predicted_}));
   }
@@ -141,15 +144,23 @@ class World {
     std::vector<wire::ExpertFrame> asked;
     for (const wire::ExpertFrame& frame : send.frames) {
       if (frame.type != wire::ExpertFrameType::kDispatch) continue;
-      EXPECT_TRUE(asked.empty() || asked.back().expert < frame.expert) << "they are added up";
+      EXPECT_TRUE(asked.empty() || asked.back().may_lose != frame.may_lose ||
+                  asked.back().expert < frame.expert)
+          << "they are added up";
       asked.push_back(frame);
       ++groups_asked_[send.holder];
       if (frame.may_lose) lossy_groups_.insert(frame.expert);
+      if (!frame.may_lose && send.holder != kSelf) sent_reliably_.insert(frame.expert);
     }
     if (asked.empty()) return;
     time_.After(
         found->second.line.delay + found->second.computes * static_cast<int64_t>(asked.size()),
-        [this, id = send.holder, asked] { Answer(id, asked); });
+        [this, id = send.holder, asked]() mutable {
+          const auto lossy = std::ranges::stable_partition(
+              asked, [](const wire::ExpertFrame& frame) { return !frame.may_lose; });
+          if (lossy.begin() != asked.begin()) Answer(id, {asked.begin(), lossy.begin()});
+          if (!lossy.empty()) Answer(id, {lossy.begin(), lossy.end()});
+        });
   }
 
   void Answer(uint32_t id, const std::vector<wire::ExpertFrame>& asked) {
@@ -494,7 +505,7 @@ TEST(DispatcherLossy, TheLossiestLineHasTheLeastCriticalGroups) {
   // Rising: group 11 is the most critical.
   std::vector<float> norms(kGroups);
   for (uint32_t group = 0; group < kGroups; ++group) norms[group] = static_cast<float>(group + 1);
-  world.dispatcher_.SetLosses(1, {{3, norms}});
+  world.dispatcher_.SetLosses(1, {{2, norms}, {3, norms}});
   world.Tell();
   world.Pass(Milliseconds(500));
   world.Run(600);
@@ -514,7 +525,7 @@ TEST(DispatcherLossy, WhatIsPredictedForARowOutranksWhatIsUsual) {
   // Usually group 11 is the most critical, in these rows group 0 is.
   std::vector<float> norms(kGroups);
   for (uint32_t group = 0; group < kGroups; ++group) norms[group] = static_cast<float>(group + 1);
-  world.dispatcher_.SetLosses(1, {{3, norms}});
+  world.dispatcher_.SetLosses(1, {{2, norms}, {3, norms}});
   world.predicted_.assign(norms.rbegin(), norms.rend());
   world.Tell();
   world.Pass(Milliseconds(500));
@@ -522,6 +533,35 @@ TEST(DispatcherLossy, WhatIsPredictedForARowOutranksWhatIsUsual) {
   ASSERT_FALSE(world.lossy_groups_.empty());
   ASSERT_LT(world.lossy_groups_.size(), size_t{kGroups});
   EXPECT_EQ(*world.lossy_groups_.begin(), kGroups - world.lossy_groups_.size());
+}
+
+TEST(DispatcherLossy, TheMostCriticalGroupsAreNotLeftToLuck) {
+  World world(11);
+  world.Join(2, {.loss = 0.2});
+  world.Join(3, {.loss = 0.2});
+  std::vector<float> norms(kGroups);
+  for (uint32_t group = 0; group < kGroups; ++group) norms[group] = static_cast<float>(group + 1);
+  world.dispatcher_.SetLosses(1, {{2, norms}, {3, norms}});
+  world.Tell();
+  world.Pass(Milliseconds(500));
+  world.Run(300);
+  EXPECT_EQ(world.sent_reliably_, (std::set<uint32_t>{9, 10, 11}));
+  EXPECT_EQ(world.lossy_groups_.size(), size_t{9});
+  // End() has seen that nothing but lossy_groups_ was missing.
+  EXPECT_GT(world.layers_with_losses_, 100u);
+}
+
+TEST(DispatcherLossy, TheFirstLayerLosesNothing) {
+  World world(11);
+  world.Join(2, {.loss = 0.2});
+  world.Join(3, {.loss = 0.2});
+  const std::vector<float> norms(kGroups, 1.0f);
+  world.dispatcher_.SetLosses(1, {{3, norms}, {4, norms}});
+  world.Tell();
+  world.Pass(Milliseconds(500));
+  world.Run(300);
+  EXPECT_TRUE(world.lossy_groups_.empty());
+  EXPECT_EQ(world.layers_with_losses_, 0u);
 }
 
 TEST(DispatcherLossy, FragmentsThatWereNotAskedForAreCountedAndNotComputedWith) {

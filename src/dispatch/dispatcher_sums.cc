@@ -83,9 +83,12 @@ void Dispatcher::DispatchShares(Instant now, uint32_t batch_index) {
     PutCriticalFirst(batch, choices);
     MakeShares(now, batch, choices);
   }
-  // Holders add up what comes by rising number.
+  // Holders add up what comes by rising number and in the same way.
+  const auto order = [&batch](const Choice& choice) {
+    return std::pair(IsInShare(batch, *choice.task, choice.id), choice.task->expert);
+  };
   std::sort(choices.begin(), choices.end(),
-            [](const Choice& a, const Choice& b) { return a.task->expert < b.task->expert; });
+            [&order](const Choice& a, const Choice& b) { return order(a) < order(b); });
   for (const auto& [task, ids, chosen] : choices)
     ids.empty() ? Redispatch(now, batch_index, *task) : Ask(now, batch_index, *task, chosen);
   for (const auto& [id, count] : given) {
@@ -118,8 +121,11 @@ Status Dispatcher::AcceptSum(Instant now, uint32_t id, const wire::ExpertFrame& 
   const bool counts = rows.ok() && std::none_of(parts.begin(), parts.end(), [](const Part& part) {
                         return part.task->is_done;
                       });
-  if (rows.ok()) NoteAnswer(times_.came.value_or(now), holder, *first, frame.tokens, parts.size());
-  if (rows.ok()) NoteComputed(holder, frame.tokens, parts.size());
+  if (rows.ok()) {
+    const size_t groups = batch.account ? AskedTogether(batch, *first) : parts.size();
+    NoteAnswer(times_.came.value_or(now), holder, *first, frame.tokens, groups);
+    NoteComputed(holder, frame.tokens, groups);
+  }
   if (counts) TakeRows(batch, *parts.front().task, frame);
   for (const auto& [task, copy] : parts) {
     ++copy->answers;
