@@ -21,7 +21,7 @@ import { parseArgs } from "node:util";
 import { median, rounded } from "./lib/statistics.mjs";
 import { Subject } from "./lib/subject.mjs";
 import { writeGguf } from "./webgpu/peers/random_gguf.mjs";
-import { shapeOf } from "./webgpu/shapes.mjs";
+import { kExpertShapes, shapeOf } from "./webgpu/shapes.mjs";
 
 const root = join(dirname(fileURLToPath(import.meta.url)), "..");
 const numbers = (text) => text.split(",").filter(Boolean).map(Number);
@@ -50,14 +50,7 @@ if (values.against !== undefined && values.against !== "llama.cpp") {
   console.error(`--against: there is no '${values.against}', only llama.cpp`);
   process.exit(2);
 }
-// Shapes with experts, which only this bench runs. Of 30B-A3B's 48 layers 12 are 4 GB.
-const kExperts = {
-  "30B-A3B": {
-    ...{ layers: 48, hidden: 2048, width: 768, heads: 32, kvHeads: 4, headColumns: 128 },
-    ...{ experts: 128, used: 8, vocabulary: 151936 },
-  },
-};
-const known = kExperts[values.size] ?? shapeOf(values.size);
+const known = kExpertShapes[values.size] ?? shapeOf(values.size);
 if (!["wall", "processor"].includes(values.clock)) {
   console.error(`--clock: there is no '${values.clock}', only wall and processor`);
   process.exit(2);

@@ -3,12 +3,15 @@
 // hold their experts behind links with a round trip; against the same server with everything.
 //
 //   ./dev bench experts [--round-trips 0,2,10,50|direct] [--copies auto,1,2,3] [--requests 1,4,16]
-//     [--holders 3] [--tokens 24] [--rounds 3] [--threads 1]
+//     [--holders 3] [--tokens 24] [--rounds 3] [--threads 1] [--package FOLDER]
+//
+// --package measures another mixture, all of its layers, say (webgpu/peers/random_gguf.mjs makes
+// one of any number of layers). Each holder has memory for all experts.
 //
 // One line of JSON a cell: ms for a token of one request (median), tokens/s of all, bytes on the
 // holders' links and CPU time for a row. `per_layer_ms` is what a layer takes longer than on
-// one machine: times 48, plus that machine's time, is a token of the whole model.
-import { mkdtempSync, rmSync } from "node:fs";
+// one machine: of two layers, times 48, plus that machine's time, is a token of the whole model.
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
@@ -29,13 +32,14 @@ const { values } = parseArgs({
     tokens: { type: "string", default: "24" },
     rounds: { type: "string", default: "3" },
     threads: { type: "string", default: "1" },
+    package: { type: "string" },
     help: { type: "boolean", default: false },
   },
 });
 if (values.help) {
   console.log("Options: --round-trips MS,...|direct " +
     "--copies auto|N,... --requests N,... --holders N " +
-    "--tokens N --rounds N --threads N");
+    "--tokens N --rounds N --threads N --package FOLDER");
   process.exit(0);
 }
 // "direct": without relays, which compute, too.
@@ -49,7 +53,10 @@ const rounds = Number(values.rounds);
 const kContext = 256;
 const kExperts = 128;
 const kChosen = 8;
-const { folder: modelFolder, manifest } = packageOf(values.weft, "30b-a3b");
+const { folder: modelFolder, manifest } = values.package
+  ? { folder: values.package,
+      manifest: JSON.parse(readFileSync(join(values.package, "weft.json"), "utf8")) }
+  : packageOf(values.weft, "30b-a3b");
 const layerCount = manifest.layers.length - 2;
 const median = (list) => [...list].sort((a, b) => a - b)[Math.floor(list.length / 2)];
 const round = (value, digits = 2) => Number(value.toFixed(digits));
@@ -114,7 +121,8 @@ async function measure(server, count, workers = [], byteCount = () => 0) {
 
 const alone = {};
 async function measureAlone() {
-  const server = await serve(["--worker-memory", "16GiB", "--plan", "layers"]);
+  const server = await serve(["--worker-memory", String(Math.round(allBytes + 2e9)),
+    "--plan", "layers"]);
   try {
     await settledSwarm(server.origin, 1);
     for (const count of requestCounts) {
@@ -143,7 +151,7 @@ async function measureCopies(copies, caches) {
     await until(async () => {
       const { workers: all } = await swarmOf(server.origin);
       return all.every((each) => each.experts_held === each.experts_told);
-    }, () => "experts held");
+    }, () => "experts held", 300_000);
     await sleep(2000);
     for (const ms of roundTrips) {
       for (let i = 0; i < holderCount && !isDirect; ++i) await relays.shape(i, { delayMs: ms / 2 });

@@ -26,6 +26,14 @@ export const kShapes = {
   "8B": { ...qwen3, layers: 36, hidden: 4096, width: 12288, heads: 32 },
 };
 
+// Shapes with experts, which the WebGPU benchmark does not run. Of 30B-A3B's 48 layers 12 are 4 GB.
+export const kExpertShapes = {
+  "30B-A3B": {
+    ...{ layers: 48, hidden: 2048, width: 768, heads: 32, kvHeads: 4, headColumns: 128 },
+    ...{ experts: 128, used: 8, vocabulary: 151936 },
+  },
+};
+
 export function shapeOf(size) {
   const shape = kShapes[size];
   if (!shape) throw new Error(`no shape '${size}'; known: ${Object.keys(kShapes).join(", ")}`);

@@ -91,6 +91,8 @@ json::object LossesJson(const swarm::LossSnapshot& losses) {
           {"falls", losses.falls},
           {"datagrams", losses.datagrams},
           {"late", losses.late},
+          {"canaries", losses.canaries},
+          {"drift", losses.drift},
           {"dropped", CountsJson(losses.dropped)},
           {"fragments", CountsJson(losses.fragments)}};
 }

@@ -52,9 +52,7 @@ Actions Dispatcher::Begin(Instant now, uint32_t batch_index, const LayerWork& wo
   batch.tasks = MakeTasks(work, batch.row_type);
   batch.left = batch.tasks.size();
   if (MayLose(now, work, batch))
-    batch.account.emplace(wire::SumsOf{batch.sequence, batch.layer, wire::kMlpBlock},
-                          static_cast<uint32_t>(work.rows.size() / work.hidden), work.hidden,
-                          static_cast<uint32_t>(batch.tasks.size()), batch.largest_slot);
+    BeginLossy(work, batch);
   else
     batch.slot_rows.resize(work.kind == SlotKind::kSums ? work.rows.size()
                                                         : work.experts.size() * work.slot_hidden());

@@ -158,6 +158,10 @@ struct LossStats {
   uint64_t late = 0;              // fragments of layers that did not wait for them any more
   // The fragments by what became of them.
   std::array<uint64_t, wire::kSumsOutcomes> fragments{};
+  // Layers whose losses were asked for again, and of the last of them the mean of the norm of what
+  // was lost by the norm of the whole sum.
+  uint64_t canaries = 0;
+  double drift = 0;
 };
 
 class Dispatcher {
@@ -264,6 +268,11 @@ class Dispatcher {
     std::vector<float> slot_rows;
     // Where groups may be lost: the sums so far, in the place of slot_rows.
     std::optional<wire::GroupSums> account;
+    // Of a canary, which loses nothing in the end: the groups of which something was given up, and
+    // their sums that came later, in the columns that were lost.
+    bool is_canary = false;
+    std::optional<wire::GroupSet> given_up;
+    std::vector<float> lost_sums;
     std::vector<Share> shares;
     std::vector<float> norms;  // LayerWork's
   };
@@ -331,6 +340,7 @@ class Dispatcher {
     uint32_t id = 0;            // who is
   };
   bool MayLose(Instant now, const LayerWork& work, const Batch& batch) const;
+  void BeginLossy(const LayerWork& work, Batch& batch);
   float NormOf(const Batch& batch, uint32_t group) const;
   bool KnowsNorms(const Batch& batch) const;
   double LossOf(uint32_t holder) const;
@@ -350,6 +360,7 @@ class Dispatcher {
   void MergeDue(Instant now);
   static void TakeSum(Batch& batch, const wire::ExpertFrame& frame);
   void NoteLosses(Instant now, const Batch& batch, Done& done);
+  void NoteDrift(const Batch& batch);
   // A result with the rows of several experts in it. REQUIRES: of the batch's sequence.
   Status AcceptSum(Instant now, uint32_t holder, const wire::ExpertFrame& frame);
   void Ask(Instant now, uint32_t batch, Task& task, uint32_t holder);
@@ -395,6 +406,7 @@ class Dispatcher {
   std::array<uint32_t, 2> counters_{};
   LossGuard guard_;
   LossStats losses_;
+  uint64_t lossy_layers_ = 0;
   std::map<uint16_t, std::vector<float>> norms_;  // by layer
   std::map<uint32_t, double> lines_;              // by holder
   struct Queued {

@@ -102,7 +102,8 @@ class World {
   std::map<uint32_t, Device> devices_;
   Dispatcher dispatcher_{{}};
   uint64_t layers_with_losses_ = 0;
-  Duration longest_;                           // of a layer
+  std::vector<double> drifts_;  // of each layer: the norm of what is missing, by the sum's
+  Duration longest_;            // of a layer
   std::map<uint32_t, uint32_t> groups_asked_;  // of each holder, in the last layer
   std::vector<float> predicted_;               // norms of the layers that begin
   // The groups that were asked for as datagrams, and of others the reliable way, in the last layer.
@@ -251,6 +252,10 @@ class World {
     longest_ = std::max(longest_, time_.now() - began_);
     ASSERT_EQ(done.slot_rows.size(), size_t{rows_} * kColumns);
     uint64_t lost = 0;
+    double missing_squares = 0;
+    for (const float value : done.slot_rows) missing_squares += (kAll - value) * (kAll - value);
+    drifts_.push_back(std::sqrt(missing_squares / static_cast<double>(done.slot_rows.size())) /
+                      kAll);
     for (uint32_t row = 0; row < rows_; ++row) {
       uint32_t everywhere = kAll;
       for (uint32_t column = 0; column < kColumns; ++column) {
@@ -549,6 +554,27 @@ TEST(DispatcherLossy, TheMostCriticalGroupsAreNotLeftToLuck) {
   EXPECT_EQ(world.lossy_groups_.size(), size_t{9});
   // End() has seen that nothing but lossy_groups_ was missing.
   EXPECT_GT(world.layers_with_losses_, 100u);
+}
+
+TEST(DispatcherLossy, ACanaryLosesNothingAndTellsWhatTheOthersDo) {
+  World world(11);
+  world.Join(2, {.loss = 0.2});
+  world.Join(3, {.loss = 0.2});
+  world.Tell();
+  world.Pass(Milliseconds(500));
+  constexpr size_t kLayers = 61, kCanaries = 40;
+  world.Run(kLayers * kCanaries);
+  const LossStats& losses = world.dispatcher_.losses();
+  EXPECT_EQ(losses.canaries, kCanaries);
+  double of_others = 0;
+  for (size_t layer = 0; layer < world.drifts_.size(); ++layer) {
+    if (layer % kLayers == kLayers - 1) {
+      EXPECT_EQ(world.drifts_[layer], 0) << layer;
+    }
+    of_others += world.drifts_[layer] / (kCanaries * (kLayers - 1));
+  }
+  EXPECT_GT(of_others, 0.1);
+  EXPECT_NEAR(losses.drift, of_others, of_others / 3);
 }
 
 TEST(DispatcherLossy, TheFirstLayerLosesNothing) {

@@ -45,6 +45,15 @@ void AddLosses(MetricFamilies& families, const std::vector<swarm::LossSnapshot>&
       sum([](const Hub& hub) {
         return Counts{{"", hub.late}};
       }));
+  add("weft_loss_canaries_total", "Layers whose losses were asked for again, to measure them",
+      nullptr, sum([](const Hub& hub) {
+        return Counts{{"", hub.canaries}};
+      }));
+  std::vector<MetricValue> drifts;
+  for (const Hub& hub : hubs)
+    drifts.push_back({{{"hub", std::to_string(hub.hub.value())}}, hub.drift});
+  AddFamily(families, "weft_loss_drift",
+            "The norm of what layers lost lately, by the norm of their sums", drifts);
   add("weft_loss_falls_total", "How often so much was lost that nothing could be for a while",
       nullptr, sum([](const Hub& hub) {
         return Counts{{"", hub.falls}};

@@ -115,6 +115,8 @@ struct LossSnapshot {
   uint32_t falls = 0;             // how often it was too much
   uint64_t datagrams = 0;         // accepted
   uint64_t late = 0;              // fragments that were taken for lost
+  uint64_t canaries = 0;          // layers whose losses were asked for again, to measure them
+  double drift = 0;               // of these lately: the norm of what was lost, by the sum's
   // Datagrams that were dropped, and fragments, each by reason.
   std::vector<std::pair<std::string, uint64_t>> dropped, fragments;
 };

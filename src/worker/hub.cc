@@ -213,6 +213,8 @@ std::optional<wire::pb::LossReport> Hub::Report(Instant now) const {
     report.add_dropped(channels_.faults(static_cast<wire::DatagramFault>(fault)));
   for (const uint64_t fragments : dispatcher_.losses().fragments) report.add_fragments(fragments);
   report.set_late(dispatcher_.losses().late);
+  report.set_canaries(dispatcher_.losses().canaries);
+  report.set_drift(dispatcher_.losses().drift);
   return report;
 }
 

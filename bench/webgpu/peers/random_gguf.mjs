@@ -13,7 +13,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 
-import { shapeOf } from "../shapes.mjs";
+import { kExpertShapes, shapeOf } from "../shapes.mjs";
 
 const Kind = { u16: 2, u32: 4, i32: 5, f32: 6, text: 8, array: 9 };
 const kF32 = 0;
@@ -27,6 +27,8 @@ const kForms = {
   q6_k: { type: 14, bytes: 210, values: 256, scalesAt: [208], scale: 0x0400 },
 };
 const kAlignment = 32;
+// For benches that chat: messages as they are, one behind the other.
+const kTemplate = "{% for message in messages %}{{ message.content }}{% endfor %}";
 const kPattern = 16 << 20;
 const kStep = 942480; // whole blocks of each form, and whole floats
 
@@ -93,6 +95,7 @@ function metadata(shape) {
     entry("tokenizer.ggml.token_type", Kind.array, array(Kind.i32, words.map(() => u32(1)))),
     entry("tokenizer.ggml.merges", Kind.array, array(Kind.text, [text("a a")])),
     entry("tokenizer.ggml.eos_token_id", Kind.u32, u32(0)),
+    entry("tokenizer.chat_template", Kind.text, text(kTemplate)),
   ];
 }
 
@@ -243,7 +246,7 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
       vocabulary: { type: "string" },
     },
   });
-  const shape = { ...shapeOf(values.size) };
+  const shape = { ...(kExpertShapes[values.size] ?? shapeOf(values.size)) };
   if (values.weights) shape.weights = values.weights;
   if (values.table) shape.table = values.table;
   if (values.layers) shape.layers = Number(values.layers);

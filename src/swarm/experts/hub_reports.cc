@@ -1,6 +1,7 @@
 #include "swarm/experts/hub_reports.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "swarm/experts/exchange_costs.h"
 #include "wire/datagram.h"
@@ -113,6 +114,7 @@ Status HubReports::OnLossReport(Worker& hub, const wire::pb::LossReport& report)
                                   [](const auto& line) { return IsShare(line.loss()); });
   if (!options_.loss_limit || !hub.experts->was_hub || !shares || !IsShare(report.share()) ||
       !IsShare(report.fell_at()) || report.lines_size() > static_cast<int>(options_.worker_limit) ||
+      !std::isfinite(report.drift()) || report.drift() < 0 ||
       report.dropped_size() != static_cast<int>(wire::kDatagramFaults) ||
       report.fragments_size() != static_cast<int>(wire::kSumsOutcomes))
     return Error(ErrorCode::kInvalidData, "A LossReport came that is none.");

@@ -164,6 +164,8 @@ class CoreLossesTest : public testing::Test {
     report.set_fell_at(0.25);
     report.set_groups(100);
     report.set_lost(30);
+    report.set_canaries(5);
+    report.set_drift(0.125);
     for (size_t i = 0; i < wire::kDatagramFaults; ++i) report.add_dropped(i);
     for (size_t i = 0; i < wire::kSumsOutcomes; ++i) report.add_fragments(10 * i);
     return message;
@@ -203,6 +205,8 @@ TEST_F(CoreLossesTest, ReportsAreShown) {
   EXPECT_EQ(losses.state, "reliable");
   EXPECT_THAT(losses.message, AllOf(HasSubstr("25.0%"), HasSubstr("12.5%")));
   EXPECT_EQ(losses.lost, 30u);
+  EXPECT_EQ(losses.canaries, 5u);
+  EXPECT_EQ(losses.drift, 0.125);
   EXPECT_EQ(losses.dropped.at(3).first, "type");
   EXPECT_EQ(losses.dropped.at(3).second, 3u);
   EXPECT_EQ(losses.fragments.at(4).first, "repeated");
@@ -217,10 +221,12 @@ TEST_F(CoreLossesTest, WhatCannotBeEndsTheConnection) {
   wire::pb::WorkerMessage other_step = Lost(1), no_share = Report();
   other_step.mutable_groups_lost()->set_sequence(99);
   no_share.mutable_loss_report()->set_share(std::nan(""));
+  wire::pb::WorkerMessage no_drift = Report();
+  no_drift.mutable_loss_report()->set_drift(-1);
   wire::pb::WorkerMessage short_report = Report();
   short_report.mutable_loss_report()->clear_dropped();
-  for (const auto& message :
-       {Lost(kGroups * kGroupedLayers + 1), Lost(1, 7), other_step, no_share, short_report}) {
+  for (const auto& message : {Lost(kGroups * kGroupedLayers + 1), Lost(1, 7), other_step, no_share,
+                              no_drift, short_report}) {
     TestSwarm swarm(Options(true));
     const WorkerId hub = swarm.Join(GroupWorker());
     swarm.Advance(Seconds(1));

@@ -37,6 +37,8 @@ std::vector<LossSnapshot> SwarmView::PictureOfLosses() const {
       out.state = "lossy";
       out.message =
           "Sums of neuron groups come as datagrams, and what is lost of them is not waited for.";
+      if (report.canaries() > 0)
+        out.message += " It was " + Percent(report.drift()) + " of the layers' sums lately.";
     } else {
       out.state = "nobody";
       out.message = report.lines_size() == 0 ? "No device sends datagrams: nothing is lost."
@@ -49,6 +51,8 @@ std::vector<LossSnapshot> SwarmView::PictureOfLosses() const {
     out.falls = report.falls();
     out.datagrams = report.datagrams();
     out.late = report.late();
+    out.canaries = report.canaries();
+    out.drift = report.drift();
     for (size_t i = 0; i < wire::kDatagramFaults; ++i)
       out.dropped.emplace_back(wire::DatagramFaultName(static_cast<wire::DatagramFault>(i)),
                                report.dropped(static_cast<int>(i)));
