@@ -8,6 +8,10 @@
 // --package measures another mixture, all of its layers, say (webgpu/peers/random_gguf.mjs makes
 // one of any number of layers). Each holder has memory for all experts.
 //
+// Relays delay what passes the server. Rows between native devices go past them in datagrams, so
+// that round trips of lines are those of halo_bench.mjs (`--kinds experts`), whose devices have
+// networks of their own.
+//
 // One line of JSON a cell: ms for a token of one request (median), tokens/s of all, bytes on the
 // holders' links and CPU time for a row. `per_layer_ms` is what a layer takes longer than on
 // one machine: of two layers, times 48, plus that machine's time, is a token of the whole model.

@@ -4,12 +4,14 @@
 // `serve --lossy` (`lossy`), whose sums do without what is lost. Beside these, `layers` has the
 // same devices with whole layers. `auto` lets the server choose, and its rows say what it took.
 // `experts` and `experts-f16` are for a mixture's package: helpers hold its experts, with rows in
-// f32 and in f16. `--package 30b-a3b` is two layers of Qwen3-30B-A3B's shape, made on demand.
+// f32 and in f16, and --copies says how many are asked for an expert at once. `--package 30b-a3b`
+// is two layers of Qwen3-30B-A3B's shape, made on demand.
 // `dllama` is distributed-llama, built elsewhere, with random weights of a shape (halo/dllama.mjs).
 //
 //   ./dev bench halo --package FOLDER [--hub 200MiB] [--helper 160MiB] [--helpers 1,3]
 //                    [--loss 0,1,2,5] [--delay-ms 1] [--mbit 1000] [--tokens 24] [--repeat 3]
 //                    [--threads 1] [--kinds tcp,udp,lossy,layers,auto] [--kernels avx2]
+//                    [--kinds experts --copies auto|N]
 //                    [--kinds dllama --dllama PROGRAM --shape 0.6B [--layers N] [--vocabulary N]]
 //
 // FOLDER is a package of `weft groups`; the hub's and the helpers' memory decide who has how many
@@ -48,6 +50,7 @@ const { values: options } = parseArgs({
     repeat: { type: "string", default: "3" },
     threads: { type: "string", default: "1" },
     kinds: { type: "string", default: "tcp,udp,lossy" },
+    copies: { type: "string", default: "auto" },
     kernels: { type: "string", default: "" },
     dllama: { type: "string", default: "dllama" },
     shape: { type: "string", default: "0.6B" },
@@ -151,6 +154,7 @@ async function measure(model, helperCount, kind) {
   const cache = mkdtempSync(join(tmpdir(), "weft-halo-"));
   const own = { lossy: ["--lossy", "--loss-limit", "1"],
     "experts-f16": ["--expert-rows", "f16"] }[kind] ?? [];
+  if (isExperts(kind) && helperCount > 0) own.push("--expert-copies", options.copies);
   const { threads } = options;
   const memory = helperCount === 0 ? [] : ["--worker-memory", options.hub];
   const startWorker = (number, memoryOffered, prefix) => new WeftProcess(options.weft, ["worker",
