@@ -7,6 +7,7 @@
 #include <cmath>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <set>
 
 #include "base/random.h"
@@ -21,6 +22,13 @@ namespace {
 constexpr uint32_t kGroups = 12, kColumns = 600, kFragments = 3;
 constexpr uint32_t kAll = (1u << kGroups) - 1;
 constexpr uint32_t kSelf = 1;
+
+// The last group is the most critical.
+std::vector<float> RisingNorms() {
+  std::vector<float> norms(kGroups);
+  std::iota(norms.begin(), norms.end(), 1.0f);
+  return norms;
+}
 
 struct Line {
   double loss = 0, repeats = 0;
@@ -508,8 +516,7 @@ TEST(DispatcherLossy, TheLossiestLineHasTheLeastCriticalGroups) {
   world.Join(2, {.loss = 0.2});
   world.Join(3, {.loss = 0.02});
   // Rising: group 11 is the most critical.
-  std::vector<float> norms(kGroups);
-  for (uint32_t group = 0; group < kGroups; ++group) norms[group] = static_cast<float>(group + 1);
+  const std::vector<float> norms = RisingNorms();
   world.dispatcher_.SetLosses(1, {{2, norms}, {3, norms}});
   world.Tell();
   world.Pass(Milliseconds(500));
@@ -528,8 +535,7 @@ TEST(DispatcherLossy, WhatIsPredictedForARowOutranksWhatIsUsual) {
   world.Join(2, {.loss = 0.2});
   world.Join(3, {.loss = 0.02});
   // Usually group 11 is the most critical, in these rows group 0 is.
-  std::vector<float> norms(kGroups);
-  for (uint32_t group = 0; group < kGroups; ++group) norms[group] = static_cast<float>(group + 1);
+  const std::vector<float> norms = RisingNorms();
   world.dispatcher_.SetLosses(1, {{2, norms}, {3, norms}});
   world.predicted_.assign(norms.rbegin(), norms.rend());
   world.Tell();
@@ -544,8 +550,7 @@ TEST(DispatcherLossy, TheMostCriticalGroupsAreNotLeftToLuck) {
   World world(11);
   world.Join(2, {.loss = 0.2});
   world.Join(3, {.loss = 0.2});
-  std::vector<float> norms(kGroups);
-  for (uint32_t group = 0; group < kGroups; ++group) norms[group] = static_cast<float>(group + 1);
+  const std::vector<float> norms = RisingNorms();
   world.dispatcher_.SetLosses(1, {{2, norms}, {3, norms}});
   world.Tell();
   world.Pass(Milliseconds(500));

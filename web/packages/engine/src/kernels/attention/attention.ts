@@ -132,7 +132,7 @@ export interface HeadShape {
 }
 
 // Loads that a thread of `attention` has on their way at a time: the first one that divides the
-// pairs of a key. More took longer on a large GPU, as more code is fetched.
+// pairs of a key. More and fewer took longer on a large GPU (docs/performance.md).
 const kBatches = [16, 8, 4, 2, 1];
 
 function pages(kvIsF32: boolean): string[] {
