@@ -212,6 +212,15 @@ TEST_F(CoreLossesTest, ReportsAreShown) {
   EXPECT_EQ(losses.fragments.at(4).first, "repeated");
 }
 
+TEST_F(CoreLossesTest, WhatCanariesMeasuredIsSaid) {
+  wire::pb::WorkerMessage message = Report();
+  message.mutable_loss_report()->add_lines()->set_ready(true);
+  swarm_.Control(hub_, message);
+  ASSERT_EQ(swarm_.picture().losses.size(), 1u);
+  EXPECT_EQ(swarm_.picture().losses[0].state, "lossy");
+  EXPECT_THAT(swarm_.picture().losses[0].message, HasSubstr("12.5% of the layers' sums"));
+}
+
 TEST_F(CoreLossesTest, WhatCannotBeEndsTheConnection) {
   const auto is_refused = [](const wire::pb::WorkerMessage& message, TestSwarm& swarm,
                              WorkerId hub) {
