@@ -155,6 +155,13 @@ test("a join token lets a device in at any server until it ends", { skip }, asyn
     }
     return 0;
   };
+  // A device whose token its server does not know yet is refused, and ends.
+  await eventually(async () => {
+    for (const server of [a, b]) {
+      const headers = { Authorization: `Bearer ${token}` };
+      assert.equal((await fetch(`${server.origin}/probe?bytes=1`, { headers })).status, 200);
+    }
+  }, kPatienceMs);
   const device = nativeWorker(b.origin, [],
     { WEFT_JOIN_TOKEN: token, XDG_STATE_HOME: join(folder, "second") });
   try {
