@@ -18,6 +18,10 @@ class LargeMemory {
 
   uint8_t* data() const { return data_.get(); }
 
+  // Gives whole pages of bytes [begin, end) back to the system. What lies there is undefined from
+  // then on; all else stays as it is. Systems other than Linux keep the pages.
+  void GiveBack(size_t begin, size_t end) const;
+
  private:
   struct Free {
     Free() : alignment(64) {}

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 
+#include "base/large_memory.h"
 #include "engine/pack_panels.h"
 #include "kernels/panels.h"
+#include "program/shards.h"
 
 namespace weft::engine {
 namespace {
@@ -122,11 +124,11 @@ bool HasPanels(const program::Weight& weight, WeightUse use) {
                                        : use == WeightUse::kLookedUp && IsKQuant(weight.dtype);
 }
 
-// Form, shape and parts as numbers.
-std::vector<uint64_t> KeyOf(const program::Weight& weight) {
-  std::vector<uint64_t> key = {static_cast<uint64_t>(weight.dtype), weight.shape.size()};
-  key.insert(key.end(), weight.shape.begin(), weight.shape.end());
-  for (const auto* parts : {&weight.data, &weight.scale}) {
+// Form, shape and parts of one matrix as numbers.
+std::vector<uint64_t> KeyOf(const program::Weight& matrix) {
+  const kernels::Matrix empty = EmptyMatrix(matrix);
+  std::vector<uint64_t> key = {static_cast<uint64_t>(matrix.dtype), empty.rows, empty.columns};
+  for (const auto* parts : {&matrix.data, &matrix.scale}) {
     key.push_back(parts->size());
     for (const program::Part& part : *parts) {
       for (size_t i = 0; i < part.digest.size(); i += sizeof(uint64_t))
@@ -135,6 +137,14 @@ std::vector<uint64_t> KeyOf(const program::Weight& weight) {
     }
   }
   return key;
+}
+
+// A matrix whose panels are bytes [begin, end) of a piece of memory that it shares with others.
+Panels PanelsIn(const std::shared_ptr<LargeMemory>& memory, size_t begin, size_t end) {
+  return {memory->data() + begin, [memory, begin, end](const uint8_t*) {
+            // The last one takes all of it along.
+            if (memory.use_count() > 1) memory->GiveBack(begin, end);
+          }};
 }
 
 Status LoadMatrices(const program::Weight& weight, WeightSource& source,
@@ -171,38 +181,61 @@ Status LoadMatrices(const program::Weight& weight, WeightSource& source,
 
 }  // namespace
 
-PanelStore::Panels PanelStore::Find(const program::Weight& weight) {
+std::vector<PanelStore::Key> PanelStore::KeysOf(const program::Weight& weight) {
+  if (weight.shape.size() != 3) return {KeyOf(weight)};
+  std::vector<Key> keys;
+  for (uint32_t i = 0; i < MatrixCount(weight); ++i)
+    keys.push_back(KeyOf(program::WeightOfExperts(weight, {&i, 1})));
+  return keys;
+}
+
+std::vector<Panels> PanelStore::Find(const program::Weight& weight) {
+  std::vector<Panels> found;
+  const std::vector<Key> keys = KeysOf(weight);
   const std::lock_guard lock(mutex_);
-  const auto found = panels_.find(KeyOf(weight));
-  return found == panels_.end() ? nullptr : found->second.lock();
-}
-
-void PanelStore::Add(const program::Weight& weight, const Panels& panels) {
-  const std::lock_guard lock(mutex_);
-  std::erase_if(panels_, [](const auto& entry) { return entry.second.expired(); });
-  panels_[KeyOf(weight)] = panels;
-}
-
-Status LoadedWeight::Pack() {
-  const size_t each =
-      kernels::PanelsBytes(matrices_[0].dtype, matrices_[0].rows, matrices_[0].columns);
-  const auto panels = std::make_shared<LargeMemory>(each * matrices_.size());
-  TRY(PackAllPanels(matrices_, each, panels->data()));
-  Use(panels);
-  slices_.clear();
-  return OkStatus();
-}
-
-void LoadedWeight::Use(PanelStore::Panels panels) {
-  const size_t each =
-      kernels::PanelsBytes(matrices_[0].dtype, matrices_[0].rows, matrices_[0].columns);
-  const uint8_t* at = panels->data();
-  held_ = {{at, each * matrices_.size()}};
-  for (kernels::Matrix& matrix : matrices_) {
-    matrix = {matrix.dtype, matrix.rows, matrix.columns, nullptr, nullptr, nullptr, at, 0};
-    at += each;
+  for (const Key& key : keys) {
+    const auto known = panels_.find(key);
+    found.push_back(known == panels_.end() ? nullptr : known->second.lock());
   }
-  panels_ = std::move(panels);
+  return found;
+}
+
+void PanelStore::Add(const program::Weight& weight, std::span<const Panels> panels) {
+  const std::vector<Key> keys = KeysOf(weight);
+  const std::lock_guard lock(mutex_);
+  for (size_t i = 0; i < keys.size(); ++i) panels_[keys[i]] = panels[i];
+  if (panels_.size() < sweep_at_) return;
+  std::erase_if(panels_, [](const auto& entry) { return entry.second.expired(); });
+  sweep_at_ = 2 * panels_.size();
+}
+
+Status LoadedWeight::LoadPanels(const program::Weight& weight, WeightSource& source,
+                                PanelStore& store) {
+  panels_ = store.Find(weight);
+  std::vector<uint32_t> missing;
+  for (uint32_t i = 0; i < panels_.size(); ++i)
+    if (panels_[i] == nullptr) missing.push_back(i);
+  const kernels::Matrix form = EmptyMatrix(weight);
+  const size_t each = kernels::PanelsBytes(form.dtype, form.rows, form.columns);
+  if (!missing.empty()) {
+    std::vector<kernels::Matrix> stored;
+    std::vector<Slice> slices;
+    std::vector<HeldBytes> read;
+    TRY(LoadMatrices(
+        missing.size() == panels_.size() ? weight : program::WeightOfExperts(weight, missing),
+        source, stored, slices, read));
+    const auto memory = std::make_shared<LargeMemory>(each * missing.size());
+    TRY(PackAllPanels(stored, each, memory->data()));
+    for (size_t i = 0; i < missing.size(); ++i)
+      panels_[missing[i]] = PanelsIn(memory, i * each, (i + 1) * each);
+    store.Add(weight, panels_);
+  }
+  for (const Panels& panels : panels_) {
+    held_.push_back({panels.get(), each});
+    matrices_.push_back(
+        {form.dtype, form.rows, form.columns, nullptr, nullptr, nullptr, panels.get(), 0});
+  }
+  return OkStatus();
 }
 
 Status LoadedWeight::CheckRecords() const {
@@ -213,22 +246,13 @@ Status LoadedWeight::CheckRecords() const {
 Result<LoadedWeight> LoadedWeight::Load(const program::Weight& weight, WeightUse use,
                                         WeightSource& source, PanelStore& panels) {
   LoadedWeight loaded;
-  const bool has_panels = HasPanels(weight, use);
-  if (PanelStore::Panels shared = has_panels ? panels.Find(weight) : nullptr) {
-    loaded.matrices_.assign(MatrixCount(weight), EmptyMatrix(weight));
-    loaded.Use(std::move(shared));
+  const std::string what = "While reading weight '" + weight.name + "'";
+  if (HasPanels(weight, use)) {
+    TRY(loaded.LoadPanels(weight, source, panels).Context(what));
     return loaded;
   }
-  Status status = LoadMatrices(weight, source, loaded.matrices_, loaded.slices_, loaded.held_);
-  if (!status.ok()) {
-    return std::move(status).error().Context("While reading weight '" + weight.name + "'");
-  }
-  if (IsSuperblockFormat(weight.dtype)) {
-    status = has_panels ? loaded.Pack() : loaded.CheckRecords();
-    if (!status.ok())
-      return std::move(status).error().Context("While reading weight '" + weight.name + "'");
-  }
-  if (has_panels) panels.Add(weight, loaded.panels_);
+  TRY(LoadMatrices(weight, source, loaded.matrices_, loaded.slices_, loaded.held_).Context(what));
+  if (IsSuperblockFormat(weight.dtype)) TRY(loaded.CheckRecords().Context(what));
   if (use != WeightUse::kValues) return loaded;
   const kernels::Matrix& matrix = loaded.matrices_[0];
   const size_t value_count = matrix.rows * matrix.columns;

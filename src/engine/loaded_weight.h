@@ -2,6 +2,12 @@
 // are aligned, they are used in place: a mapped file is never copied then. Otherwise the weight is
 // a copy. Matrices in superblocks that are multiplied become panels, and what was read is let go.
 // Tables in k-quants do, too, and rows are read from these. A head that is tied to one shares them.
+//
+// A shard of experts shares each expert's panels with the shard that it takes the place of:
+//
+//   held    experts 1 2 3    one piece of memory
+//   wanted  experts   2 3 4  2 and 3 stay where they are, 4 is read and packed; 1 goes with the old
+//                            shard, and its pages go back to the system
 #pragma once
 
 #include <map>
@@ -11,7 +17,6 @@
 #include <string>
 #include <vector>
 
-#include "base/large_memory.h"
 #include "engine/weight_source.h"
 #include "kernels/view.h"
 #include "program/ir.h"
@@ -31,18 +36,25 @@ enum class WeightUse {
   kValues,    // the elements as f32, too, by values(): norm weights, biases, frequencies
 };
 
-// Panels of weights that are loaded, by where the weights lie. Safe to use from several threads.
+// The panels of one matrix. They go when nobody holds them any more.
+using Panels = std::shared_ptr<const uint8_t>;
+
+// Panels that are loaded, by where their matrices lie. Safe to use from several threads.
 class PanelStore {
  public:
-  using Panels = std::shared_ptr<const LargeMemory>;
-
-  // Gives the panels of the same form, shape and parts; null where no weight holds such.
-  Panels Find(const program::Weight& weight);
-  void Add(const program::Weight& weight, const Panels& panels);
+  // Gives the panels of the same form, shape and parts, one a matrix of the weight; null where
+  // nobody holds such.
+  std::vector<Panels> Find(const program::Weight& weight);
+  // REQUIRES: one a matrix, none of them null.
+  void Add(const program::Weight& weight, std::span<const Panels> panels);
 
  private:
+  using Key = std::vector<uint64_t>;
+  static std::vector<Key> KeysOf(const program::Weight& weight);
+
   std::mutex mutex_;
-  std::map<std::vector<uint64_t>, std::weak_ptr<const LargeMemory>> panels_;
+  std::map<Key, std::weak_ptr<const uint8_t>> panels_;
+  size_t sweep_at_ = 0;  // so many entries, of which some may be nobody's
 };
 
 class LoadedWeight {
@@ -59,17 +71,15 @@ class LoadedWeight {
   std::span<const HeldBytes> held() const { return held_; }
 
  private:
-  // Makes panels of the matrices, in one piece of memory.
-  Status Pack();
-  // Makes the matrices those of `panels`. REQUIRES: their forms and sizes are known.
-  void Use(PanelStore::Panels panels);
+  // As Load, for weights that are kept in panels.
+  Status LoadPanels(const program::Weight& weight, WeightSource& source, PanelStore& panels);
   Status CheckRecords() const;
 
   std::vector<kernels::Matrix> matrices_;
   std::span<const float> values_;
   std::vector<float> converted_values_;
-  std::vector<Slice> slices_;  // own the memory above
-  PanelStore::Panels panels_;  // or this does
+  std::vector<Slice> slices_;   // own the memory above
+  std::vector<Panels> panels_;  // or these do
   std::vector<HeldBytes> held_;
 };
 

@@ -24,8 +24,9 @@ std::vector<Part> Pick(const std::vector<Part>& parts, uint64_t expert_count,
   return picked;
 }
 
-// [experts, ...] with only some of the experts.
-Weight Pick(const Weight& weight, std::span<const uint32_t> experts) {
+}  // namespace
+
+Weight WeightOfExperts(const Weight& weight, std::span<const uint32_t> experts) {
   const uint64_t count = weight.shape[0];
   Weight picked{weight.name,
                 weight.dtype,
@@ -36,8 +37,6 @@ Weight Pick(const Weight& weight, std::span<const uint32_t> experts) {
   picked.shape[0] = experts.size();
   return picked;
 }
-
-}  // namespace
 
 const MoeExperts* FindExperts(const Program& program) {
   for (const Op& op : program.ops)
@@ -100,7 +99,7 @@ Result<Program> ExpertProgram(const Program& program, std::span<const uint32_t> 
   op.top_k = 1;
   Op holder = op;
   VisitWeights(holder, [&](WeightId& id) {
-    shard.weights.push_back(Pick(program.weights[id], experts));
+    shard.weights.push_back(WeightOfExperts(program.weights[id], experts));
     id = static_cast<WeightId>(shard.weights.size() - 1);
   });
   shard.ops.push_back(holder);

@@ -33,6 +33,9 @@ Program HubProgram(const Program& program);
 // keys and values. kInvalidArgument: the layer has no experts, or not these.
 Result<Program> ExpertProgram(const Program& program, std::span<const uint32_t> experts);
 
+// A weight [experts, rows, columns] of these experts alone, in this order. REQUIRES: it has them.
+Weight WeightOfExperts(const Weight& weight, std::span<const uint32_t> experts);
+
 // The programs of whoever holds these parts of a layer. It is one ExpertProgram, or in an output
 // head one RangeProgram for each of the ranges. kInvalidArgument: as of these.
 Result<std::vector<Program>> PartPrograms(const Program& program, std::span<const uint32_t> parts);
