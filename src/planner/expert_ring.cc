@@ -1,6 +1,7 @@
 #include "planner/expert_ring.h"
 
 #include <algorithm>
+#include <functional>
 #include <set>
 #include <utility>
 
@@ -57,6 +58,7 @@ class Ring {
 
   ExpertPlacement Place() {
     placement_.replicas = Replicas();
+    PlaceAtHubs();
     for (uint32_t replica = 0; replica < placement_.replicas; ++replica) PlaceAll(replica);
     PlaceHot();
     return std::move(placement_);
@@ -72,6 +74,43 @@ class Ring {
     return static_cast<uint32_t>(std::max<uint64_t>(1, std::min(fitting, most)));
   }
 
+  struct Hot {
+    double share = 0;  // times the layer's mean
+    size_t layer = 0;  // its place in the problem
+    uint32_t expert = 0;
+  };
+  // The most popular first.
+  std::vector<Hot> HotExperts() const {
+    std::vector<Hot> hot;
+    for (size_t l = 0; l < problem_.popularity.size(); ++l) {
+      const std::vector<double>& counts = problem_.popularity[l];
+      CHECK(counts.size() == problem_.layers[l].experts);
+      CHECK(problem_.hot[l].size() == counts.size());
+      double sum = 0;
+      for (const double count : counts) sum += count;
+      for (uint32_t expert = 0; expert < counts.size(); ++expert)
+        if (problem_.hot[l][expert])
+          hot.push_back(
+              {sum > 0 ? counts[expert] * static_cast<double>(counts.size()) / sum : 0, l, expert});
+    }
+    std::ranges::stable_sort(hot, std::greater(), &Hot::share);
+    return hot;
+  }
+
+  void PlaceAtHubs() {
+    for (size_t h = 0; h < problem_.holders.size(); ++h) {
+      const std::vector<LayerRange>& own = problem_.holders[h].hub_layers;
+      if (own.empty()) continue;
+      for (const Hot& hot : HotExperts()) {
+        const uint32_t layer = problem_.layers[hot.layer].layer;
+        const auto covers = [layer](LayerRange range) { return range.Covers(layer); };
+        if (std::ranges::none_of(own, covers) || at_hubs_.contains({hot.layer, hot.expert}))
+          continue;
+        if (PutAt(h, hot.layer, {layer, hot.expert, 0})) at_hubs_.insert({hot.layer, hot.expert});
+      }
+    }
+  }
+
   // In the order of the keys: where holders are full, who comes first depends on nothing but them.
   void PlaceAll(uint32_t replica) {
     std::vector<std::pair<uint64_t, std::pair<size_t, uint32_t>>> keys;
@@ -81,6 +120,7 @@ class Ring {
     }
     std::sort(keys.begin(), keys.end());
     for (const auto& [key, at] : keys) {
+      if (replica == 0 && at_hubs_.contains(at)) continue;
       if (!Put(at.first, at.second, replica) && replica == 0)
         placement_.unplaced.push_back({problem_.layers[at.first].layer, at.second, 0});
     }
@@ -88,23 +128,9 @@ class Ring {
 
   void PlaceHot() {
     if (problem_.popularity.empty() || placement_.replicas >= problem_.max_replicas) return;
-    std::vector<std::pair<double, std::pair<size_t, uint32_t>>> hot;
-    for (size_t l = 0; l < problem_.layers.size(); ++l) {
-      const std::vector<double>& counts = problem_.popularity[l];
-      CHECK(counts.size() == problem_.layers[l].experts);
-      CHECK(problem_.hot[l].size() == counts.size());
-      double sum = 0;
-      for (const double count : counts) sum += count;
-      for (uint32_t expert = 0; expert < counts.size(); ++expert) {
-        const double share =
-            sum > 0 ? counts[expert] * static_cast<double>(counts.size()) / sum : 0;
-        if (problem_.hot[l][expert]) hot.push_back({-share, {l, expert}});
-      }
-    }
-    std::sort(hot.begin(), hot.end());
-    for (const auto& [share, at] : hot) {
+    for (const Hot& hot : HotExperts()) {
       if (static_cast<double>(used_) > kFill * static_cast<double>(memory_)) return;
-      (void)Put(at.first, at.second, placement_.replicas);
+      (void)Put(hot.layer, hot.expert, placement_.replicas);
     }
   }
 
@@ -117,21 +143,27 @@ class Ring {
     const auto from = static_cast<size_t>(first - points_.begin());
     for (size_t i = 0; i < points_.size(); ++i) {
       const size_t h = points_[(from + i) % points_.size()].second;
-      HolderExperts& holder = placement_.holders[h];
-      if (holder.used_bytes + layer.bytes_per_expert > problem_.holders[h].memory_bytes) continue;
-      if (!held_[h].insert({layer.layer, expert}).second) continue;
-      holder.used_bytes += layer.bytes_per_expert;
-      used_ += layer.bytes_per_expert;
-      holder.experts.push_back(placed);
-      return true;
+      if (PutAt(h, l, placed)) return true;
     }
     return false;
   }
 
+  bool PutAt(size_t h, size_t l, const PlacedExpert& placed) {
+    const uint64_t bytes = problem_.layers[l].bytes_per_expert;
+    HolderExperts& holder = placement_.holders[h];
+    if (holder.used_bytes + bytes > problem_.holders[h].memory_bytes) return false;
+    if (!held_[h].insert({placed.layer, placed.expert}).second) return false;
+    holder.used_bytes += bytes;
+    used_ += bytes;
+    holder.experts.push_back(placed);
+    return true;
+  }
+
   const ExpertProblem& problem_;
   uint64_t bytes_ = 0, largest_ = 0, memory_ = 0, used_ = 0;
-  std::vector<std::pair<uint64_t, size_t>> points_;  // place on the ring, holder
-  std::vector<std::set<std::pair<uint32_t, uint32_t>>> held_;
+  std::vector<std::pair<uint64_t, size_t>> points_;            // place on the ring, holder
+  std::vector<std::set<std::pair<uint32_t, uint32_t>>> held_;  // of each holder: layer, expert
+  std::set<std::pair<size_t, uint32_t>> at_hubs_;              // place of the layer, expert
   ExpertPlacement placement_;
 };
 

@@ -110,6 +110,35 @@ TEST(ExpertRing, HotExpertsGetMore) {
   EXPECT_EQ((copies[{6, 2}]), 1);
 }
 
+TEST(ExpertRing, HotExpertsAreWithTheHubOfTheirLayer) {
+  ExpertProblem problem = Shape(Equal(4, 12 * 128 * 6 / 16));
+  problem.popularity.assign(12, std::vector<double>(128, 1));
+  problem.hot.assign(12, std::vector<bool>(128, false));
+  for (size_t l = 0; l < 12; ++l) {
+    problem.popularity[l][77] = 50 + static_cast<double>(l);
+    problem.hot[l][77] = true;
+  }
+  // Holder 2 is the hub of layers 1 to 6 and has room for four experts, 3 that of the others.
+  problem.holders[1].hub_layers = {{1, 7}};
+  problem.holders[1].memory_bytes = 4 * kExpertBytes;
+  problem.holders[2].hub_layers = {{7, 9}, {9, 13}};
+  const ExpertPlacement placement = PlaceExperts(problem);
+  ExpectWithinOffers(problem, placement);
+  EXPECT_TRUE(placement.unplaced.empty());
+  const Held held = HeldBy(placement);
+  for (uint32_t layer = 3; layer <= 6; ++layer)
+    EXPECT_TRUE(held.contains({2, layer, 77})) << "the most popular come first";
+  EXPECT_FALSE(held.contains({2, 1, 77}));
+  for (uint32_t layer = 7; layer <= 12; ++layer) EXPECT_TRUE(held.contains({3, layer, 77}));
+  std::set<std::pair<uint32_t, uint32_t>> first;
+  for (const HolderExperts& holder : placement.holders)
+    for (const PlacedExpert& placed : holder.experts)
+      if (placed.replica == 0) {
+        EXPECT_TRUE(first.emplace(placed.layer, placed.expert).second) << "has one first place";
+      }
+  EXPECT_EQ(first.size(), 12u * 128);
+}
+
 TEST(ExpertRing, WhoIsHotIsSaidAndNotGuessed) {
   ExpertProblem problem = Shape(Equal(4, 12 * 128 * 5 / 16));
   problem.popularity.assign(12, std::vector<double>(128, 1));

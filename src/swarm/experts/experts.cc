@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <utility>
 
@@ -14,12 +15,21 @@
 namespace weft::swarm {
 namespace {
 
+// What a worker is told of at a time takes about so long to load: others are asked meanwhile, and
+// what is more urgent by then comes before the rest.
+constexpr Duration kLoadedAtATime = Seconds(10);
+
 Error BadAnswer(std::string message) {
   return Error(ErrorCode::kInvalidData, std::move(message));
 }
 
 bool Has(const std::vector<bool>& set, size_t at) {
   return at < set.size() && set[at];
+}
+
+// Whether it keeps what it holds while it loads more: a tab loads a layer's experts anew.
+bool LoadsMoreAlone(const Offer& offer) {
+  return offer.kind == "native";
 }
 
 bool IsEmpty(const std::vector<bool>& set) {
@@ -40,8 +50,11 @@ Experts::Experts(const CoreOptions& options, const Costs& costs, Roster& roster,
       changes_(changes),
       outbox_(outbox) {
   first_number_.push_back(0);
-  for (const ModelLayer& layer : options.model.layers)
+  for (const ModelLayer& layer : options.model.layers) {
+    layer_of_.insert(layer_of_.end(), layer.expert_count,
+                     static_cast<uint32_t>(first_number_.size() - 1));
     first_number_.push_back(first_number_.back() + layer.expert_count);
+  }
   holders_.assign(first_number_.back(), 0);
   settled_ = holders_;
   needed_.assign(first_number_.back(), false);
@@ -113,6 +126,7 @@ void Experts::Place(Instant now) {
   std::map<uint32_t, Worker*> holders;
   for (auto& [id, worker] : roster_) {
     worker.experts.edit().wanted.clear();
+    worker.experts.edit().wanted_first.clear();
     uint64_t room = MayHold(worker, now) ? RoomFor(worker) : 0;
     // One that cannot get more keeps what it holds.
     if (worker.loading->paused_until)
@@ -120,18 +134,26 @@ void Experts::Place(Instant now) {
     const uint64_t scratch_bytes = costs_.layers()[0].scratch_bytes;
     if (room <= scratch_bytes) continue;
     worker.experts.edit().wanted.assign(needed_.size(), false);
+    worker.experts.edit().wanted_first.assign(needed_.size(), false);
     const Sha256Digest digest = Sha256(AsBytes(worker.probation_key));
     auto number = LoadLe<uint32_t>(digest.data());
     while (!holders.emplace(number, &worker).second) ++number;
-    problem.holders.push_back(
-        {number,
-         static_cast<uint64_t>(static_cast<double>(room - scratch_bytes) / WeightFactor(worker))});
+    planner::ExpertHolder& holder = problem.holders.emplace_back();
+    holder.id = number;
+    holder.memory_bytes =
+        static_cast<uint64_t>(static_cast<double>(room - scratch_bytes) / WeightFactor(worker));
+    for (const Binding& binding : *worker.bindings)
+      if (binding.layers.is_hub())
+        holder.hub_layers.push_back({binding.layers.first, binding.layers.end});
   }
   const planner::ExpertPlacement placement = planner::PlaceExperts(problem);
   for (const planner::HolderExperts& holder : placement.holders)
-    for (const planner::PlacedExpert& placed : holder.experts)
-      holders.at(holder.id)->experts.edit().wanted[first_number_[placed.layer] + placed.expert] =
-          true;
+    for (const planner::PlacedExpert& placed : holder.experts) {
+      WorkerExperts& part = holders.at(holder.id)->experts.edit();
+      const uint32_t number = first_number_[placed.layer] + placed.expert;
+      part.wanted[number] = true;
+      part.wanted_first[number] = placed.replica == 0;
+    }
   coverage_.missing_bytes = 0;
   for (const planner::PlacedExpert& missing : placement.unplaced)
     coverage_.missing_bytes += options_.model.layers[missing.layer].expert_bytes;
@@ -150,27 +172,58 @@ void Experts::LetGoOfStandbys(Instant now) {
   }
 }
 
+// The most urgent are those that nobody holds and whose first place this is, if there are any: then
+// the others are for later.
+std::vector<uint32_t> Experts::Missing(const Worker& worker) const {
+  const WorkerExperts& part = *worker.experts;
+  std::vector<uint32_t> lost, missing;
+  for (uint32_t i = 0; i < part.wanted.size(); ++i) {
+    if (!part.wanted[i] || !needed_[i] || Has(worker.holding->held, i)) continue;
+    missing.push_back(i);
+    if (holders_[i] == 0 && part.wanted_first[i]) lost.push_back(i);
+  }
+  if (!lost.empty() && LoadsMoreAlone(worker.offer)) missing = std::move(lost);
+  const auto share = [this](uint32_t i) {
+    return popularity_.Share(layer_of_[i], i - first_number_[layer_of_[i]]);
+  };
+  std::ranges::stable_sort(missing, std::greater(), share);
+  return missing;
+}
+
+double Experts::LoadBytesPerUs(const Worker& worker) const {
+  return std::min(worker.offer.download_bytes_per_s * 1e-6, costs_.LoadBytesPerUs(worker));
+}
+
+uint64_t Experts::MostAtATime(const Worker& worker) const {
+  if (!LoadsMoreAlone(worker.offer)) return UINT64_MAX;
+  return static_cast<uint64_t>(LoadBytesPerUs(worker) * static_cast<double>(kLoadedAtATime.us));
+}
+
 // What the worker is to hold of what it wants: first what it holds already, then, with `keeps`,
 // what nobody else holds in its place yet, and what else there is room for.
 void Experts::Target(const Worker& worker, bool keeps, Set& target) const {
   const Set& wanted = worker.experts->wanted;
   const Set& held = worker.holding->held;
   const uint64_t room = RoomFor(worker);
-  uint64_t bytes = 0;
+  uint64_t bytes = 0, new_bytes = 0;
   target.assign(needed_.size(), false);
-  const auto take = [&](auto&& is_taken) {
-    for (uint32_t layer = 0; layer < costs_.layer_count(); ++layer)
-      for (uint32_t i = first_number_[layer]; i < first_number_[layer + 1]; ++i) {
-        const uint64_t more = options_.model.layers[layer].expert_bytes;
-        if (target[i] || !needed_[i] || !is_taken(i)) continue;
-        if (MemoryBytes(worker, bytes + more) > room) continue;
-        target[i] = true;
-        bytes += more;
-      }
+  const auto take = [&](uint32_t i) {
+    const uint64_t more = options_.model.layers[layer_of_[i]].expert_bytes;
+    if (target[i] || !needed_[i] || MemoryBytes(worker, bytes + more) > room) return false;
+    bytes += more;
+    target[i] = true;
+    return true;
   };
-  take([&](size_t i) { return Has(wanted, i) && Has(held, i); });
-  if (keeps) take([&](size_t i) { return Has(held, i) && settled_[i] == 0; });
-  if (!worker.loading->paused_until) take([&](size_t i) { return Has(wanted, i); });
+  for (uint32_t i = 0; i < held.size(); ++i)
+    if (held[i] && Has(wanted, i)) take(i);
+  for (uint32_t i = 0; i < held.size(); ++i)
+    if (keeps && held[i] && settled_[i] == 0) take(i);
+  if (worker.loading->paused_until) return;
+  const uint64_t most = MostAtATime(worker);
+  for (const uint32_t i : Missing(worker)) {
+    if (new_bytes >= most) return;
+    if (take(i)) new_bytes += options_.model.layers[layer_of_[i]].expert_bytes;
+  }
 }
 
 // `holders_`: who can be asked. `settled_`: of them those whose place it is.
@@ -229,9 +282,7 @@ void Experts::TellHolder(Worker& worker, Set target, Instant now) {
     for (uint32_t i = first_number_[layer]; i < first_number_[layer + 1]; ++i)
       if (Has(target, i) && !Has(worker.holding->held, i))
         missing_bytes += options_.model.layers[layer].expert_bytes;
-  const double us =
-      static_cast<double>(missing_bytes) /
-      std::min(worker.offer.download_bytes_per_s * 1e-6, costs_.LoadBytesPerUs(worker));
+  const double us = static_cast<double>(missing_bytes) / LoadBytesPerUs(worker);
   const std::vector<wire::LayerExperts> layers = ByLayer(target, needed_);
   const uint64_t memory_bytes = MemoryBytes(worker, BytesOf(target));
   auto& message = lifecycle_.HoldExperts(worker, std::move(target), memory_bytes, us, now);

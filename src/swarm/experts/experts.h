@@ -9,6 +9,13 @@
 // more from that moment on, so hubs hear of that first. An expert whose place is to be elsewhere
 // stays where it is until somebody who keeps it has said that it is loaded.
 //
+// A worker loads first what nobody holds, since nothing answers before that is there, then further
+// copies, hot experts before others. So it is told of them in turns, of what it loads in some ten
+// seconds each; a tab, which loads whole shards anew, of everything at once:
+//
+//   worker holds              1 2        is told  1 2 5 6   (nobody holds these)
+//   later                     1 2 5 6             1 2 5 6 3 7
+//
 // Where an expert is lost with all its holders, the step that needs it waits in its hub, however
 // long it takes somebody else to load it: the hub's deadlines do not run meanwhile (waits).
 #pragma once
@@ -71,6 +78,10 @@ class Experts {
   void Place(Instant now);
   void LetGoOfStandbys(Instant now);
   void Target(const Worker& worker, bool keeps, Set& target) const;
+  // What the worker wants and does not hold, the most urgent first: numbers.
+  std::vector<uint32_t> Missing(const Worker& worker) const;
+  double LoadBytesPerUs(const Worker& worker) const;
+  uint64_t MostAtATime(const Worker& worker) const;
   void CountHolders();
   void NoteCoverage();
   void TellHolder(Worker& worker, Set target, Instant now);
@@ -89,6 +100,7 @@ class Experts {
   Changes& changes_;
   Outbox& outbox_;
   std::vector<uint32_t> first_number_;  // by layer, and one past the last
+  std::vector<uint32_t> layer_of_;      // by number
   // Of each expert: how many workers hold it, and of them those whose place it is.
   std::vector<uint32_t> holders_, settled_;
   Set needed_;                      // by the last plan with hubs

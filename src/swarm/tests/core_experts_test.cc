@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -339,6 +340,91 @@ TEST(CoreExperts, AJoinMovesOnlyWhatBecomesTheNewcomers) {
   for (const auto& expert : moved) left.erase(expert);
   EXPECT_EQ(now, left);
   EXPECT_THAT(Copies(Holders(swarm, hub)), SizeIs(kSparseLayers * kExperts));
+}
+
+// A native worker, which loads some experts beside others.
+TestWorker NativeHolder() {
+  TestWorker worker;
+  worker.takes_experts = true;
+  worker.answer_experts = false;
+  return worker;
+}
+
+TEST(CoreExperts, WhatNobodyHoldsIsLoadedBeforeFurtherCopies) {
+  TestSwarm swarm(SparseOptions());
+  const WorkerId first = swarm.Join(NativeHolder()), second = swarm.Join(NativeHolder());
+  const WorkerId hub = swarm.Join(Hub());
+  swarm.Advance(Milliseconds(200));
+  // Between them they have every expert once.
+  const HeldExperts of_first = Told(swarm, first), of_second = Told(swarm, second);
+  EXPECT_EQ(of_first.size() + of_second.size(), kSparseLayers * kExperts);
+  HeldExperts all = of_first;
+  all.insert(of_second.begin(), of_second.end());
+  EXPECT_THAT(all, SizeIs(kSparseLayers * kExperts));
+  swarm.AnswerExpertsOnce(first);
+  EXPECT_EQ(swarm.picture().state, SwarmState::kPreparing);
+  EXPECT_EQ(Told(swarm, first), all) << "the others are for it to load meanwhile";
+  swarm.AnswerExpertsOnce(second);
+  EXPECT_EQ(swarm.picture().state, SwarmState::kUp);
+  swarm.AnswerExpertsOnce(first);
+  swarm.AnswerExpertsOnce(second);
+  for (const auto& [expert, copies] : Copies(Holders(swarm, hub))) EXPECT_EQ(copies, 2);
+}
+
+TEST(CoreExperts, AWorkerIsToldOfWhatItLoadsInSomeSecondsHotOnesFirst) {
+  CoreOptions options = SparseOptions();
+  options.popularity = {{3, {1000, 100, 100, 5000}}};
+  TestSwarm swarm(options);
+  TestWorker slow = NativeHolder();
+  slow.bytes_per_s = 3 * kExpertBytes / 10.0;
+  const WorkerId holder = swarm.Join(slow);
+  swarm.Join(Hub());
+  swarm.Advance(Milliseconds(200));
+  HeldExperts told = Told(swarm, holder);
+  EXPECT_THAT(told, SizeIs(3));
+  EXPECT_TRUE(told.contains({3, 3}));
+  for (const size_t count : {6, 9, 12, 15, 16}) {
+    swarm.AnswerExpertsOnce(holder);
+    const HeldExperts now = Told(swarm, holder);
+    EXPECT_THAT(now, SizeIs(count));
+    EXPECT_TRUE(std::ranges::includes(now, told)) << "what it holds stays";
+    told = now;
+  }
+  swarm.AnswerExpertsOnce(holder);
+  EXPECT_EQ(swarm.picture().state, SwarmState::kUp);
+}
+
+TEST(CoreExperts, ATabIsToldOfEverythingAtOnce) {
+  TestSwarm swarm(SparseOptions());
+  TestWorker slow = Holder();
+  slow.bytes_per_s = 1000;
+  const WorkerId first = swarm.Join(slow), second = swarm.Join(slow);
+  swarm.Join(Hub());
+  swarm.Advance(Milliseconds(200));
+  EXPECT_THAT(Told(swarm, first), SizeIs(kSparseLayers * kExperts));
+  EXPECT_THAT(Told(swarm, second), SizeIs(kSparseLayers * kExperts));
+}
+
+// Its rows need no line there.
+TEST(CoreExperts, AHubHoldsTheHotExpertsOfItsLayers) {
+  CoreOptions options = SparseOptions();
+  options.expert_replicas = 1;
+  HeldExperts hot;
+  for (uint32_t layer = 1; layer <= kSparseLayers; ++layer) {
+    std::vector<float> counts(kExperts, 100);
+    counts[layer % kExperts] = 5000;
+    options.popularity.push_back({layer, counts});
+    hot.emplace(layer, layer % kExperts);
+  }
+  TestSwarm swarm(options);
+  TestWorker with_room = Hub();
+  with_room.takes_experts = true;
+  with_room.memory_bytes += kSparseLayers * kExpertBytes + kExpertBytes / 2;
+  const WorkerId hub = swarm.Join(with_room);
+  for (int i = 0; i < 3; ++i) swarm.Join(Holder());
+  swarm.Advance(Milliseconds(200));
+  EXPECT_EQ(swarm.picture().state, SwarmState::kUp);
+  EXPECT_TRUE(std::ranges::includes(Told(swarm, hub), hot));
 }
 
 // Nobody is told to drop what a hub would still ask it for.

@@ -121,6 +121,8 @@ class TestSwarm {
   void AnswerPrepares(WorkerId id);
   // The answer to the last HoldExperts, where it was held back; later ones are answered at once.
   void AnswerExperts(WorkerId id);
+  // The same for this statement alone.
+  void AnswerExpertsOnce(WorkerId id);
   wire::pb::WorkerMessage Failed(BindingId binding, ErrorCode code) const;
   // The oldest unanswered step of the worker, answered now.
   void AnswerStep(WorkerId id);

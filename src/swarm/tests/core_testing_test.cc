@@ -518,6 +518,10 @@ wire::pb::WorkerMessage TestSwarm::ExpertsHeld(const wire::pb::HoldExperts& aske
 
 void TestSwarm::AnswerExperts(WorkerId id) {
   workers_.at(id).answer_experts = true;
+  AnswerExpertsOnce(id);
+}
+
+void TestSwarm::AnswerExpertsOnce(WorkerId id) {
   Control(id, ExpertsHeld(Last(id, wire::pb::ServerMessage::kHoldExperts).hold_experts()));
 }
 

@@ -250,7 +250,8 @@ struct WorkerHolding {
 
 // Its part in plans of hubs. Experts'.
 struct WorkerExperts {
-  std::vector<bool> wanted;  // experts whose place it is, by their numbers
+  // By their numbers, experts whose place it is, and of these those whose first place it is.
+  std::vector<bool> wanted, wanted_first;
   // As a hub.
   bool is_hub = false, was_hub = false;
   std::string told_holders;         // the last ExpertHolders, without its number
