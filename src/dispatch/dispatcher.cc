@@ -49,7 +49,10 @@ Actions Dispatcher::Begin(Instant now, uint32_t batch_index, const LayerWork& wo
   if (work.kind == SlotKind::kExperts) batch.row_type = row_type_;
   batch.largest_slot = work.largest_slot;
   batch.norms.assign(work.norms.begin(), work.norms.end());
-  batch.tasks = MakeTasks(work, batch.row_type);
+  const bool in_integers =
+      work.in_integers && batch.row_type == wire::RowType::kF32 &&
+      std::ranges::any_of(holders_, [](const auto& each) { return each.second.takes_integers; });
+  batch.tasks = MakeTasks(work, batch.row_type, in_integers);
   batch.left = batch.tasks.size();
   if (MayLose(now, work, batch))
     BeginLossy(work, batch);
@@ -72,35 +75,43 @@ Actions Dispatcher::Begin(Instant now, uint32_t batch_index, const LayerWork& wo
 
 // One for each expert that the rows chose. Experts that the same rows chose share what is sent:
 // for a single token all of them do. Slots of sums are rows.
-std::vector<Dispatcher::Task> Dispatcher::MakeTasks(const LayerWork& work, wire::RowType type) {
+std::vector<Dispatcher::Task> Dispatcher::MakeTasks(const LayerWork& work, wire::RowType type,
+                                                    bool in_integers) {
   const bool sums = work.kind == SlotKind::kSums;
   std::map<uint16_t, std::vector<uint32_t>> slots_of;
   for (uint32_t slot = 0; slot < work.experts.size(); ++slot) {
     CHECK(work.experts[slot] < wire::kAnyExpert);
     slots_of[static_cast<uint16_t>(work.experts[slot])].push_back(sums ? slot / work.top_k : slot);
   }
-  std::map<std::vector<uint32_t>, Slice> packed;  // by row numbers
+  std::map<std::vector<uint32_t>, std::pair<Slice, Slice>> packed;  // by row numbers
   std::vector<Task> tasks;
   for (auto& [expert, slots] : slots_of) {
     std::vector<uint32_t> row_numbers;
     CHECK(!IsShared(work.kind) || slots.size() == work.experts.size() / work.top_k);
     for (const uint32_t slot : slots) row_numbers.push_back(sums ? slot : slot / work.top_k);
-    Slice& rows = packed[row_numbers];
+    auto& [rows, integers] = packed[row_numbers];
     if (rows.empty()) {
-      const size_t row_bytes = size_t{work.hidden} * wire::ElementBytes(type);
-      std::vector<uint8_t> bytes(row_bytes * slots.size());
-      for (size_t i = 0; i < slots.size(); ++i)
-        wire::StoreRow(work.rows.subspan(size_t{row_numbers[i]} * work.hidden, work.hidden), type,
-                       &bytes[i * row_bytes]);
-      rows = Slice(std::move(bytes));
+      rows = Packed(work, row_numbers, type);
+      if (in_integers) integers = Packed(work, row_numbers, wire::RowType::kIntegers);
     }
     Task task;
     task.expert = expert;
     task.slots = std::move(slots);
     task.rows = rows;
+    task.integers = integers;
     tasks.push_back(std::move(task));
   }
   return tasks;
+}
+
+Slice Dispatcher::Packed(const LayerWork& work, std::span<const uint32_t> rows,
+                         wire::RowType type) {
+  const size_t row_bytes = wire::RowBytes(type, work.hidden);
+  std::vector<uint8_t> bytes(row_bytes * rows.size());
+  for (size_t i = 0; i < rows.size(); ++i)
+    wire::StoreRow(work.rows.subspan(size_t{rows[i]} * work.hidden, work.hidden), type,
+                   &bytes[i * row_bytes]);
+  return Slice(std::move(bytes));
 }
 
 Actions Dispatcher::Abandon(Instant now, uint32_t batch_index) {
@@ -479,7 +490,7 @@ void Dispatcher::End(Instant now, Batch& batch, Task& task) {
   task.is_missing = false;
   task.next_copy.reset();
   Cancel(now, batch, task);
-  task.rows = {};
+  task.rows = task.integers = {};
   --batch.left;
 }
 
@@ -596,6 +607,7 @@ Actions Dispatcher::SetHolders(Instant now, uint32_t statement, std::vector<Hold
     HolderState& state = holders_[holder.id];
     state.experts = {holder.experts.begin(), holder.experts.end()};
     state.sends_steps = holder.sends_steps;
+    state.takes_integers = holder.takes_integers;
   }
   std::vector<uint32_t> gone;
   for (const auto& [id, state] : holders_) {
@@ -721,9 +733,9 @@ size_t Dispatcher::HeldBytes() const {
     byte_count += batch.slot_rows.size() * sizeof(float);
     if (batch.account) byte_count += batch.account->values().size_bytes();
     std::set<const uint8_t*> counted;
-    for (const Task& task : batch.tasks) {
-      if (counted.insert(task.rows.bytes().data()).second) byte_count += task.rows.byte_count();
-    }
+    for (const Task& task : batch.tasks)
+      for (const Slice* rows : {&task.rows, &task.integers})
+        if (counted.insert(rows->bytes().data()).second) byte_count += rows->byte_count();
   }
   return byte_count;
 }

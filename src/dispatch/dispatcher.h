@@ -76,6 +76,7 @@ struct Holder {
   uint32_t id = 0;
   std::vector<std::pair<uint16_t, uint16_t>> experts;  // layer, expert
   bool sends_steps = false;                            // it knows sums in steps of their grid
+  bool takes_integers = false;                         // it knows rows as whole numbers
 };
 
 // The work of one layer of a batch. Slot (row, j) is number row * top_k + j.
@@ -97,6 +98,8 @@ struct LayerWork {
   float largest_slot = 0;
   uint16_t range_columns = 0;  // of an output head: columns of a slot's row
   float slot_step = 0;         // of sums: all values are whole multiples of it; 0: of none
+  // The experts multiply whole numbers (tensor/integer_row.h): the rows may travel as such.
+  bool in_integers = false;
   uint16_t slot_hidden() const { return IsOfHead(kind) ? range_columns : hidden; }
 };
 
@@ -240,8 +243,9 @@ class Dispatcher {
   struct Task {
     uint16_t expert = 0;
     std::vector<uint32_t> slots;  // rising
-    Slice rows;                   // as sent, one for each slot
-    std::vector<Copy> copies;     // one a holder at most
+    // As sent, one for each slot; as whole numbers where the batch may have them.
+    Slice rows, integers;
+    std::vector<Copy> copies;  // one a holder at most
     std::optional<Instant> next_copy;
     bool is_done = false, is_missing = false;
   };
@@ -278,7 +282,7 @@ class Dispatcher {
   };
   struct HolderState {
     std::set<std::pair<uint16_t, uint16_t>> experts;  // layer, expert
-    bool sends_steps = false;
+    bool sends_steps = false, takes_integers = false;
     LatencyWindow round_trips;     // of short messages
     std::optional<double> row_us;  // of long ones
     // Of short messages, and of long ones times their rows.
@@ -307,7 +311,8 @@ class Dispatcher {
     const float value = wire::RowValue(frame.rows.bytes().data(), frame.row_type, index);
     return frame.row_type == wire::RowType::kSteps ? value * batch.slot_step : value;
   }
-  static std::vector<Task> MakeTasks(const LayerWork& work, wire::RowType type);
+  static std::vector<Task> MakeTasks(const LayerWork& work, wire::RowType type, bool in_integers);
+  static Slice Packed(const LayerWork& work, std::span<const uint32_t> rows, wire::RowType type);
 
   // Holders that can be asked for it and are not among its open copies, best first.
   std::vector<uint32_t> Candidates(Instant now, uint16_t layer, const Task& task) const;
@@ -394,6 +399,9 @@ class Dispatcher {
   // What was queued since the event came, as actions.
   Actions Finish(Instant now);
   std::vector<uint32_t> SendingOrder() const;
+  // A task's dispatch to a holder, but for whether it repeats rows.
+  static wire::ExpertFrame FrameFor(uint32_t id, const HolderState& holder, Batch& batch,
+                                    const Task& task);
   void FlushSends(Instant now);
   void SetTimer();
 

@@ -35,6 +35,24 @@ std::vector<uint32_t> Dispatcher::SendingOrder() const {
   return ids;
 }
 
+wire::ExpertFrame Dispatcher::FrameFor(uint32_t id, const HolderState& holder, Batch& batch,
+                                       const Task& task) {
+  const bool in_integers = holder.takes_integers && !task.integers.empty();
+  wire::ExpertFrame frame;
+  frame.sequence = batch.sequence;
+  frame.layer = batch.layer;
+  frame.expert = task.expert;
+  frame.hidden = batch.hidden;
+  frame.tokens = static_cast<uint32_t>(task.slots.size());
+  frame.row_type = in_integers ? wire::RowType::kIntegers : batch.row_type;
+  frame.rows = in_integers ? task.integers : task.rows;
+  frame.may_sum = batch.kind == SlotKind::kSums;
+  frame.best = batch.kind == SlotKind::kBest;
+  frame.takes_steps = batch.slot_step > 0 && holder.sends_steps;
+  frame.may_lose = IsInShare(batch, task, id);
+  return frame;
+}
+
 void Dispatcher::FlushSends(Instant now) {
   for (auto& [id, frames] : cancels_) {
     for (size_t from = 0; from < frames.size(); from += wire::kMaxShardFrames) {
@@ -60,33 +78,20 @@ void Dispatcher::FlushSends(Instant now) {
     for (const Queued& item : queued) row_count += item.task->slots.size();
     Send send{id, {}};
     uint64_t message_bytes = 0;
-    const Slice* before = nullptr;
     for (const auto& [batch_index, task] : queued) {
-      const Batch& batch = batches_[batch_index];
+      Batch& batch = batches_[batch_index];
+      // Of the answers, which have f32 in any case.
       const uint64_t row_bytes = task->rows.byte_count();
       if (send.frames.size() == wire::kMaxShardFrames ||
           message_bytes + row_bytes > wire::kMaxShardRowBytes) {
         actions_.sends.push_back(std::exchange(send, {id, {}}));
         message_bytes = 0;
-        before = nullptr;
       }
       message_bytes += row_bytes;
-      wire::ExpertFrame frame;
-      frame.sequence = batch.sequence;
-      frame.layer = batch.layer;
-      frame.expert = task->expert;
-      frame.hidden = batch.hidden;
-      frame.tokens = static_cast<uint32_t>(task->slots.size());
-      frame.row_type = batch.row_type;
-      frame.rows = task->rows;
-      frame.may_sum = batch.kind == SlotKind::kSums;
-      frame.best = batch.kind == SlotKind::kBest;
-      frame.takes_steps = batch.slot_step > 0 && holder.sends_steps;
-      frame.may_lose = IsInShare(batches_[batch_index], *task, id);
-      frame.same_rows = before != nullptr && before->bytes().data() == task->rows.bytes().data() &&
-                        send.frames.back().sequence == batch.sequence;
-      if (!frame.same_rows) holder.stats.sent_bytes += row_bytes;
-      before = &task->rows;
+      wire::ExpertFrame frame = FrameFor(id, holder, batch, *task);
+      frame.same_rows = !send.frames.empty() && send.frames.back().sequence == batch.sequence &&
+                        send.frames.back().rows.bytes().data() == frame.rows.bytes().data();
+      if (!frame.same_rows) holder.stats.sent_bytes += frame.rows.byte_count();
       holder.last_sequence[batch_index] = batch.sequence;
       for (Copy& copy : task->copies) {
         if (copy.holder != id) continue;

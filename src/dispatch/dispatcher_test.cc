@@ -153,6 +153,42 @@ wire::ExpertFrame SumOf(const std::vector<wire::ExpertFrame>& dispatches, std::v
   return sum;
 }
 
+TEST(Dispatcher, RowsGoAsWholeNumbersToWhoKnowsThem) {
+  Dispatcher dispatcher({});
+  std::vector<Holder> holders = HoldersOf({{7, {0, 1}}, {8, {2}}});
+  holders[0].takes_integers = true;
+  (void)dispatcher.SetHolders(kStart, 1, holders);
+  const std::vector<float> row = {1.0f, -0.5f};
+  const std::vector<uint32_t> experts = {0, 1, 2};
+  LayerWork work{kLayer, 3, kHidden, row, experts};
+  work.in_integers = true;
+  const Actions begun = dispatcher.Begin(kStart, 0, work);
+  const std::vector<wire::ExpertFrame> seven = To(begun, 7);
+  ASSERT_THAT(seven, SizeIs(2));
+  for (const wire::ExpertFrame& frame : seven) {
+    EXPECT_EQ(frame.row_type, wire::RowType::kIntegers);
+    EXPECT_EQ(ToHex(frame.rows.bytes()), "7fc03f20e0");
+  }
+  EXPECT_TRUE(seven[1].same_rows);
+  EXPECT_EQ(To(begun, 8).at(0).row_type, wire::RowType::kF32);
+  EXPECT_EQ(dispatcher.StatsOf(7)->sent_bytes, 5u);
+  // Answers are f32 all the same.
+  wire::ExpertFrame first = Answer(seven[0], {1, 2}), second = Answer(seven[1], {3, 4});
+  first.row_type = second.row_type = wire::RowType::kF32;
+  (void)dispatcher.OnResult(At(1), 7, first);
+  (void)dispatcher.OnResult(At(1), 7, second);
+  const Actions last = dispatcher.OnResult(At(1), 8, Answer(To(begun, 8).at(0), {5, 6}));
+  ASSERT_THAT(last.done, SizeIs(1));
+  EXPECT_THAT(last.done[0].slot_rows, testing::ElementsAre(1, 2, 3, 4, 5, 6));
+
+  // Who multiplies something else gets f32, and so does everybody where rows are f16.
+  work.in_integers = false;
+  EXPECT_EQ(To(dispatcher.Begin(At(2), 0, work), 7).at(0).row_type, wire::RowType::kF32);
+  dispatcher.SetRowType(wire::RowType::kF16);
+  work.in_integers = true;
+  EXPECT_EQ(To(dispatcher.Begin(At(3), 1, work), 7).at(0).row_type, wire::RowType::kF16);
+}
+
 TEST(Dispatcher, SumsMayComeInStepsFromWhoKnowsThem) {
   Dispatcher dispatcher({});
   std::vector<Holder> holders = HoldersOf({{7, {0}}, {8, {1}}});

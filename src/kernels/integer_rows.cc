@@ -1,31 +1,24 @@
 #include "kernels/integer_rows.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "tensor/half.h"
 
 namespace weft::kernels {
 namespace {
 
-float PowerOfTwo(uint32_t biased_exponent) {
-  return std::bit_cast<float>(biased_exponent << 23);
-}
-
 void PrepareSuperblock(std::span<const float> row, IntegerInput* out) {
   *out = {};
-  uint32_t largest = 0;  // magnitudes are ordered as their bits are, infinities and NaNs above all
-  for (const float value : row)
-    largest = std::max(largest, std::bit_cast<uint32_t>(value) & 0x7fffffffu);
-  const uint32_t exponent = std::clamp(largest >> 23, kLeastExponent, kMostExponent);
-  if (largest >= 0x7f800000u) {
+  const std::optional<uint32_t> exponent = ExponentOf(row);
+  if (!exponent) {
     out->scale = std::numeric_limits<float>::quiet_NaN();
     return;
   }
-  out->scale = PowerOfTwo(exponent - 14) * kIntegerInverseHeadroom;
-  const float factor = PowerOfTwo(268 - exponent) * kIntegerHeadroom;
+  out->scale = ScaleOf(*exponent);
+  const float factor = FactorOf(*exponent);
   int32_t all = 0;
   for (size_t i = 0; i < row.size(); ++i) {
     // 1.5 * 2^23 has no place for a fraction: the sum is rounded once, to the nearest.

@@ -23,6 +23,7 @@
 #include <span>
 
 #include "kernels/view.h"
+#include "tensor/integer_row.h"  // IWYU pragma: export
 #include "tensor/kquants.h"
 
 namespace weft::kernels {
@@ -40,10 +41,6 @@ struct alignas(64) IntegerInput {
   float scale;  // s
 };
 static_assert(sizeof(IntegerInput) == 704);  // an odd number of cache lines: rows share no set
-
-inline constexpr float kIntegerHeadroom = 0.996063232421875f;  // 32639 / 32768
-inline constexpr float kIntegerInverseHeadroom = 1.003952326971f;
-inline constexpr uint32_t kLeastExponent = 40, kMostExponent = 254;
 
 // Floats of a prepared row of so many columns.
 constexpr size_t IntegerInputFloats(size_t columns) {

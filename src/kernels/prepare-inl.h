@@ -50,8 +50,8 @@ inline void PrepareBlock(const float* at, float factor, size_t first, IntegerInp
 inline void PrepareSuperblock(const float* row, IntegerInput* out) {
   const uint32_t largest = LargestBits(row);
   uint32_t exponent = largest >> 23;
-  exponent = exponent < kLeastExponent ? kLeastExponent : exponent;
-  exponent = exponent > kMostExponent ? kMostExponent : exponent;
+  exponent = exponent < kLeastRowExponent ? kLeastRowExponent : exponent;
+  exponent = exponent > kMostRowExponent ? kMostRowExponent : exponent;
   if (largest >= 0x7f800000u) {
     std::memset(static_cast<void*>(out), 0, offsetof(IntegerInput, scale));
     out->scale = __builtin_nanf("");

@@ -54,6 +54,15 @@ bool HasGroups(const Program& program) {
   });
 }
 
+bool TakesIntegers(const Program& program) {
+  const auto is_integer = [&](WeightId id) {
+    return IsSuperblockFormat(program.weights[id].dtype);
+  };
+  if (const MoeExperts* experts = FindExperts(program)) return is_integer(experts->gate_up);
+  const std::optional<HeadRanges> ranges = FindHeadRanges(program);
+  return ranges && is_integer(std::get<MatMul>(program.ops[ranges->product]).weight.weight);
+}
+
 Program HubProgram(const Program& program) {
   if (FindHeadRanges(program)) return HeadHubProgram(program);
   Program hub = program;

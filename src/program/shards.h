@@ -22,6 +22,10 @@ const MoeExperts* FindExperts(const Program& program);
 // weight 1 and lie on a grid, so that their outputs may be added up by whoever has some of them.
 bool HasGroups(const Program& program);
 
+// Whether whoever holds experts, neuron groups or ranges of the layer multiplies its rows as whole
+// numbers (tensor/integer_row.h), and does nothing else with them. False: it has no such parts.
+bool TakesIntegers(const Program& program);
+
 // The program with SlotExchange in the place of MoeExperts, or RangeExchange in that of an output
 // head in ranges (head_ranges.h), without the weights that nothing uses any more. A program without
 // either stays as it is.

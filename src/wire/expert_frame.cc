@@ -46,8 +46,8 @@ bool HasTensor(const ExpertFrame& frame) {
 }
 
 // At most 2^16 * 2^16 * 2^2.
-uint64_t RowBytes(const ExpertFrame& frame) {
-  return uint64_t{frame.tokens} * frame.hidden * ElementBytes(frame.row_type);
+uint64_t TensorBytes(const ExpertFrame& frame) {
+  return uint64_t{frame.tokens} * RowBytes(frame.row_type, frame.hidden);
 }
 
 Slice AddedBytes(const std::vector<uint16_t>& added) {
@@ -95,7 +95,7 @@ class Encoder {
     std::vector<Slice> payload;
     if (HasTensor(frame)) {
       CHECK(frame.tokens >= 1 && frame.tokens <= kMaxFrameTokens && frame.hidden >= 1);
-      CHECK(frame.same_rows || frame.rows.byte_count() == RowBytes(frame));
+      CHECK(frame.same_rows || frame.rows.byte_count() == TensorBytes(frame));
       if (frame.same_rows)
         flags |= kSameRowsFlag;
       else
@@ -217,10 +217,10 @@ class Decoder {
     frame.row_type = RowType{head[26]};
     const bool is_result = frame.type == ExpertFrameType::kResult;
     if (frame.row_type != RowType::kF32 && frame.row_type != RowType::kF16 &&
-        !(is_result && frame.row_type == RowType::kSteps))
+        frame.row_type != (is_result ? RowType::kSteps : RowType::kIntegers))
       return Malformed(Sentence("Its rows have element type ", int{head[26]},
                                 ", expected 5 (f32) or 6 (f16)",
-                                is_result ? ", or 7 (steps)." : "."));
+                                is_result ? ", or 7 (steps)." : ", or 8 (integers)."));
     TRY(ReadTensor(frame, head[27], payload, before));
     return frame;
   }
@@ -262,13 +262,23 @@ class Decoder {
     return OkStatus();
   }
 
+  // Of integers: what nobody could have written is read as nonsense.
+  static Status CheckRows(const ExpertFrame& frame) {
+    if (frame.row_type != RowType::kIntegers) return OkStatus();
+    const size_t row_bytes = IntegerRowBytes(frame.hidden);
+    for (uint32_t row = 0; row < frame.tokens; ++row)
+      TRY(CheckIntegerRow(frame.rows.bytes().data() + row * row_bytes, frame.hidden));
+    return OkStatus();
+  }
+
   Status ReadTensor(ExpertFrame& frame, uint8_t flags, Slice payload, const ExpertFrame* before) {
     if (frame.tokens == 0 || frame.tokens > kMaxFrameTokens || frame.hidden == 0)
       return Malformed(Sentence("It has ", frame.tokens, " tokens of ", frame.hidden,
                                 " columns, expected 1 to ", kMaxFrameTokens,
                                 " tokens of at least 1 column."));
-    const uint64_t row_bytes = RowBytes(frame);
-    row_bytes_ += row_bytes;
+    const uint64_t row_bytes = TensorBytes(frame);
+    // The answers to integers are longer than these.
+    row_bytes_ += uint64_t{frame.tokens} * RowBytes(AnswerType(frame.row_type), frame.hidden);
     if (row_bytes_ > kMaxShardRowBytes)
       return Malformed(Sentence("With it the message holds rows of ", row_bytes_,
                                 " bytes, expected at most ", kMaxShardRowBytes, "."));
@@ -287,7 +297,7 @@ class Decoder {
                                 expected,
                                 frame.same_rows ? " as it repeats those before it." : "."));
     frame.rows = payload;
-    if (!frame.same_rows) return OkStatus();
+    if (!frame.same_rows) return CheckRows(frame);
     if (before == nullptr || before->type != ExpertFrameType::kDispatch ||
         before->sequence != frame.sequence || before->layer != frame.layer ||
         before->tokens != frame.tokens || before->hidden != frame.hidden ||
@@ -317,10 +327,17 @@ void StoreRow(std::span<const float> row, RowType type, uint8_t* out) {
     for (size_t i = 0; i < row.size(); ++i) StoreLe<float>(out + i * sizeof(float), row[i]);
     return;
   }
+  if (type == RowType::kIntegers) return StoreIntegerRow(row, out);
   for (size_t i = 0; i < row.size(); ++i) {
     const float value = std::isfinite(row[i]) ? std::clamp(row[i], -kMostF16, kMostF16) : row[i];
     StoreLe<uint16_t>(out + i * sizeof(uint16_t), F32ToF16(value));
   }
+}
+
+void ReadRow(const uint8_t* rows, RowType type, size_t index, std::span<float> row) {
+  if (type == RowType::kIntegers)
+    return ReadIntegerRow(rows + index * IntegerRowBytes(row.size()), row);
+  for (size_t i = 0; i < row.size(); ++i) row[i] = RowValue(rows, type, index * row.size() + i);
 }
 
 std::optional<Slice> StepsOf(const Slice& rows, float step) {

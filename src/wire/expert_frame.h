@@ -12,7 +12,7 @@
 //                                      18 u16 expert
 //                                      20 u32 tokens
 //                                      24 u16 hidden (columns of a row)
-//                                      26 u8  element type: 5 f32, 6 f16, 7 steps
+//                                      26 u8  element type: 5 f32, 6 f16, 7 steps, 8 integers
 //                                      27 u8  flags: 2 same rows, 8 failed, 16 sum, 32 may be lost,
 //                                         64 best, 128 steps
 //
@@ -39,9 +39,12 @@
 //   6 CHANNEL      from a hub: where datagrams go, and their keys (tensor_channel.h). It is the
 //                  only frame of its message.
 //   7 READY        from a holder: whether they get there (tensor_channel.h).
-// Results have their dispatch's element type, or 7 where it has flag 128. The flags from 16 on want
-// f32 of a dispatch. Frames without a tensor have tokens, hidden and element type 0; the last three
-// have layer and expert 0. Flag 32 and the types 6 and 7 are for native workers; tabs refuse them.
+// Rows of a dispatch are integers where whoever holds the experts multiplies them as such
+// (tensor/integer_row.h): half of f32's bytes for the same products. Results have their dispatch's
+// element type, f32 where that is integers, or 7 where it has flag 128. The flags from 16 on want
+// f32 or integers of a dispatch. Frames without a tensor have tokens, hidden and element type 0;
+// the last three have layer and expert 0. Flag 32, the types 6 and 7 and element type 8 are for
+// native workers; tabs refuse them.
 #pragma once
 
 #include <cstdint>
@@ -52,6 +55,7 @@
 #include "base/bytes.h"
 #include "base/result.h"
 #include "tensor/half.h"
+#include "tensor/integer_row.h"
 
 namespace weft::wire {
 
@@ -81,22 +85,34 @@ enum class ExpertFrameType : uint16_t {
 };
 
 // What rows are made of: numbers of the layout above.
-enum class RowType : uint8_t { kF32 = 5, kF16 = 6, kSteps = 7 };
+enum class RowType : uint8_t { kF32 = 5, kF16 = 6, kSteps = 7, kIntegers = 8 };
 
 inline constexpr size_t kStepBytes = 3;
 
+// What answers to rows of this type have.
+constexpr RowType AnswerType(RowType asked) {
+  return asked == RowType::kIntegers ? RowType::kF32 : asked;
+}
+
+// Of answers. REQUIRES: no integers, whose rows are more than their values.
 constexpr size_t ElementBytes(RowType type) {
   if (type == RowType::kSteps) return kStepBytes;
   return type == RowType::kF16 ? sizeof(uint16_t) : sizeof(float);
 }
 
-// Writes a row, ElementBytes(type) for each value. As f16, finite values beyond 65,504 become that.
-// REQUIRES: f32 or f16.
+constexpr size_t RowBytes(RowType type, size_t columns) {
+  return type == RowType::kIntegers ? IntegerRowBytes(columns) : columns * ElementBytes(type);
+}
+
+// Writes a row, RowBytes of it. As f16, finite values beyond 65,504 become that. REQUIRES: no
+// steps; as integers, finite values.
 void StoreRow(std::span<const float> row, RowType type, uint8_t* out);
+// Reads row number `index` of those that begin at `rows`. REQUIRES: a decoded frame's.
+void ReadRow(const uint8_t* rows, RowType type, size_t index, std::span<float> row);
 // Writes f32 rows as steps of a grid. Gives nothing where a value is no whole number of steps, or
 // one beyond 24 bits. REQUIRES: `step` is a power of two.
 std::optional<Slice> StepsOf(const Slice& rows, float step);
-// Gives value number `index` of the rows that begin at `rows`: of steps, how many.
+// Gives value number `index` of an answer's rows that begin at `rows`: of steps, how many.
 inline float RowValue(const uint8_t* rows, RowType type, size_t index) {
   if (type == RowType::kSteps) {
     const uint8_t* at = rows + index * kStepBytes;

@@ -123,9 +123,17 @@ ExpertFrame OneToken(size_t columns) {
   return frame;
 }
 
+// Those for native workers alone among them.
+std::vector<Json> Messages() {
+  std::vector<Json> all;
+  for (const char* list : {"messages", "native"})
+    for (const Json& json : Golden().at(list).as_array()) all.push_back(json);
+  return all;
+}
+
 TEST(ExpertFrame, MessagesAreTheGoldenBytes) {
-  ASSERT_GT(Golden().at("messages").as_array().size(), 6u);
-  for (const Json& json : Golden().at("messages").as_array()) {
+  ASSERT_GT(Messages().size(), 7u);
+  for (const Json& json : Messages()) {
     SCOPED_TRACE(String(json, "name"));
     std::vector<ExpertFrame> frames;
     for (const Json& frame : json.at("frames").as_array()) frames.push_back(Described(frame));
@@ -153,7 +161,7 @@ TEST(ExpertFrame, RefusesEveryIllegalForm) {
 }
 
 TEST(ExpertFrame, AnyPrefixOfAMessageIsRefusedOrEndsAtAFrame) {
-  for (const Json& json : Golden().at("messages").as_array()) {
+  for (const Json& json : Messages()) {
     const Slice whole = Bytes(json, "hex");
     const size_t frame_count = DecodeShardMessage(whole)->frames.size();
     for (size_t count = 0; count < whole.byte_count(); ++count) {
@@ -186,6 +194,24 @@ TEST(ExpertFrame, PayloadsAreNotCopied) {
   ASSERT_TRUE(decoded.ok());
   for (const ExpertFrame& frame : decoded->frames)
     EXPECT_EQ(frame.rows.bytes().data(), message.bytes().data() + kShardHeadBytes + 28);
+}
+
+// Their answers are f32, and have to fit a message, too.
+TEST(ExpertFrame, IntegersCountAsTheirAnswers) {
+  ExpertFrame frame = OneToken(65535);
+  frame.row_type = RowType::kIntegers;
+  frame.tokens = 250;
+  const std::vector<float> row(65535, 1);
+  std::vector<uint8_t> bytes(frame.tokens * RowBytes(frame.row_type, row.size()));
+  for (size_t i = 0; i < frame.tokens; ++i)
+    StoreRow(row, frame.row_type, &bytes[i * RowBytes(frame.row_type, row.size())]);
+  frame.rows = Slice(std::move(bytes));
+  EXPECT_LT(frame.rows.byte_count(), kMaxShardRowBytes);
+  const auto decoded =
+      DecodeShardMessage(Slice(FromHex(Joined(EncodeShardMessage(3, {{frame}}))).value()));
+  ASSERT_FALSE(decoded.ok());
+  EXPECT_NE(decoded.error().message().find("65535000"), std::string::npos)
+      << decoded.error().message();
 }
 
 // 1,024 frames that mean one set of rows stay as small as one on the wire, and are counted each.

@@ -62,15 +62,16 @@ size_t PlaceOf(const std::vector<uint32_t>& held, uint32_t expert) {
 
 uint64_t AnswerBytes(const wire::ExpertFrame& asked, uint32_t slot_columns) {
   return uint64_t{asked.tokens} * (asked.best ? kBestColumns : slot_columns) *
-         wire::ElementBytes(asked.row_type);
+         wire::ElementBytes(wire::AnswerType(asked.row_type));
 }
 
 wire::ExpertFrame ResultOf(const wire::ExpertFrame& asked, uint32_t columns,
                            std::span<const float> values) {
-  std::vector<uint8_t> bytes(values.size() * wire::ElementBytes(asked.row_type));
-  wire::StoreRow(values, asked.row_type, bytes.data());
+  const wire::RowType type = wire::AnswerType(asked.row_type);
+  std::vector<uint8_t> bytes(values.size() * wire::ElementBytes(type));
+  wire::StoreRow(values, type, bytes.data());
   wire::ExpertFrame result;
-  result.row_type = asked.row_type;
+  result.row_type = type;
   result.type = wire::ExpertFrameType::kResult;
   result.sequence = asked.sequence;
   result.layer = asked.layer;
@@ -223,8 +224,7 @@ Status ExpertHost::RunExperts(const Shard& shard, std::span<const wire::ExpertFr
     const auto expert = static_cast<float>(PlaceOf(shard.experts, asked.expert));
     const uint8_t* from = asked.rows.bytes().data();
     for (size_t token = 0; token < asked.tokens; ++token, row += columns + 2) {
-      for (size_t k = 0; k < columns; ++k)
-        row[k] = wire::RowValue(from, asked.row_type, token * columns + k);
+      wire::ReadRow(from, asked.row_type, token, {row, columns});
       row[columns] = expert;
       row[columns + 1] = 1;
     }
@@ -243,8 +243,9 @@ Status ExpertHost::RunExperts(const Shard& shard, std::span<const wire::ExpertFr
 Status ExpertHost::RunRange(const Shard& shard, const wire::ExpertFrame& asked,
                             wire::ExpertFrame& result) {
   std::vector<float> rows(size_t{asked.tokens} * asked.hidden);
-  for (size_t i = 0; i < rows.size(); ++i)
-    rows[i] = wire::RowValue(asked.rows.bytes().data(), asked.row_type, i);
+  for (size_t token = 0; token < asked.tokens; ++token)
+    wire::ReadRow(asked.rows.bytes().data(), asked.row_type, token,
+                  std::span(rows).subspan(token * asked.hidden, asked.hidden));
   const auto layer =
       static_cast<uint32_t>(shard.layers.first + PlaceOf(shard.experts, asked.expert));
   if (!asked.best) {

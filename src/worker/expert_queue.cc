@@ -20,7 +20,7 @@ constexpr uint64_t kMostWaitingBytes = 2 * wire::kMaxShardRowBytes;
 
 // As the answer repeats them.
 uint64_t RowBytes(const wire::ExpertFrame& dispatch) {
-  return uint64_t{dispatch.tokens} * dispatch.hidden * wire::ElementBytes(dispatch.row_type);
+  return dispatch.tokens * wire::RowBytes(dispatch.row_type, dispatch.hidden);
 }
 
 }  // namespace

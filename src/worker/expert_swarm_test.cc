@@ -45,14 +45,17 @@ std::vector<int32_t> Prompt(size_t session) {
 struct Model {
   // A mixture of experts; `grouped`: a dense model of the same shape in eight neuron groups, and
   // its output head in eight ranges.
-  explicit Model(bool grouped = false) {
+  explicit Model(bool grouped = false, DType dtype = DType::kF32) {
     engine::ModelSpec spec = SwarmSpec();
-    if (grouped) spec.experts = 0, spec.width = 256;
+    spec.matrix_dtype = dtype;
+    // Superblocks are not cut.
+    const uint32_t columns = IsSuperblockFormat(dtype) ? 256 : 32;
+    if (grouped) spec.experts = 0, spec.width = 8 * columns;
     programs = engine::ModelBuilder(spec, engine::RandomTensors(3), weights).Build();
     if (!grouped) return;
     experts = 8;
     for (program::Program& layer : programs)
-      layer = program::GroupedProgram(layer, 32, {0x1p-18f, 0x1p21f}).value();
+      layer = program::GroupedProgram(layer, columns, {0x1p-18f, 0x1p21f}).value();
     std::get<program::MatMul>(programs.back().ops.back()).ranges = experts;
     CHECK(program::FindHeadRanges(programs.back()).has_value());
     last_divided = Whole().end - 1;
@@ -273,6 +276,9 @@ class ExpertSwarm {
   uint64_t results() const { return results_; }
   uint64_t half_results() const { return half_results_; }
   uint64_t step_results() const { return step_results_; }
+  // Dispatches, and those of them whose rows were whole numbers.
+  uint64_t dispatches() const { return dispatches_; }
+  uint64_t integers() const { return integers_; }
   uint64_t computed() const { return computed_; }
   // Datagrams that holders have sent, and groups that rows did without.
   uint64_t datagrams() const { return datagrams_; }
@@ -345,7 +351,9 @@ class ExpertSwarm {
       one.set_peer(id + 1);
       one.set_datagrams(loss_ >= 0);
       one.set_messages(has_messages_);
-      one.set_steps(id % 2 == 1);  // workers from before send f32
+      // Workers from before know neither.
+      one.set_steps(id % 2 == 1);
+      one.set_integers(id % 3 == 0);
       if (id == kHub) statement.set_self(id + 1);
       wire::FillExpertSets(holder.sets, *one.mutable_sets());
     }
@@ -405,6 +413,8 @@ class ExpertSwarm {
     const uint32_t to = shards.peer - 1;
     EXPECT_NE(from, to) << "what is for itself takes no detour";
     for (const wire::ExpertFrame& frame : shards.frames) {
+      if (frame.type == wire::ExpertFrameType::kDispatch) ++dispatches_;
+      if (frame.row_type == wire::RowType::kIntegers) ++integers_;
       if (frame.type != wire::ExpertFrameType::kResult) continue;
       if (frame.layer > SwarmSpec().layers) continue;  // a range of the head
       ++results_;
@@ -459,6 +469,7 @@ class ExpertSwarm {
   Fault fault_ = Fault::kNone;
   uint32_t statement_ = 0, sequence_ = 0;
   uint64_t results_ = 0, half_results_ = 0, step_results_ = 0, computed_ = 0;
+  uint64_t dispatches_ = 0, integers_ = 0;
   bool half_rows_ = false;
   double loss_ = -1;  // of datagrams; below 0: there are none
   uint64_t datagrams_ = 0, lost_groups_ = 0, lost_in_prompts_ = 0;
@@ -467,7 +478,8 @@ class ExpertSwarm {
 
 class ExpertSwarmTest : public testing::Test {
  protected:
-  explicit ExpertSwarmTest(bool grouped = false) : model_(grouped) {}
+  explicit ExpertSwarmTest(bool grouped = false, DType dtype = DType::kF32)
+      : model_(grouped, dtype) {}
   void ExpectEqual(uint32_t holders, const dispatch::Options& options, Fault fault,
                    bool hub_holds = false) {
     SCOPED_TRACE(std::to_string(holders) + " holders, " + std::to_string(options.copies) +
@@ -483,6 +495,8 @@ class ExpertSwarmTest : public testing::Test {
     results_ += swarm.results();
     step_results_ += swarm.step_results();
     computed_ += swarm.computed();
+    dispatches_ += swarm.dispatches();
+    integers_ += swarm.integers();
   }
   static dispatch::Options Fixed(uint32_t copies) {
     dispatch::Options options;
@@ -495,7 +509,8 @@ class ExpertSwarmTest : public testing::Test {
   Model model_;
   const std::vector<int32_t> expected_[kSessions] = {Expected(model_, 0), Expected(model_, 1)};
   uint64_t seed_ = 0;
-  uint64_t results_ = 0, step_results_ = 0, computed_ = 0;  // of all swarms
+  // Of all swarms.
+  uint64_t results_ = 0, step_results_ = 0, computed_ = 0, dispatches_ = 0, integers_ = 0;
 };
 
 TEST_F(ExpertSwarmTest, TokensAreThoseOfOneEngineWhoeverHoldsWhat) {
@@ -505,6 +520,32 @@ TEST_F(ExpertSwarmTest, TokensAreThoseOfOneEngineWhoeverHoldsWhat) {
     ExpectEqual(holders, {}, Fault::kNone);
   }
 }
+
+TEST_F(ExpertSwarmTest, RowsOfF32TravelAsSuch) {
+  ExpectEqual(2, {}, Fault::kNone);
+  EXPECT_GT(dispatches_, 0u);
+  EXPECT_EQ(integers_, 0u);
+}
+
+// Weights in superblocks: rows travel as whole numbers to those who know them.
+class IntegerSwarmTest : public ExpertSwarmTest, public testing::WithParamInterface<bool> {
+ protected:
+  IntegerSwarmTest() : ExpertSwarmTest(GetParam(), DType::kQ4S) {}
+};
+
+TEST_P(IntegerSwarmTest, TokensAreThoseOfOneEngineWhoeverHoldsWhat) {
+  ExpectEqual(1, {}, Fault::kNone);
+  EXPECT_EQ(integers_, dispatches_);
+  for (const uint32_t holders : {2u, 5u})
+    for (const bool hub_holds : {false, true}) ExpectEqual(holders, {}, Fault::kNone, hub_holds);
+  EXPECT_GT(integers_, dispatches_ / 4);
+  EXPECT_LT(integers_, dispatches_);
+  for (const Fault fault : {Fault::kStopped, Fault::kLost, Fault::kGarbled})
+    ExpectEqual(5, {}, fault);
+}
+
+INSTANTIATE_TEST_SUITE_P(Packages, IntegerSwarmTest, testing::Bool(),
+                         [](const auto& which) { return which.param ? "Groups" : "Experts"; });
 
 TEST_F(ExpertSwarmTest, AHolderThatBreaksInMidLayerCostsNoToken) {
   for (const Fault fault : {Fault::kStopped, Fault::kLost, Fault::kGarbled, Fault::kNotFinite}) {

@@ -58,7 +58,7 @@ void Hub::Wait(Instant now, uint32_t place, const StepWaits& waits) {
   Apply(now, dispatcher_.Begin(now, place,
                                {waits.layer, waits.top_k, waits.columns, waits.rows, waits.experts,
                                 waits.kind, may_lose, waits.norms, waits.largest_slot,
-                                waits.range_columns, waits.slot_step}));
+                                waits.range_columns, waits.slot_step, waits.in_integers}));
 }
 
 std::optional<ResumeStep> Hub::Next() {
@@ -101,6 +101,7 @@ Status Hub::SetHolders(Instant now, const wire::pb::ExpertHolders& statement,
     dispatch::Holder& holder = holders.emplace_back();
     holder.id = named.peer();
     holder.sends_steps = named.steps();
+    holder.takes_integers = named.integers();
     for (const wire::LayerExperts& layer : layers)
       for (const uint32_t expert : layer.experts)
         holder.experts.emplace_back(static_cast<uint16_t>(layer.layer),

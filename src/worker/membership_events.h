@@ -153,6 +153,7 @@ struct StepWaits {
   // How large the outputs of neuron groups will be, by group, over all rows; empty: not known.
   std::vector<float> norms;
   uint16_t range_columns = 0;  // of an output head: columns of a slot's row
+  bool in_integers = false;    // whoever holds the experts multiplies the rows as whole numbers
 };
 // Of one Generate of a batch.
 struct MadeOfOne {

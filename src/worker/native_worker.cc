@@ -33,6 +33,7 @@ Offer OfferOf(const NativeWorkerOptions& options) {
   offer.divides_heads = true;
   offer.half_rows = true;
   offer.sum_steps = true;
+  offer.integer_rows = true;
   offer.dtypes = {DType::kQ4S, DType::kQ4K, DType::kQ5K, DType::kQ6K};
   if (options.datagrams) {
     offer.datagrams = offer.messages = true;

@@ -72,6 +72,7 @@ wire::pb::Connect MakeConnect(const Offer& offer, const JoinedPackage& package,
   connect.set_messages(offer.messages);
   connect.set_half_rows(offer.half_rows);
   connect.set_sum_steps(offer.sum_steps);
+  connect.set_integer_rows(offer.integer_rows);
   for (const DType dtype : offer.dtypes) connect.add_dtypes(static_cast<uint32_t>(dtype));
   const size_t named = std::min(offer.datagram_addresses.size(), wire::kMostChannelAddresses);
   connect.set_datagram_addresses(

@@ -32,6 +32,7 @@ struct Offer {
   bool states_ahead = false;       // makes_tokens holds for models with such layers, too
   bool can_be_hub = false;         // knows stages whose experts are elsewhere
   bool runs_groups = false;        // runs layers in neuron groups
+  bool integer_rows = false;       // takes rows as whole numbers, and sends them as a hub
   bool sum_steps = false;          // sends sums of neuron groups in steps, and takes them as a hub
   bool half_rows = false;          // takes rows of experts in f16, and sends them as a hub
   bool divides_heads = false;      // knows output heads in ranges

@@ -73,6 +73,7 @@ class StageHost::LoadedHubs : public engine::LoadedLayers {
  public:
   std::unique_ptr<engine::LoadedLayers> layers;
   std::map<uint32_t, uint64_t> bytes;
+  std::set<uint32_t> in_integers;
 };
 
 Result<std::unique_ptr<engine::LoadedLayers>> StageHost::ReadHubs(
@@ -82,6 +83,7 @@ Result<std::unique_ptr<engine::LoadedLayers>> StageHost::ReadHubs(
   for (const program::Program& program : programs) {
     hubs.push_back(program::HubProgram(program));
     loaded->bytes[program.layer_index] = WeightBytes(hubs.back());
+    if (program::TakesIntegers(program)) loaded->in_integers.insert(program.layer_index);
   }
   ASSIGN_OR_RETURN(loaded->layers, hub_->Read(hubs, source));
   return std::unique_ptr<engine::LoadedLayers>(std::move(loaded));
@@ -96,6 +98,7 @@ Result<Outcome> StageHost::On(InstallLayers& work) {
   if (IsHub(work.form)) {
     auto& loaded = static_cast<LoadedHubs&>(*work.layers);
     hub_bytes_.merge(loaded.bytes);
+    in_integers_.merge(loaded.in_integers);
     engine.Install(std::move(loaded.layers));
   } else {
     engine.Install(std::move(work.layers));
@@ -241,6 +244,7 @@ Result<Outcome> StageHost::GoOn(uint32_t place, Instant begin,
   if (auto* pending = std::get_if<std::unique_ptr<engine::PendingStep>>(&*progress)) {
     step->pending = std::move(*pending);
     ASSIGN_OR_RETURN(StepWaits waits, WaitsOf(step->pending->request()));
+    waits.in_integers = in_integers_.contains(waits.layer);
     if (step->predicts && waits.kind == SlotKind::kSums) waits.norms = Predict(*step, waits);
     hub_steps_[place] = std::move(step);
     return Outcome(std::move(waits));
@@ -407,6 +411,7 @@ Result<Outcome> StageHost::On(ReleaseAll&) {
     engine->Unload({0, model_.layer_count()});
   }
   hub_bytes_.clear();
+  in_integers_.clear();
   return Outcome(Done{});
 }
 

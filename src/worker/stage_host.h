@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "base/clock.h"
@@ -112,6 +113,7 @@ class StageHost {
   SamplingTable sampling_;
   std::unique_ptr<engine::StageEngine> hub_;  // null: this worker is none
   std::map<uint32_t, uint64_t> hub_bytes_;    // of weights, by layer that is loaded in it
+  std::set<uint32_t> in_integers_;            // layers of StepWaits::in_integers
   std::array<std::unique_ptr<HubStep>, engine::kStepsInFlight> hub_steps_;  // by place
   FindPredictor find_predictor_;
   std::map<uint32_t, std::optional<package::GroupPredictor>> predictors_;  // that were asked for

@@ -7,7 +7,7 @@ import struct
 
 HERE = pathlib.Path(__file__).parent
 TYPE = {"dispatch": 1, "result": 2, "cancel": 3, "heartbeat": 4}
-F32, F16, STEPS = 5, 6, 7
+F32, F16, STEPS, INTEGERS = 5, 6, 7, 8
 SAME, FAILED, SUM, BEST, TAKES_STEPS = 2, 8, 16, 64, 128
 
 
@@ -155,9 +155,35 @@ REFUSED.append(dict(name="failed_at_length", hex=pack(7, [dict(silent, body=b"x"
 REFUSED.append(dict(name="too_many_frames", hex=pack(7, [frame("cancel", 1, 3, 5)] * 1025).hex(),
                     problem="1024 frames"))
 
+# Rows of 4 columns: an exponent, then whole numbers of 16 bits. Tabs refuse these.
+integers = struct.pack("<B4h", 127, 16320, -8160, 0, -32639) + struct.pack("<B4h", 40, 1, 0, 0, 0)
+NATIVE = {
+    "integers": (7, [
+        frame("dispatch", 1, 3, 5, 2, 4, integers, row_type=INTEGERS, may_sum=True, takes_steps=True),
+        frame("dispatch", 1, 3, 6, 2, 4, integers, row_type=INTEGERS, same_rows=True, may_sum=True, takes_steps=True),
+        frame("dispatch", 1, 35, 1, 1, 4, integers[:9], row_type=INTEGERS, best=True),
+    ]),
+}
+for name, row, problem in (
+        ("exponent_too_low", struct.pack("<B4h", 39, 1, 2, 3, 4), "exponent 39"),
+        ("exponent_of_infinity", struct.pack("<B4h", 255, 1, 2, 3, 4), "exponent 255"),
+        ("integer_too_large", struct.pack("<B4h", 127, 1, -32640, 3, 4), "whole number of 32640"),
+        ("integers_cut_off", integers[:8], "8 bytes"),
+):
+    REFUSED.append(dict(name=name, hex=pack(7, [frame("dispatch", 1, 3, 5, 1, 4, row, row_type=INTEGERS)]).hex(),
+                        problem=problem, native=True))
+REFUSED.append(dict(name="result_of_integers", native=True, problem="element type 8",
+                    hex=pack(7, [frame("result", 1, 3, 5, 1, 4, integers[:9], row_type=INTEGERS)]).hex()))
+
+
+def described(messages):
+    out = []
+    for name, (peer, frames) in messages.items():
+        of_frames = [{k: (v.hex() if isinstance(v, bytes) else v) for k, v in f.items()} for f in frames]
+        out.append(dict(name=name, peer=peer, frames=of_frames, hex=pack(peer, frames).hex()))
+    return out
+
+
 if __name__ == "__main__":
-    messages = []
-    for name, (peer, frames) in MESSAGES.items():
-        described = [{k: (v.hex() if isinstance(v, bytes) else v) for k, v in f.items()} for f in frames]
-        messages.append(dict(name=name, peer=peer, frames=described, hex=pack(peer, frames).hex()))
-    (HERE / "expert_frames.json").write_text(json.dumps(dict(messages=messages, refused=REFUSED), indent=1) + "\n")
+    all_of_it = dict(messages=described(MESSAGES), native=described(NATIVE), refused=REFUSED)
+    (HERE / "expert_frames.json").write_text(json.dumps(all_of_it, indent=1) + "\n")

@@ -358,6 +358,7 @@ void Experts::TellHubs(Instant now) {
       out.set_datagrams(worker.offer.datagrams);
       out.set_messages(worker.offer.messages && hub.offer.messages);
       // What it sends to itself goes over no line.
+      out.set_integers(worker.offer.integer_rows && hub.offer.integer_rows && holder != id);
       out.set_steps(worker.offer.sum_steps && hub.offer.sum_steps && holder != id);
       if (holder == id) statement.set_self(PeerOf(id));
       wire::FillExpertSets(layers, *out.mutable_sets());

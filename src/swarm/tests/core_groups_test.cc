@@ -92,18 +92,20 @@ TEST(CoreGroups, EveryGroupIsWithTwoDevicesTheHubAmongThem) {
       << "others took its groups over";
 }
 
-TEST(CoreGroups, AHubIsToldWhoSendsSumsInSteps) {
+TEST(CoreGroups, AHubIsToldWhoKnowsStepsAndIntegers) {
   TestSwarm swarm(GroupOptions());
   TestWorker knows = GroupWorker();
-  knows.sum_steps = true;
+  knows.sum_steps = knows.integer_rows = true;
   const WorkerId hub = swarm.Join(knows);
   swarm.Advance(Milliseconds(200));
   const WorkerId second = swarm.Join(knows), old = swarm.Join(GroupWorker());
   swarm.Advance(Seconds(1));
   std::map<WorkerId, bool> told;
   const wire::pb::ServerMessage message = swarm.Last(hub, Kind::kExpertHolders);
-  for (const auto& holder : message.expert_holders().holders())
+  for (const auto& holder : message.expert_holders().holders()) {
     told[WorkerId(holder.peer())] = holder.steps();
+    EXPECT_EQ(holder.integers(), holder.steps());
+  }
   const std::map<WorkerId, bool> expected = {{hub, false}, {second, true}, {old, false}};
   EXPECT_EQ(told, expected) << "what a hub sends to itself goes over no line";
 }

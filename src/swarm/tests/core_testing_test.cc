@@ -112,6 +112,7 @@ wire::pb::WorkerMessage TestSwarm::ConnectOf(WorkerId id) const {
   connect.set_divides_heads(worker.divides_heads);
   connect.set_half_rows(worker.half_rows);
   connect.set_sum_steps(worker.sum_steps);
+  connect.set_integer_rows(worker.integer_rows);
   connect.set_worker_id(worker.device_id);
   for (const DType dtype : worker.dtypes) connect.add_dtypes(static_cast<uint32_t>(dtype));
   connect.set_datagram_addresses(wire::PackAddresses(worker.datagram_addresses));

@@ -195,6 +195,7 @@ Result<Offer> CheckConnect(const wire::pb::Connect& connect, const CoreOptions& 
   offer.messages = connect.messages();
   offer.half_rows = connect.half_rows();
   offer.sum_steps = connect.sum_steps();
+  offer.integer_rows = connect.integer_rows();
   if (connect.dtypes_size() > kMaxDTypes)
     return Broken("Connect lists " + std::to_string(connect.dtypes_size()) +
                   " dtypes, expected at most " + std::to_string(kMaxDTypes) + ".");

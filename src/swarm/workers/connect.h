@@ -32,6 +32,7 @@ struct Offer {
   bool can_be_hub = false;     // can be sent PrepareStage for layers in hub form
   bool runs_groups = false;    // runs layers in neuron groups
   bool divides_heads = false;  // knows output heads in ranges, as a hub and as a holder
+  bool integer_rows = false;   // knows rows as whole numbers, as a hub and as a holder
   bool sum_steps = false;      // knows sums of groups in steps, as a hub and as a holder
   bool half_rows = false;      // knows rows of experts in f16, as a hub and as a holder
   bool datagrams = false;      // can answer hubs in datagrams
