@@ -221,7 +221,7 @@ void Experts::Target(const Worker& worker, bool keeps, Set& target) const {
   if (worker.loading->paused_until) return;
   const uint64_t most = MostAtATime(worker);
   for (const uint32_t i : Missing(worker)) {
-    if (new_bytes >= most) return;
+    if (new_bytes > 0 && new_bytes >= most) return;
     if (take(i)) new_bytes += options_.model.layers[layer_of_[i]].expert_bytes;
   }
 }

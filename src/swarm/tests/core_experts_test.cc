@@ -394,6 +394,18 @@ TEST(CoreExperts, AWorkerIsToldOfWhatItLoadsInSomeSecondsHotOnesFirst) {
   EXPECT_EQ(swarm.picture().state, SwarmState::kUp);
 }
 
+TEST(CoreExperts, WhoIsVerySlowIsToldOfOneAtATime) {
+  TestSwarm swarm(SparseOptions());
+  TestWorker slow = NativeHolder();
+  slow.bytes_per_s = 0.01;
+  const WorkerId holder = swarm.Join(slow);
+  swarm.Join(Hub());
+  swarm.Advance(Milliseconds(200));
+  EXPECT_THAT(Told(swarm, holder), SizeIs(1));
+  swarm.AnswerExpertsOnce(holder);
+  EXPECT_THAT(Told(swarm, holder), SizeIs(2));
+}
+
 TEST(CoreExperts, ATabIsToldOfEverythingAtOnce) {
   TestSwarm swarm(SparseOptions());
   TestWorker slow = Holder();
