@@ -43,8 +43,8 @@
 // (tensor/integer_row.h): half of f32's bytes for the same products. Results have their dispatch's
 // element type, f32 where that is integers, or 7 where it has flag 128. The flags from 16 on want
 // f32 or integers of a dispatch. Frames without a tensor have tokens, hidden and element type 0;
-// the last three have layer and expert 0. Flag 32, the types 6 and 7 and element type 8 are for
-// native workers; tabs refuse them.
+// the last three have layer and expert 0. Flag 32 and the types 6 and 7 are for native workers;
+// tabs refuse them.
 #pragma once
 
 #include <cstdint>

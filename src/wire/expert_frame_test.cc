@@ -123,17 +123,9 @@ ExpertFrame OneToken(size_t columns) {
   return frame;
 }
 
-// Those for native workers alone among them.
-std::vector<Json> Messages() {
-  std::vector<Json> all;
-  for (const char* list : {"messages", "native"})
-    for (const Json& json : Golden().at(list).as_array()) all.push_back(json);
-  return all;
-}
-
 TEST(ExpertFrame, MessagesAreTheGoldenBytes) {
-  ASSERT_GT(Messages().size(), 7u);
-  for (const Json& json : Messages()) {
+  ASSERT_GT(Golden().at("messages").as_array().size(), 7u);
+  for (const Json& json : Golden().at("messages").as_array()) {
     SCOPED_TRACE(String(json, "name"));
     std::vector<ExpertFrame> frames;
     for (const Json& frame : json.at("frames").as_array()) frames.push_back(Described(frame));
@@ -161,7 +153,7 @@ TEST(ExpertFrame, RefusesEveryIllegalForm) {
 }
 
 TEST(ExpertFrame, AnyPrefixOfAMessageIsRefusedOrEndsAtAFrame) {
-  for (const Json& json : Messages()) {
+  for (const Json& json : Golden().at("messages").as_array()) {
     const Slice whole = Bytes(json, "hex");
     const size_t frame_count = DecodeShardMessage(whole)->frames.size();
     for (size_t count = 0; count < whole.byte_count(); ++count) {

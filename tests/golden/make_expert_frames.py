@@ -38,6 +38,8 @@ two = struct.pack("<8f", 0.5, -1.0, 65504.0, 0.0, 1e-30, -0.25, 3.0, 1.0)
 one = two[:16]
 halves = struct.pack("<8e", 0.5, -1.0, 65504.0, 0.0, 6e-8, -0.25, 3.0, 1.0)
 steps = b"".join(n.to_bytes(3, "little", signed=True) for n in (0, -2, 2 ** 23 - 1, 1 - 2 ** 23))
+# Rows of 4 columns: an exponent, then whole numbers of 16 bits.
+integers = struct.pack("<B4h", 127, 16320, -8160, 0, -32639) + struct.pack("<B4h", 40, 1, 0, 0, 0)
 heartbeat = struct.pack("<IIQI", 3, 1250, 6 << 30, 64 << 20)
 
 MESSAGES = {
@@ -74,6 +76,11 @@ MESSAGES = {
         frame("dispatch", 1, 3, 5, 2, 4, halves, row_type=F16),
         frame("dispatch", 1, 3, 6, 2, 4, halves, row_type=F16, same_rows=True),
         frame("result", 1, 3, 5, 1, 4, halves[:8], row_type=F16),
+    ]),
+    "integers": (7, [
+        frame("dispatch", 1, 3, 5, 2, 4, integers, row_type=INTEGERS, may_sum=True, takes_steps=True),
+        frame("dispatch", 1, 3, 6, 2, 4, integers, row_type=INTEGERS, same_rows=True, may_sum=True, takes_steps=True),
+        frame("dispatch", 1, 35, 1, 1, 4, integers[:9], row_type=INTEGERS, best=True),
     ]),
     "cancels": (7, [frame("cancel", 1, 3, 5), frame("cancel", 0x80000001, 4, 65535)]),
     "heartbeat": (0, [frame("heartbeat", 12, 0, 0, body=heartbeat)]),
@@ -155,15 +162,6 @@ REFUSED.append(dict(name="failed_at_length", hex=pack(7, [dict(silent, body=b"x"
 REFUSED.append(dict(name="too_many_frames", hex=pack(7, [frame("cancel", 1, 3, 5)] * 1025).hex(),
                     problem="1024 frames"))
 
-# Rows of 4 columns: an exponent, then whole numbers of 16 bits. Tabs refuse these.
-integers = struct.pack("<B4h", 127, 16320, -8160, 0, -32639) + struct.pack("<B4h", 40, 1, 0, 0, 0)
-NATIVE = {
-    "integers": (7, [
-        frame("dispatch", 1, 3, 5, 2, 4, integers, row_type=INTEGERS, may_sum=True, takes_steps=True),
-        frame("dispatch", 1, 3, 6, 2, 4, integers, row_type=INTEGERS, same_rows=True, may_sum=True, takes_steps=True),
-        frame("dispatch", 1, 35, 1, 1, 4, integers[:9], row_type=INTEGERS, best=True),
-    ]),
-}
 for name, row, problem in (
         ("exponent_too_low", struct.pack("<B4h", 39, 1, 2, 3, 4), "exponent 39"),
         ("exponent_of_infinity", struct.pack("<B4h", 255, 1, 2, 3, 4), "exponent 255"),
@@ -171,19 +169,13 @@ for name, row, problem in (
         ("integers_cut_off", integers[:8], "8 bytes"),
 ):
     REFUSED.append(dict(name=name, hex=pack(7, [frame("dispatch", 1, 3, 5, 1, 4, row, row_type=INTEGERS)]).hex(),
-                        problem=problem, native=True))
-REFUSED.append(dict(name="result_of_integers", native=True, problem="element type 8",
+                        problem=problem))
+REFUSED.append(dict(name="result_of_integers", problem="element type 8",
                     hex=pack(7, [frame("result", 1, 3, 5, 1, 4, integers[:9], row_type=INTEGERS)]).hex()))
 
-
-def described(messages):
-    out = []
-    for name, (peer, frames) in messages.items():
-        of_frames = [{k: (v.hex() if isinstance(v, bytes) else v) for k, v in f.items()} for f in frames]
-        out.append(dict(name=name, peer=peer, frames=of_frames, hex=pack(peer, frames).hex()))
-    return out
-
-
 if __name__ == "__main__":
-    all_of_it = dict(messages=described(MESSAGES), native=described(NATIVE), refused=REFUSED)
-    (HERE / "expert_frames.json").write_text(json.dumps(all_of_it, indent=1) + "\n")
+    messages = []
+    for name, (peer, frames) in MESSAGES.items():
+        described = [{k: (v.hex() if isinstance(v, bytes) else v) for k, v in f.items()} for f in frames]
+        messages.append(dict(name=name, peer=peer, frames=described, hex=pack(peer, frames).hex()))
+    (HERE / "expert_frames.json").write_text(json.dumps(dict(messages=messages, refused=REFUSED), indent=1) + "\n")

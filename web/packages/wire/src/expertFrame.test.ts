@@ -43,8 +43,7 @@ interface GoldenMessage {
 const path = new URL("../../../../tests/golden/expert_frames.json", import.meta.url);
 const golden = JSON.parse(readFileSync(fileURLToPath(path), "utf8")) as {
   messages: GoldenMessage[];
-  native: GoldenMessage[]; // for native workers alone
-  refused: { name: string; hex: string; problem: string; native?: boolean }[];
+  refused: { name: string; hex: string; problem: string }[];
 };
 
 const bytesOf = (hex: string): Uint8Array => Uint8Array.from(Buffer.from(hex, "hex"));
@@ -82,15 +81,7 @@ describe("shard messages", () => {
     },
   );
 
-  it.each(golden.native.map((message) => [message.name, message] as const))(
-    "refuses %s, which are for native workers",
-    (_, message) => {
-      expect(() => decodeShardMessage(bytesOf(message.hex))).toThrow(/element type 8, expected 5/);
-    },
-  );
-
-  const forTabs = golden.refused.filter((each) => !each.native);
-  it.each(forTabs.map((r) => [r.name, r] as const))("refuses %s", (_, refused) => {
+  it.each(golden.refused.map((r) => [r.name, r] as const))("refuses %s", (_, refused) => {
     expect(() => decodeShardMessage(bytesOf(refused.hex))).toThrow(refused.problem);
   });
 

@@ -2,6 +2,7 @@
 // src/wire/expert_frame.h; this is its other implementation, held together by
 // tests/golden/expert_frames.json. Channels and datagrams are not for tabs.
 import { WireError } from "./error.ts";
+import { checkIntegerRow, integerRowBytes } from "./integerRow.ts";
 
 export const kShardByte = 0x02; // first byte of the message
 const kShardHeadBytes = 5;
@@ -27,12 +28,33 @@ export const ExpertFrameType = {
 export type ExpertFrameType = (typeof ExpertFrameType)[keyof typeof ExpertFrameType];
 
 // What rows are made of.
-export const RowType = { f32: 5, f16: 6, steps: 7 } as const;
+export const RowType = { f32: 5, f16: 6, steps: 7, integers: 8 } as const;
 export type RowType = (typeof RowType)[keyof typeof RowType];
 
+// What answers to rows of this type have.
+export function answerTypeOf(asked: RowType): RowType {
+  return asked === RowType.integers ? RowType.f32 : asked;
+}
+
+// Of answers, which are never integers.
 export function elementBytesOf(type: RowType): number {
   if (type === RowType.steps) return 3;
   return type === RowType.f16 ? 2 : 4;
+}
+
+function rowBytesOf(type: RowType, columns: number): number {
+  return type === RowType.integers ? integerRowBytes(columns) : columns * elementBytesOf(type);
+}
+
+const kDispatchTypes: readonly number[] = [RowType.f32, RowType.f16, RowType.integers];
+const kResultTypes: readonly number[] = [RowType.f32, RowType.f16, RowType.steps];
+
+function rowTypeOf(code: number, isResult: boolean): RowType {
+  if ((isResult ? kResultTypes : kDispatchTypes).includes(code)) return code as RowType;
+  throw new WireError(
+    `Its rows have element type ${code}, expected 5 (f32) or 6 (f16), or ` +
+      (isResult ? "7 (steps)." : "8 (integers)."),
+  );
 }
 
 const kTypeNames = ["", "dispatch", "result", "cancel", "heartbeat"] as const;
@@ -50,7 +72,7 @@ export interface ExpertFrame {
   readonly takesSteps: boolean; // of a dispatch: its result may be in steps of a grid
   readonly best: boolean; // of a dispatch: wanted of each row are the two best of the range
   readonly added: readonly number[]; // of a result that is a sum: the other experts in it, rising
-  readonly rowType: RowType; // of a result that of its dispatch
+  readonly rowType: RowType; // of a result answerTypeOf its dispatch's, or steps
   readonly rows: Uint8Array; // [tokens, hidden] of rowType
   readonly body: Uint8Array; // of frames without a tensor
 }
@@ -304,20 +326,13 @@ class Decoder {
       checkBody(frame, dtypeCode, payload);
       return { ...frame, body: payload };
     }
-    const isResult = type === ExpertFrameType.result;
-    const mayBeSteps = isResult && dtypeCode === RowType.steps;
-    if (dtypeCode !== RowType.f32 && dtypeCode !== RowType.f16 && !mayBeSteps) {
-      throw new WireError(
-        `Its rows have element type ${dtypeCode}, expected 5 (f32) or 6 (f16)` +
-          (isResult ? ", or 7 (steps)." : "."),
-      );
-    }
-    if (dtypeCode === RowType.f16 && flags & ~Flag.sameRows) {
+    const rowType = rowTypeOf(dtypeCode, type === ExpertFrameType.result);
+    if (rowType === RowType.f16 && flags & ~Flag.sameRows) {
       throw new WireError(
         `It has rows of f16 and flags ${flags}, expected none but those of ${Flag.sameRows}.`,
       );
     }
-    return this.#tensor({ ...frame, rowType: dtypeCode }, flags, payload, before);
+    return this.#tensor({ ...frame, rowType }, flags, payload, before);
   }
 
   #tensor(
@@ -333,8 +348,9 @@ class Decoder {
           `of at least 1 column.`,
       );
     }
-    const rowBytes = tokens * hidden * elementBytesOf(rowType);
-    this.#rowBytes += rowBytes;
+    const rowBytes = tokens * rowBytesOf(rowType, hidden);
+    // The answers to integers are longer than these.
+    this.#rowBytes += tokens * hidden * elementBytesOf(answerTypeOf(rowType));
     if (this.#rowBytes > kMaxRowBytes) {
       throw new WireError(
         `With it the message holds rows of ${this.#rowBytes} bytes, expected at most ` +
@@ -356,7 +372,12 @@ class Decoder {
       const why = sameRows ? " as it repeats those before it." : ".";
       throw new WireError(`Its rows have ${rows.length} bytes, expected ${expected}${why}`);
     }
-    if (!sameRows) return { ...frame, rows };
+    if (!sameRows) {
+      for (let at = 0; rowType === RowType.integers && at < rowBytes; at += rowBytes / tokens) {
+        checkIntegerRow(rows.subarray(at, at + rowBytes / tokens), hidden);
+      }
+      return { ...frame, rows };
+    }
     if (
       before?.type !== ExpertFrameType.dispatch ||
       before.sequence !== frame.sequence ||
@@ -410,8 +431,9 @@ export function heartbeatFrame(heartbeat: Heartbeat): ExpertFrame {
 
 // Its rows have as many columns as they have bytes for.
 export function resultFrame(dispatch: ExpertFrame, rows: Uint8Array): ExpertFrame {
-  const { sequence, layer, expert, tokens, rowType } = dispatch;
+  const { sequence, layer, expert, tokens } = dispatch;
   const type = ExpertFrameType.result;
+  const rowType = answerTypeOf(dispatch.rowType);
   const hidden = rows.length / tokens / elementBytesOf(rowType);
   return { ...kBare, type, sequence, layer, expert, tokens, hidden, rowType, rows };
 }

@@ -6,6 +6,7 @@ export * from "./error.ts";
 export * from "./expertFrame.ts";
 export * from "./expertSets.ts";
 export * from "./forkFrame.ts";
+export * from "./integerRow.ts";
 export * from "./wholeFrame.ts";
 export * from "./probeRows.ts";
 export * from "./version.ts";

@@ -99,6 +99,7 @@ function connectMessage(
       dividesHeads: offer.takesExperts,
       halfRows: offer.takesExperts,
       sumSteps: offer.takesExperts,
+      integerRows: offer.takesExperts,
       keepsState: offer.keepsState,
       statesAhead: offer.statesAhead,
       dtypes: [...offer.dtypes],

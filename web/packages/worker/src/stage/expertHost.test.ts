@@ -10,12 +10,13 @@ import { afterAll, describe, expect, it } from "vitest";
 
 import { f16ToF32, f32ToF16 } from "@weft/engine";
 import { decodeProgram } from "@weft/engine/program/decode.ts";
+import { DType } from "@weft/engine/program/ir.ts";
 import type { MoeExperts, Program } from "@weft/engine/program/ir.ts";
 import { sharedNodeGpu } from "@weft/engine/test/nodeGpu.ts";
 import { PackageFolder } from "@weft/engine/test/packageFolder.ts";
 import { readValues } from "@weft/engine/weights/vectors.ts";
 import { kDefaultOptions, WebGpuEngine } from "@weft/engine/webgpuEngine.ts";
-import { ExpertFrameType, RowType, decodeShardMessage } from "@weft/wire";
+import { ExpertFrameType, RowType, decodeShardMessage, readIntegerRow } from "@weft/wire";
 import type { ExpertFrame } from "@weft/wire";
 
 import { ExpertBlobs } from "../download/expertBlobs.ts";
@@ -29,11 +30,11 @@ const gpu = existsSync(weft) ? await sharedNodeGpu() : null;
 const folder = mkdtempSync(join(tmpdir(), "weft-experts-"));
 afterAll(() => rmSync(folder, { recursive: true }));
 
-function packageOf(name: string): PackageFolder {
+function packageOf(name: string, quant: string): PackageFolder {
   const own = join(root, "models", name);
   const from = existsSync(own) ? own : join(data, "checkpoints", name);
-  const out = join(folder, name);
-  const args = ["convert", from, out, "--quant", "f32", "--no-tokenizer"];
+  const out = join(folder, `${name}-${quant}`);
+  const args = ["convert", from, out, "--quant", quant, "--no-tokenizer"];
   if (!existsSync(out)) execFileSync(weft, args, { stdio: ["ignore", "ignore", "pipe"] });
   return new PackageFolder(out);
 }
@@ -47,8 +48,8 @@ interface Rig {
   readonly source: PackageFolder;
 }
 
-async function rigOf(name: string, memoryLimitBytes = 0): Promise<Rig> {
-  const source = packageOf(name);
+async function rigOf(name: string, memoryLimitBytes = 0, quant = "f32"): Promise<Rig> {
+  const source = packageOf(name, quant);
   // What a host uses of a source beyond an engine's.
   const dropCopies = (): Promise<void> => Promise.resolve();
   const blobs = new ExpertBlobs(Object.assign(source, { dropCopies }) as unknown as PackageSource);
@@ -82,6 +83,23 @@ function halvesOf(values: Float32Array): Uint16Array {
   const halves = new Uint16Array(values.length);
   f32ToF16(values, halves);
   return halves;
+}
+
+// A row as whole numbers, by the rule of src/tensor/integer_row.h.
+function integersOf(row: Float32Array): Uint8Array {
+  const superblocks = Math.ceil(row.length / 256);
+  const view = new DataView(new ArrayBuffer(superblocks + 2 * row.length));
+  for (const [i, value] of row.entries()) {
+    const block = Math.floor(i / 256);
+    const own = row.subarray(256 * block, 256 * (block + 1));
+    const largest = Math.max(...own.map(Math.abs));
+    const e = Math.max(40, 127 + Math.floor(Math.log2(largest)));
+    view.setUint8(block, e);
+    const x = value * 2 ** (141 - e) * (32639 / 32768);
+    const even = Math.abs(x % 1) === 0.5 ? 2 * Math.round(x / 2) : Math.round(x);
+    view.setInt16(superblocks + 2 * i, even, true);
+  }
+  return new Uint8Array(view.buffer);
 }
 
 const floatsOf = (bytes: Uint8Array): Float32Array => new Float32Array(bytes.slice().buffer);
@@ -184,6 +202,39 @@ describe.skipIf(!gpu)("rows of a tab's experts (needs build/release/weft)", kLim
 });
 
 describe.skipIf(!gpu)("experts of a tab (needs build/release/weft)", kLimits, () => {
+  // A GPU whose multiplications and additions are rounded apart makes other whole numbers of some
+  // values next to the middle between two.
+  it("of rows as whole numbers are those of the rows that are read", async () => {
+    const { host, engine, layer, op, program } = await rigOf("weft-tiny-moe", 0, "q4s");
+    expect(program.weights[op.gateUp]!.dtype).toBe(DType.q4s);
+    const { columns } = op.in;
+    await hold(host, layer, [0, 2]);
+    const f32 = [0, 2].map((expert, i) => dispatch(layer, expert, columns, 2, 100 * i));
+    const read = f32.map((frame) => ({ ...frame, rows: new Uint8Array(frame.rows.length) }));
+    const whole = f32.map((frame, i) => {
+      const rows = [0, 1].flatMap((token) => {
+        const [first, end] = [token * columns, (token + 1) * columns];
+        const bytes = integersOf(floatsOf(frame.rows).subarray(first, end));
+        readIntegerRow(bytes, new Float32Array(read[i]!.rows.buffer, 4 * first, columns));
+        return [...bytes];
+      });
+      return { ...frame, rowType: RowType.integers, rows: Uint8Array.from(rows) };
+    });
+    const { results } = await host.run([...f32, ...read, ...whole]);
+    for (const i of [0, 1]) {
+      const { failed, rowType, hidden, rows } = results[4 + i]!;
+      expect({ failed, rowType, hidden }).toEqual(
+        { failed: false, rowType: RowType.f32, hidden: columns });
+      expect(rows).toEqual(results[2 + i]!.rows);
+      const near = floatsOf(results[i]!.rows);
+      const largest = Math.max(...near.map(Math.abs));
+      for (const [at, value] of floatsOf(rows).entries()) {
+        expect(Math.abs(value - near[at]!)).toBeLessThan(1e-4 * largest);
+      }
+    }
+    engine.freeBuffers();
+  });
+
   it("are what was said last, and count", async () => {
     const { host, engine, layer, op } = await rigOf("weft-tiny-moe");
     const { columns } = op.in;

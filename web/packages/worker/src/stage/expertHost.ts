@@ -10,7 +10,10 @@ import { EngineError, f16ToF32, f32ToF16 } from "@weft/engine";
 import type { StageEngine, StepOutput } from "@weft/engine";
 import type { MatMul, MoeExperts, Program } from "@weft/engine/program/ir.ts";
 import { blobsOf } from "@weft/engine/program/shards.ts";
-import { RowType, elementBytesOf, failedResult, kMaxRowBytes, resultFrame } from "@weft/wire";
+import {
+  RowType, answerTypeOf, elementBytesOf, failedResult, integerRowBytes, kMaxRowBytes,
+  readIntegerRow, resultFrame,
+} from "@weft/wire";
 import type { ExpertFrame, LayerExperts } from "@weft/wire";
 
 import type { ExpertBlobs } from "../download/expertBlobs.ts";
@@ -167,7 +170,7 @@ export class ExpertHost {
 
   #answerBytes({ layer, tokens, best, rowType }: ExpertFrame): number {
     const columns = best ? kBestColumns : (this.#shards.get(layer)?.slotColumns ?? 0);
-    return tokens * columns * elementBytesOf(rowType);
+    return tokens * columns * elementBytesOf(answerTypeOf(rowType));
   }
 
   #problemOf({ layer, expert, hidden, best }: ExpertFrame, answeredBytes: number): string {
@@ -270,7 +273,16 @@ function bestOfRows(logits: Float32Array, columns: number): Float32Array {
 }
 
 // The rows are copied: a message is not aligned.
-function valuesOf({ rows, rowType }: ExpertFrame): Float32Array {
+function valuesOf({ rows, rowType, tokens, hidden }: ExpertFrame): Float32Array {
+  if (rowType === RowType.integers) {
+    const values = new Float32Array(tokens * hidden);
+    const rowBytes = integerRowBytes(hidden);
+    for (let row = 0; row < tokens; ++row) {
+      const bytes = rows.subarray(row * rowBytes, (row + 1) * rowBytes);
+      readIntegerRow(bytes, values.subarray(row * hidden, (row + 1) * hidden));
+    }
+    return values;
+  }
   const { buffer } = rows.slice();
   if (rowType === RowType.f32) return new Float32Array(buffer);
   const halves = new Uint16Array(buffer);
@@ -280,8 +292,8 @@ function valuesOf({ rows, rowType }: ExpertFrame): Float32Array {
 }
 
 // As f16, finite values beyond 65,504 become that, as StoreRow of src/wire/expert_frame.h has it.
-function bytesOf(values: Float32Array, rowType: RowType): Uint8Array {
-  if (rowType === RowType.f32) return new Uint8Array(values.buffer);
+function bytesOf(values: Float32Array, asked: RowType): Uint8Array {
+  if (answerTypeOf(asked) === RowType.f32) return new Uint8Array(values.buffer);
   const halves = new Uint16Array(values.length);
   f32ToF16(values.map(withinF16), halves);
   return new Uint8Array(halves.buffer);
