@@ -8,13 +8,13 @@
 //   up_s       until the swarm could answer
 //   loaded_s   until every device held all that it was told to
 //   held       experts of each device
-//   most_mb    the most memory of its own that a holder took, files that are mapped not counted
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+//   most_mib   the most memory of its own that a holder took, files that are mapped not counted
+import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 
-import { startServer, startWorker, swarmOf, until } from "./lib/weft_processes.mjs";
+import { memoryMiB, startServer, startWorker, swarmOf, until } from "./lib/weft_processes.mjs";
 
 const { values: options } = parseArgs({
   options: {
@@ -25,12 +25,11 @@ const { values: options } = parseArgs({
     hub: { type: "string", default: "200MiB" },
   },
 });
-const kQuietMs = 3000; // without anything to load: the next statement would have come
-
-function ownMegabytes(pid) {
-  const status = readFileSync(`/proc/${pid}/status`, "utf8");
-  return Number(/RssAnon:\s+(\d+)/.exec(status)?.[1] ?? 0) / 1024;
+if (!options.package) {
+  console.error("--package is missing: the folder of a mixture of experts");
+  process.exit(2);
 }
+const kQuietMs = 3000; // without anything to load: the next statement would have come
 
 // Until so many devices are there and all hold what they were told.
 async function loaded(server, holders, count) {
@@ -38,7 +37,7 @@ async function loaded(server, holders, count) {
   let up = null, last = null, since = begin, most = 0;
   await until(async () => {
     last = await swarmOf(server.origin);
-    most = Math.max(most, ...holders.map(({ pid }) => ownMegabytes(pid)));
+    most = Math.max(most, ...holders.map(({ pid }) => memoryMiB(pid, "RssAnon")));
     const now = performance.now();
     if (last.state === "up") up ??= now;
     const holding = last.workers.filter((each) => each.experts_held > 0);
@@ -50,7 +49,7 @@ async function loaded(server, holders, count) {
   }, () => JSON.stringify(last), 600_000);
   const seconds = (at) => Number(((at - begin) / 1e3).toFixed(1));
   const held = Object.fromEntries(last.workers.map((each) => [each.name, each.experts_held]));
-  return { up_s: seconds(up), loaded_s: seconds(since), held, most_mb: Math.round(most) };
+  return { up_s: seconds(up), loaded_s: seconds(since), held, most_mib: Math.round(most) };
 }
 
 const cache = mkdtempSync(join(tmpdir(), "weft-expert-loading-"));

@@ -6,13 +6,13 @@
 //
 // One line of JSON for each program: medians of rounds. A server begins with an empty state folder.
 // `keyed_ms` is an answer to a request with an Idempotency-Key, which the server keeps a record of.
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 
 import { median, rounded } from "./lib/statistics.mjs";
-import { WeftProcess, sleep } from "./lib/weft_processes.mjs";
+import { WeftProcess, memoryMiB, sleep } from "./lib/weft_processes.mjs";
 
 const { values } = parseArgs({
   options: {
@@ -71,12 +71,11 @@ async function oneRound(program, port) {
   for (let i = 0; i < requests; ++i) {
     keyed.push(await ask(origin, `Hello ${i}`, { "Idempotency-Key": `key-${i}` }));
   }
-  const status = readFileSync(`/proc/${server.pid}/status`, "utf8");
-  const rssKib = Number(/VmRSS:\s+(\d+)/.exec(status)[1]);
+  const rssMiB = memoryMiB(server.pid);
   await server.end();
   rmSync(state, { recursive: true });
   return { ready_ms: readyMs, plain_ms: median(plain), keyed_ms: median(keyed),
-    rss_mib: rssKib / 1024 };
+    rss_mib: rssMiB };
 }
 
 const programs = [values.weft, ...(values.against ? [values.against] : [])];

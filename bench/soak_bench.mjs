@@ -9,14 +9,14 @@
 // 20 models in the library, in ms. The models are copies of weft-tiny. `--memory` of each worker
 // holds one or two of them, so that they are loaded and unloaded all the time.
 import { spawn } from "node:child_process";
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { cpSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 
 import { packageOf } from "./lib/packages.mjs";
 import { median, rounded } from "./lib/statistics.mjs";
-import { sleep, until } from "./lib/weft_processes.mjs";
+import { memoryMiB, sleep, until } from "./lib/weft_processes.mjs";
 
 const { values } = parseArgs({
   options: {
@@ -98,9 +98,6 @@ async function worker(origin, name, comesAndGoes) {
   }
 }
 
-const memoryMiB = () => Number(readFileSync(`/proc/${server.pid}/status`, "utf8")
-  .match(/VmRSS:\s+(\d+)/)[1]) / 1024;
-
 async function listTimes(origin) {
   const times = [];
   for (let i = 0; i < 100; ++i) {
@@ -118,9 +115,9 @@ try {
   const workers = [worker(origin, "stays", false), worker(origin, "comes-and-goes", true)];
   const clients = Array.from({ length: Number(values.clients) }, (_, i) => client(origin, i));
   await sleep(Math.min(1, minutes / 2) * 60_000);
-  const early = memoryMiB();
+  const early = memoryMiB(server.pid);
   await sleep(Math.max(minutes - 1, minutes / 2) * 60_000);
-  const late = memoryMiB();
+  const late = memoryMiB(server.pid);
   isOver = true;
   await Promise.all(clients);
   mayLeave = true;

@@ -131,6 +131,12 @@ export async function watchSwarm(origin, onPicture) {
   };
 }
 
+// MiB of a process by a line of /proc: VmRSS is all of it, RssAnon without files that are mapped.
+export function memoryMiB(pid, line = "VmRSS") {
+  const status = readFileSync(`/proc/${pid}/status`, "utf8");
+  return Number(new RegExp(`${line}:\\s+(\\d+)`).exec(status)?.[1] ?? 0) / 1024;
+}
+
 // CPU nanoseconds that all threads of a process have used, by the kernel's count.
 export function cpuNanoseconds(pid) {
   let total = 0;

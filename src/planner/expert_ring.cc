@@ -58,6 +58,7 @@ class Ring {
 
   ExpertPlacement Place() {
     placement_.replicas = Replicas();
+    hot_ = HotExperts();
     PlaceAtHubs();
     for (uint32_t replica = 0; replica < placement_.replicas; ++replica) PlaceAll(replica);
     PlaceHot();
@@ -101,7 +102,7 @@ class Ring {
     for (size_t h = 0; h < problem_.holders.size(); ++h) {
       const std::vector<LayerRange>& own = problem_.holders[h].hub_layers;
       if (own.empty()) continue;
-      for (const Hot& hot : HotExperts()) {
+      for (const Hot& hot : hot_) {
         const uint32_t layer = problem_.layers[hot.layer].layer;
         const auto covers = [layer](LayerRange range) { return range.Covers(layer); };
         if (std::ranges::none_of(own, covers) || at_hubs_.contains({hot.layer, hot.expert}))
@@ -127,8 +128,8 @@ class Ring {
   }
 
   void PlaceHot() {
-    if (problem_.popularity.empty() || placement_.replicas >= problem_.max_replicas) return;
-    for (const Hot& hot : HotExperts()) {
+    if (placement_.replicas >= problem_.max_replicas) return;
+    for (const Hot& hot : hot_) {
       if (static_cast<double>(used_) > kFill * static_cast<double>(memory_)) return;
       (void)Put(hot.layer, hot.expert, placement_.replicas);
     }
@@ -161,6 +162,7 @@ class Ring {
 
   const ExpertProblem& problem_;
   uint64_t bytes_ = 0, largest_ = 0, memory_ = 0, used_ = 0;
+  std::vector<Hot> hot_;                                       // the most popular first
   std::vector<std::pair<uint64_t, size_t>> points_;            // place on the ring, holder
   std::vector<std::set<std::pair<uint32_t, uint32_t>>> held_;  // of each holder: layer, expert
   std::set<std::pair<size_t, uint32_t>> at_hubs_;              // place of the layer, expert

@@ -11,6 +11,11 @@ namespace weft {
 namespace {
 
 constexpr uint32_t kInfinity = 0x7f800000u;
+constexpr auto kColumns = static_cast<size_t>(kSuperblockValues);
+
+size_t Superblocks(size_t columns) {
+  return static_cast<size_t>(SuperblockCount(static_cast<int64_t>(columns)));
+}
 
 // x of each value. In f64 the product is exact, and 1.5 * 2^52 leaves no place for a fraction: the
 // sum is rounded once.
@@ -34,9 +39,9 @@ std::optional<uint32_t> ExponentOf(std::span<const float> superblock) {
 }
 
 void StoreIntegerRow(std::span<const float> row, uint8_t* out) {
-  uint8_t* integers = out + (row.size() + kIntegerColumns - 1) / kIntegerColumns;
-  for (size_t first = 0; first < row.size(); first += kIntegerColumns) {
-    const auto superblock = row.subspan(first, std::min(kIntegerColumns, row.size() - first));
+  uint8_t* integers = out + Superblocks(row.size());
+  for (size_t first = 0; first < row.size(); first += kColumns) {
+    const auto superblock = row.subspan(first, std::min(kColumns, row.size() - first));
     const std::optional<uint32_t> e = ExponentOf(superblock);
     CHECK(e.has_value());
     *out++ = static_cast<uint8_t>(*e);
@@ -46,11 +51,11 @@ void StoreIntegerRow(std::span<const float> row, uint8_t* out) {
 
 // The largest x can be read as a value that has the next exponent. It is read as the one below.
 void ReadIntegerRow(const uint8_t* from, std::span<float> row) {
-  const uint8_t* integers = from + (row.size() + kIntegerColumns - 1) / kIntegerColumns;
-  for (size_t first = 0; first < row.size(); first += kIntegerColumns) {
+  const uint8_t* integers = from + Superblocks(row.size());
+  for (size_t first = 0; first < row.size(); first += kColumns) {
     const uint32_t e = *from++;
     const float scale = ScaleOf(e), most = std::bit_cast<float>((e << 23) | 0x7fffffu);
-    const size_t count = std::min(kIntegerColumns, row.size() - first);
+    const size_t count = std::min(kColumns, row.size() - first);
     const uint8_t* x = integers + first * sizeof(int16_t);
     for (size_t i = 0; i < count; ++i)
       row[first + i] = std::clamp(
@@ -59,7 +64,7 @@ void ReadIntegerRow(const uint8_t* from, std::span<float> row) {
 }
 
 Status CheckIntegerRow(const uint8_t* from, size_t columns) {
-  const size_t superblocks = (columns + kIntegerColumns - 1) / kIntegerColumns;
+  const size_t superblocks = Superblocks(columns);
   for (size_t i = 0; i < superblocks; ++i)
     if (from[i] < kLeastRowExponent || from[i] > kMostRowExponent)
       return Error(ErrorCode::kInvalidData,

@@ -16,10 +16,10 @@
 #include <span>
 
 #include "base/result.h"
+#include "tensor/dtype.h"
 
 namespace weft {
 
-inline constexpr size_t kIntegerColumns = 256;                 // of a superblock
 inline constexpr float kIntegerHeadroom = 0.996063232421875f;  // 32639 / 32768
 inline constexpr float kIntegerInverseHeadroom = 1.003952326971f;
 inline constexpr uint32_t kLeastRowExponent = 40, kMostRowExponent = 254;
@@ -40,7 +40,8 @@ constexpr float ScaleOf(uint32_t e) {
 }
 
 constexpr size_t IntegerRowBytes(size_t columns) {
-  return (columns + kIntegerColumns - 1) / kIntegerColumns + sizeof(int16_t) * columns;
+  return static_cast<size_t>(SuperblockCount(static_cast<int64_t>(columns))) +
+         sizeof(int16_t) * columns;
 }
 // Writes IntegerRowBytes(row.size()) bytes. REQUIRES: all values are finite.
 void StoreIntegerRow(std::span<const float> row, uint8_t* out);
