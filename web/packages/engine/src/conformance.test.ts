@@ -52,21 +52,29 @@ async function check(
 // Attention whose positions fill more than a chunk, with heads of few and of odd numbers of pairs:
 // [columns of a head, positions, window]. From three chunks on, each is a workgroup's.
 const kLongAttention = [
-  [10, 530, 0],
-  [6, 300, 270],
-  [80, 530, 300],
-  [256, 300, 0],
+  [10, 530, 0, 2],
+  [6, 300, 270, 2],
+  [80, 530, 300, 2],
+  [256, 300, 0, 2],
+  [32, 530, 0, 64], // many workgroups: two heads each
 ] as const;
 
-function longCase(columns: number, positions: number, window: number): ConformanceCase {
+function longCase(
+  columns: number,
+  positions: number,
+  window: number,
+  heads: number,
+): ConformanceCase {
   const kept = (heads: number, seed: number): ConformanceCase["inputs"][string] =>
     ({ kind: "f32", shape: [positions, heads * columns], seed });
-  const params = { heads: 2, kv_heads: 1, head_columns: columns, scale: 0.3, window, softcap: 0 };
+  const kvHeads = heads / 2;
+  const size = { heads, kv_heads: kvHeads, head_columns: columns };
+  const params = { ...size, scale: 0.3, window, softcap: 0 };
   return {
-    name: `heads of ${columns}, ${positions} positions`,
+    name: `${heads} heads of ${columns}, ${positions} positions`,
     op: "attention",
     params: { ...params, query_rows: positions },
-    inputs: { q: kept(2, 1), k: kept(1, 2), v: kept(1, 3) },
+    inputs: { q: kept(heads, 1), k: kept(kvHeads, 2), v: kept(kvHeads, 3) },
     tolerance: 0,
     expected: [],
   };
@@ -74,8 +82,8 @@ function longCase(columns: number, positions: number, window: number): Conforman
 
 describe.skipIf(!gpu)("conformance on WebGPU", () => {
   it("attends to several chunks row by row as to all at once", { timeout: 900_000 }, async () => {
-    for (const [columns, positions, window] of kLongAttention) {
-      const c = longCase(columns, positions, window);
+    for (const [columns, positions, window, heads] of kLongAttention) {
+      const c = longCase(columns, positions, window, heads);
       for (const kvDtype of ["f16", "f32"] as const) {
         const got = await runCase(gpu!, c, 1000, { products: "f32", kvDtype });
         const alone = await runCase(gpu!, c, 1, { products: "f32", kvDtype });

@@ -182,7 +182,8 @@ class Product {
 
 // Groups of matrices for which tiles differ; these here have fewer.
 const kSizes = [
-  { blocks: 64, groups: 64 },
+  ...[64, 700].map((groups) => ({ blocks: 64, groups })),
+  ...[256, 512].map((groups) => ({ blocks: 192, groups })),
   ...[512, 700, 2048].map((groups) => ({ blocks: 128, groups })),
 ];
 
@@ -200,10 +201,14 @@ describe.skipIf(!gpu?.hasIntegerDots)("one row with a block a thread", { timeout
       const expected = await product.outputs(null);
       const isMade = (word: number): boolean => word !== 0 && (word & 0x7f800000) !== 0x7f800000;
       expect(expected.filter(isMade).length).toBe(expected.length);
-      const of = { dtype, arithmetic: kShuffled, tileRows: 1, experts: false };
-      for (const { blocks, groups } of kSizes) {
-        const row = rowTileOf(of, blocks, groups);
-        expect(await product.outputs(row), JSON.stringify(row)).toEqual(expected);
+      for (const rowWalk of ["blocks", "wide"] as const) {
+        const arithmetic = { ...kShuffled, rowWalk };
+        for (const { blocks, groups } of kSizes) {
+          const of = { dtype, arithmetic, tileRows: 1, experts: false };
+          const row = rowTileOf(of, blocks, groups)!;
+          if (row.kAcross * row.kSets > gpu!.limits.workgroupThreads) continue;
+          expect(await product.outputs(row), JSON.stringify(row)).toEqual(expected);
+        }
       }
       product.free();
     });

@@ -132,18 +132,21 @@ describe.skipIf(!gpu)("WebGpuEngine: rows", { timeout: 600_000 }, () => {
 
 describe.skipIf(!gpu)("WebGpuEngine: many positions", { timeout: 600_000 }, () => {
   // Beyond 512 positions; the first 500 come from elsewhere, as a software adapter takes long.
-  it("gives a position the same bits when attention is split over chunks", async () => {
-    const before = keysAndValues(500);
+  // A head a workgroup at first, and two where all heads have many chunks.
+  it.each([500, 8300])("gives it where attention is split, behind %i", async (count) => {
+    const before = keysAndValues(count);
     const prompt = ids(30, 500);
     for (const session of [10, 11]) {
+      engine.release(session);
       for (let layer = 1; layer < body.end; ++layer) {
-        await engine.importKv(session, 0, layer, 0, 500, before);
+        await engine.importKv(session, 0, layer, 0, count, before);
       }
     }
-    const whole = (await step({ session: 10, firstPosition: 500 }, prompt)).hidden.slice(-64);
-    await step({ session: 11, firstPosition: 500 }, prompt.slice(0, -1));
-    const last = await step({ session: 11, firstPosition: 529 }, prompt.slice(-1));
+    const whole = (await step({ session: 10, firstPosition: count }, prompt)).hidden.slice(-64);
+    await step({ session: 11, firstPosition: count }, prompt.slice(0, -1));
+    const last = await step({ session: 11, firstPosition: count + 29 }, prompt.slice(-1));
     expect(last.hidden).toEqual(whole);
+    engine.release(12);
     const { hidden: without } = await step({ session: 12 }, prompt.slice(-1));
     expect(without).not.toEqual(whole);
   });

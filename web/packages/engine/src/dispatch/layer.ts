@@ -5,6 +5,7 @@ import {
   fusedColumns,
   headsOp,
   HeadsTo,
+  sharesInPairs,
   tileQueriesOf,
 } from "../kernels/attention/attention.ts";
 import type { HeadsPartParams } from "../kernels/attention/attention.ts";
@@ -357,6 +358,14 @@ function tileOf(op: Attention): { heads: number; rows: number } {
   return { heads: together, rows: Math.floor(queries / together) };
 }
 
+// So many workgroups have a head each, so that all of a GPU has work. More have two heads that
+// share keys and values, which are read once then.
+const kFewWorkgroups = 128;
+
+function isFew({ rows, chunks }: StepShape, heads: number): boolean {
+  return heads * rows * chunks <= kFewWorkgroups;
+}
+
 // The dispatches for steps of a single row, of many rows, or of any number. Where attention makes
 // query, key and value itself, `parts` are theirs.
 function attentionDrafts(
@@ -404,17 +413,20 @@ function attentionDrafts(
     grid: (shape) => [op.heads / tile.heads, Math.ceil(shape.rows / tile.rows), 1],
     when: (shape) => !isSplit(shape) && isMany(shape),
   };
+  const hasPairs = sharesInPairs(op);
+  const splitDrafts = (hasPairs ? [1, 2] : [1]).map((together): Draft => ({
+    variant: attentionKernels.attention(context.kvIsF32, true, isFused, op, together === 2),
+    params,
+    bound,
+    grid: ({ rows, chunks }) => [op.heads / together, rows, chunks],
+    when: (shape) =>
+      when(shape) && isSplit(shape) && (!hasPairs || isFew(shape, op.heads) === (together === 1)),
+  }));
   // What would never run is not compiled either.
   return [
     ...(rows === "many" ? [] : [whole]),
     ...(rows === "single" ? [] : [tiled]),
-    {
-      variant: attentionKernels.attention(context.kvIsF32, true, isFused, op),
-      params,
-      bound,
-      grid: ({ rows, chunks }) => [op.heads, rows, chunks],
-      when: (shape) => when(shape) && isSplit(shape),
-    },
+    ...splitDrafts,
     {
       variant: attentionKernels.attentionCombine(),
       params,

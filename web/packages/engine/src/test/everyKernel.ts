@@ -99,6 +99,7 @@ function attention(): Variant[] {
     ...kBools.flatMap((isSplit) =>
       kBools.map((isFused) => attentionKernels.attention(kvIsF32, isSplit, isFused, kHeads)),
     ),
+    ...kBools.map((isFused) => attentionKernels.attention(kvIsF32, true, isFused, kHeads, true)),
     attentionKernels.attentionRows(kvIsF32, 128, false, false), // in tiles
     attentionKernels.attentionRows(kvIsF32, 576, true, false),
     ...kBools.map((isSplit) => attentionKernels.attention(kvIsF32, isSplit, true, kLatent)),
@@ -129,7 +130,10 @@ export function unitsKernels(): Variant[] {
 // One row of superblocks with a block a thread: those of many threads, or of much memory, too.
 export function rowWalkKernels(): Variant[] {
   const forms = [DType.q4s, DType.q4k, DType.q6k];
-  const shapes = [[64, 64], [128, 512], [128, 700], [128, 2048]] as const;
+  const shapes = [
+    ...[[64, 64], [64, 700], [128, 512], [128, 700], [128, 2048]],
+    ...[[192, 256], [192, 512]],
+  ] as const;
   return (["blocks", "wide"] as const).flatMap((rowWalk) =>
     forms.flatMap((dtype) =>
       shapes.flatMap(([blocks, groups]) =>

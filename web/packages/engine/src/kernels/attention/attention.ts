@@ -3,12 +3,12 @@ import { Activation, GateKind } from "../../program/ir.ts";
 import { named } from "../common/numbers.ts";
 import { declareOp, listOf } from "../common/op.ts";
 import type { ElementOf } from "../common/op.ts";
+import { reduceOf } from "../common/reduce.ts";
 import { variant } from "../common/variant.ts";
 import type { Variant } from "../common/variant.ts";
 import activation from "../common/fragments/activation.wgsl?raw";
 import gate from "../common/fragments/gate.wgsl?raw";
 import common from "../common/fragments/common.wgsl?raw";
-import reduce from "../common/fragments/reduce.wgsl?raw";
 import actF32 from "../common/fragments/act_f32.wgsl?raw";
 import attention from "./attention.wgsl?raw";
 import attentionCombine from "./attention_combine.wgsl?raw";
@@ -18,6 +18,8 @@ import attentionMerge from "./fragments/attention_merge.wgsl?raw";
 import attentionRows from "./fragments/attention_rows.wgsl?raw";
 import attentionTiles from "./fragments/attention_tiles.wgsl?raw";
 import head from "./fragments/head.wgsl?raw";
+import headsOne from "./fragments/heads_one.wgsl?raw";
+import headsTwo from "./fragments/heads_two.wgsl?raw";
 import kvF16 from "./fragments/kv_f16.wgsl?raw";
 import kvF32 from "./fragments/kv_f32.wgsl?raw";
 import kvPages from "./fragments/kv_pages.wgsl?raw";
@@ -123,6 +125,14 @@ function tileConstants(pairs: number, isRoomy: boolean): Record<string, number> 
   };
 }
 
+const kPairedColumns = 128; // more do not fit into workgroup memory
+
+// Whether `attention` can take two heads at a time that share keys and values.
+export function sharesInPairs({ headColumns, valueColumns, heads, kvHeads }: HeadShape): boolean {
+  const isEven = headColumns % 2 === 0 && (heads / kvHeads) % 2 === 0;
+  return isEven && valueColumns === 0 && headColumns <= kPairedColumns;
+}
+
 // What `attention` is compiled for.
 export interface HeadShape {
   readonly headColumns: number;
@@ -150,14 +160,24 @@ export const attentionKernels = {
     });
   },
 
-  // A single row; isFused adds what `heads` does.
-  attention(kvIsF32: boolean, isSplit: boolean, isFused: boolean, shape: HeadShape): Variant {
+  // A single row; isFused adds what `heads` does. inPairs: of two heads at a time (sharesInPairs).
+  attention(
+    kvIsF32: boolean,
+    isSplit: boolean,
+    isFused: boolean,
+    shape: HeadShape,
+    inPairs = false,
+  ): Variant {
     const { headColumns, valueColumns, heads, kvHeads } = shape;
-    const span = isFused && valueColumns > 0 ? kSpans.latent : kSpans.three;
+    const ofOne = isFused && valueColumns > 0 ? kSpans.latent : kSpans.three;
+    const span = inPairs ? { kHeads: 4, kHeadSpan: headColumns } : ofOne;
     const keyPairs = Math.ceil(headColumns / 2);
     const batch = kBatches.find((each) => keyPairs % each === 0)!;
     const valuePairs = valueColumns > 0 ? Math.ceil(valueColumns / 2) : keyPairs;
-    const shared = [common, actF32, activation, gate, head, attentionMerge, reduce];
+    const shared = [common, actF32, activation, gate, head, attentionMerge];
+    const perHead = inPairs
+      ? [reduceOf("vec2<f32>"), headsTwo]
+      : [reduceOf("f32"), headsOne];
     return variant({
       name: `attention kv ${kvIsF32 ? "f32" : "f16"}`,
       op: attentionOp,
@@ -166,13 +186,14 @@ export const attentionKernels = {
         kSplit: isSplit,
         kFused: isFused,
         ...span,
+        kTogether: inPairs ? 2 : 1,
         kSharing: heads / kvHeads,
         kValuePairs: valuePairs,
         kValueStep: valueColumns > 0 ? 1 : valuePairs, // words between neighbouring positions
         kBatch: batch,
         kBatchPages: Math.ceil((batch * Math.floor(256 / valuePairs)) / 32),
       },
-      parts: [...shared, ...pages(kvIsF32), attention],
+      parts: [...shared, ...perHead, ...pages(kvIsF32), attention],
     });
   },
 

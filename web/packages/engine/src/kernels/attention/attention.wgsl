@@ -8,7 +8,8 @@
 // softcap). The exponentials are taken of differences to the largest score of a chunk of 256
 // positions; how chunks are put together stands in fragments/attention_merge.wgsl.
 //
-// One head of one row is a workgroup. Thread t makes the score of position t of a chunk, all by
+// One head of one row is a workgroup, or two that share keys and values (fragments/heads_one.wgsl,
+// heads_two.wgsl), which read them once. Thread t makes the score of position t of a chunk, all by
 // itself and along rising columns. Then threads stand along the columns: with 64 pairs of columns,
 // thread t has pair t % 64 and lane t / 64 of four, takes the positions p with p % 4 equal to its
 // lane in rising order, and the four lanes are added in rising order. This is part of the identity
@@ -25,18 +26,30 @@
 // behind a barrier by itself. So loads stand as early as their places are known. What the row and
 // its head need comes first, then page numbers and rotations, then the first keys, before the norm;
 // the first values are asked for before the softmax.
-var<workgroup> query: array<vec2<f32>, 288>;
+var<workgroup> query: array<PairPerHead, kQueryPairs>;
 var<workgroup> own_key: array<PairWords, kOwnPairs>;  // kFused: the row's own, as its page keeps it
 var<workgroup> chunk_pages: array<u32, 8>;
-var<workgroup> weights: array<f32, kChunk>;
-var<workgroup> lanes: array<vec2<f32>, 256>;
+var<workgroup> weights: array<PerHead, kChunk>;
+var<workgroup> lanes: array<PairPerHead, 256>;
 
 const kOwnPairs = select(1u, kHeadSpan / 2u, kFused);
+const kQueryPairs = select(288u, kHeadSpan / 2u, kTogether == 2u);
+// Heads that are made (fragments/head.wgsl): the queries, the key, the value.
+const kOwnKey = kTogether;
+const kOwnValue = kTogether + 1u;
+const kIsLatent = kHeads == kTogether + 1u;  // the value is in the key
 const kLanes = 256u / kValuePairs;
 const kStride = kBatch * kLanes;  // positions between two batches of values
 // Batches begin at whole lanes of a page, so that a value's page and slot are the first one's and a
 // number that is known. Else (head columns of 80 make six lanes) each is looked up.
 const kIsAligned = 32u % kLanes == 0u;
+
+// What a chunk leaves of the workgroup's heads (fragments/attention_merge.wgsl).
+struct Attended {
+  largest: PerHead,
+  sum: PerHead,
+  value: PairPerHead,
+}
 
 // The positions of a chunk that the row sees, counted from the chunk's beginning.
 struct Shown {
@@ -103,15 +116,16 @@ fn load_values(kv_head: u32, pair: u32, lane: u32, base: u32, shown: Shown) -> B
   return batch;
 }
 
-fn with_pair(pair: u32, key: vec2<f32>, score: f32) -> f32 {
+fn with_pair(pair: u32, key: vec2<f32>, score: PerHead) -> PerHead {
   let columns = query[pair];
-  return fma(columns.y, key.y, fma(columns.x, key.x, score));
+  let first = fma(first_columns(columns), PerHead(key.x), score);
+  return fma(second_columns(columns), PerHead(key.y), first);
 }
 
 // The score of the position whose first keys are `first`.
-fn score_of(first: Batch, page: u32, kv_head: u32, slot: u32, is_own: bool) -> f32 {
+fn score_of(first: Batch, page: u32, kv_head: u32, slot: u32, is_own: bool) -> PerHead {
   var keys = first;
-  var score = 0.0;
+  var score = PerHead(0.0);
   for (var pair = 0u; pair < kv_pairs();) {
     if (kFused && is_own) {
 //* each i of kBatch
@@ -128,7 +142,7 @@ fn score_of(first: Batch, page: u32, kv_head: u32, slot: u32, is_own: bool) -> f
   }
   score = score * op.scale;
   if (op.softcap != 0.0) {
-    score = op.softcap * tanh_of(score / op.softcap);
+    score = capped(score);
   }
   return score;
 }
@@ -137,14 +151,14 @@ fn score_of(first: Batch, page: u32, kv_head: u32, slot: u32, is_own: bool) -> f
 // of the chunk's position t, and its first keys if the row sees it. Every thread gets the largest
 // score and the sum; thread t gets the value of pair t.
 fn attend_chunk(kv_head: u32, chunk: u32, position: u32, t: u32, page: u32,
-                keys: Batch) -> Softmax {
+                keys: Batch) -> Attended {
   let shown = shown_of(chunk, position);
   let is_visible = is_shown(shown, t);
   if ((t & 31u) == 0u) {
     chunk_pages[t >> 5u] = page;
   }
   workgroupBarrier();
-  var score = -3.0e38;
+  var score = PerHead(-3.0e38);
   if (is_visible) {
     score = score_of(keys, page, kv_head, t & 31u, chunk * kChunk + t == position);
   }
@@ -157,18 +171,19 @@ fn attend_chunk(kv_head: u32, chunk: u32, position: u32, t: u32, page: u32,
   var base = shown.first / kStride * kStride;
   var values = load_values(kv_head, pair, lane, base, stored);
   let largest = max_of_threads(t, score);
-  var weight = 0.0;
+  var weight = PerHead(0.0);
   if (is_visible) {
     weight = exp(score - largest);
   }
   weights[t] = weight;
   let sum = sum_of_threads(t, weight);
-  var value = vec2(0.0);
+  var value = PairPerHead(0.0);
   while (base < end) {
 //* each i of kBatch
     {
       let weight = weights[min(base + kLanes * $iu + lane, kChunk - 1u)];
-      value = fma(vec2(weight), pair_of(values.pair_$i), value);
+      let pairs = for_each_head(pair_of(values.pair_$i));
+      value = fma(for_both_columns(weight), pairs, value);
     }
 //* end
     base += kStride;
@@ -177,63 +192,84 @@ fn attend_chunk(kv_head: u32, chunk: u32, position: u32, t: u32, page: u32,
     }
   }
   if (is_last && lane == (shown.end - 1u) % kLanes) {
-    value = fma(vec2(weights[shown.end - 1u]), own_value(pair), value);
+    let weight = for_both_columns(weights[shown.end - 1u]);
+    value = fma(weight, for_each_head(own_value(pair)), value);
   }
   lanes[t] = value;
   workgroupBarrier();
-  value = vec2(0.0);
+  value = PairPerHead(0.0);
   if (t < kValuePairs) {
     for (var i = 0u; i < kLanes; i++) {
       value = value + lanes[i * kValuePairs + t];
     }
   }
   workgroupBarrier();
-  return Softmax(largest, sum, value);
+  return Attended(largest, sum, value);
 }
 
 // The row's own value as its page keeps it: that of a latent key is its last columns.
 fn own_value(pair: u32) -> vec2<f32> {
-  if (kHeads == 2u) {
+  if (kIsLatent) {
     return pair_of(own_key[kv_pairs() - kValuePairs + pair]);
   }
-  return pair_of(words_of(made_pair(2u, pair)));
+  return pair_of(words_of(made_pair(kOwnValue, pair)));
 }
 
 // One workgroup for each head of keys and values does this.
 fn append(row: u32, kv_head: u32, position: u32, t: u32) {
   let page = step[row_pages(row) + (position >> 5u)];
   for (var pair = t; pair < kv_pairs(); pair += 256u) {
-    store_key(page, kv_head, pair, position & 31u, made_pair(1u, pair));
-    if (kHeads == 3u) {
-      store_value(page, kv_head, pair, position & 31u, made_pair(2u, pair));
+    store_key(page, kv_head, pair, position & 31u, made_pair(kOwnKey, pair));
+    if (!kIsLatent) {
+      store_value(page, kv_head, pair, position & 31u, made_pair(kOwnValue, pair));
     }
   }
 }
 
-// The query of a head, made or as it is, and kFused: the row's own key.
-fn leave_query(row: u32, head: u32, t: u32) {
+// A pair of the query of head `head`, number `h` of the workgroup's: made, or as it is.
+fn query_pair(row: u32, head: u32, h: u32, pair: u32) -> vec2<f32> {
+  if (kFused) {
+    return made_pair(h, pair);
+  }
+  let at = op.q_base + row * op.q_stride + head * op.head_columns + 2u * pair;
+  return vec2(act[at], select(0.0, act[at + 1u], 2u * pair + 1u < op.head_columns));
+}
+
+// The queries of the workgroup's heads, and kFused: the row's own key.
+fn leave_queries(row: u32, first_head: u32, t: u32) {
   for (var pair = t; pair < kv_pairs(); pair += 256u) {
-    if (kFused) {
-      query[pair] = made_pair(0u, pair);
-      own_key[pair] = words_of(made_pair(1u, pair));
-    } else {
-      let at = op.q_base + row * op.q_stride + head * op.head_columns + 2u * pair;
-      query[pair] = vec2(act[at], 0.0);
-      if (2u * pair + 1u < op.head_columns) {
-        query[pair].y = act[at + 1u];
-      }
+    var both = for_each_head(query_pair(row, first_head, 0u, pair));
+    if (kTogether == 2u) {
+      both = with_second_head(both, query_pair(row, first_head + 1u, 1u, pair));
     }
+    query[pair] = both;
+    if (kFused) {
+      own_key[pair] = words_of(made_pair(kOwnKey, pair));
+    }
+  }
+}
+
+fn leave_chunk(row: u32, head: u32, chunk: u32, t: u32, part: Softmax) {
+  let at = split_at(row, head, chunk);
+  if (t == 0u) {
+    act[at] = part.largest;
+    act[at + 1u] = part.sum;
+  }
+  if (t < kValuePairs) {
+    act[at + kSplitHeader + 2u * t] = part.value.x;
+    act[at + kSplitHeader + 2u * t + 1u] = part.value.y;
   }
 }
 
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_index) t: u32) {
-  let head = workgroup.x;
+  let first_head = kTogether * workgroup.x;
   let row = workgroup.y;
-  let kv_head = head / kSharing;
+  let kv_head = first_head / kSharing;
   let h = t >> 6u;
-  let part = op.parts[min(h, kHeads - 1u)];
-  let part_head = select(kv_head, head, h == 0u);
+  let made = min(h, kHeads - 1u);
+  let part = op.parts[max(made, kTogether - 1u) - (kTogether - 1u)];
+  let part_head = select(kv_head, first_head + made, made < kTogether);
   var ahead = Ahead();
   if (kFused) {
     ahead = loaded_ahead(part, row, part_head, t & 63u);
@@ -255,27 +291,26 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
   if (kFused) {
     make_head(part, row, part_head, h, t & 63u, ahead);
   }
-  leave_query(row, head, t);
-  let is_first = head % kSharing == 0u;
+  leave_queries(row, first_head, t);
+  let is_first = first_head % kSharing == 0u;
   if (kFused && is_first && (!kSplit || chunk == last_chunk)) {
     append(row, kv_head, position, t);
   }
   if (kSplit) {
-    let part_of_all = attend_chunk(kv_head, chunk, position, t, page, keys);
-    let at = split_at(row, head, chunk);
-    if (t == 0u) {
-      act[at] = part_of_all.largest;
-      act[at + 1u] = part_of_all.sum;
-    }
-    if (t < kValuePairs) {
-      act[at + kSplitHeader + 2u * t] = part_of_all.value.x;
-      act[at + kSplitHeader + 2u * t + 1u] = part_of_all.value.y;
-    }
+    let own = attend_chunk(kv_head, chunk, position, t, page, keys);
+//* each h of kTogether
+    leave_chunk(row, first_head + $hu, chunk, t, softmax_of(own, $hu));
+//* end
     return;
   }
-  var all = initial(head);
+//* each h of kTogether
+  var all_$h = initial(first_head + $hu);
+//* end
   for (; chunk <= last_chunk; chunk++) {
-    all = merge(all, attend_chunk(kv_head, chunk, position, t, page, keys));
+    let own = attend_chunk(kv_head, chunk, position, t, page, keys);
+//* each h of kTogether
+    all_$h = merge(all_$h, softmax_of(own, $hu));
+//* end
     if (chunk < last_chunk) {
       page = page_of(row, chunk + 1u, position, t);
       if (is_shown(shown_of(chunk + 1u, position), t)) {
@@ -284,6 +319,8 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
     }
   }
   if (t < kValuePairs) {
-    write_head(row, head, t, all);
+//* each h of kTogether
+    write_head(row, first_head + $hu, t, all_$h);
+//* end
   }
 }

@@ -88,18 +88,25 @@ const kMostKQuantRows = 2;
 // with fewer waits.
 const kMostRowOutputs = 16;
 const kRowThreads = 256;
-// Of one row with a block a thread: what was fastest for matrices of so many blocks and groups.
+// Of one row with a block a thread: what was fastest for matrices of so many blocks and groups. Few
+// outputs have small tiles, and a row of 161 to 192 blocks has threads for all of them at once.
 const kLeastRowBlocks = 64;
+const kLongRowBlocks = 160;
 const kManyRowGroups = 2048;
 const kFewRowGroups = 640;
+const kLeastRowGroups = 256;
 const kRowTiles = {
   short: { kAcross: 64, kSets: 4, kEach: 2, kRowsEach: 4, kAhead: false },
+  shortFew: { kAcross: 64, kSets: 4, kEach: 1, kRowsEach: 4, kAhead: false },
   many: { kAcross: 64, kSets: 4, kEach: 4, kRowsEach: 4, kAhead: true },
   manyK: { kAcross: 64, kSets: 4, kEach: 4, kRowsEach: 4, kAhead: false },
   middle: { kAcross: 128, kSets: 2, kEach: 2, kRowsEach: 8, kAhead: true },
   few: { kAcross: 128, kSets: 2, kEach: 2, kRowsEach: 4, kAhead: false },
   wideMiddle: { kAcross: 128, kSets: 4, kEach: 2, kRowsEach: 8, kAhead: true },
   wide: { kAcross: 128, kSets: 4, kEach: 2, kRowsEach: 4, kAhead: true },
+  wideFew: { kAcross: 128, kSets: 4, kEach: 1, kRowsEach: 4, kAhead: false },
+  long: { kAcross: 192, kSets: 2, kEach: 2, kRowsEach: 4, kAhead: true },
+  longFew: { kAcross: 192, kSets: 2, kEach: 1, kRowsEach: 4, kAhead: false },
 } as const satisfies Record<string, RowTile>;
 // Outputs of a thread of `matmul`, and blocks of 32 columns that superblocks have at a time.
 const kThreadOutputs = 4;
@@ -277,7 +284,8 @@ export function productSources(): string {
 
 // How a workgroup divides one row of so many blocks, for a matrix of so many groups of 8 outputs;
 // null where threads of a block share it. Few outputs have small tiles, so that all of a GPU is
-// busy. A tile's terms lie in workgroup memory: outputs times kAcross / 8 of them.
+// busy: 1.7B's o and down are 128 and 256 workgroups in place of 64. A tile's terms lie in
+// workgroup memory: outputs times kAcross / 8 of them.
 export function rowTileOf(
   of: Pick<MatVecVariant, "dtype" | "arithmetic" | "tileRows" | "experts">,
   blocks: number,
@@ -286,12 +294,16 @@ export function rowTileOf(
   const { lanes, rowWalk = "quarters" } = of.arithmetic;
   const isOther = rowWalk !== "quarters" && lanes === "subgroups" && preparesOwn(of);
   if (!isOther || blocks < kLeastRowBlocks) return null;
-  if (blocks < 2 * kLeastRowBlocks) return kRowTiles.short;
   const isK = of.dtype !== DType.q4s;
+  const isFew = groups <= kFewRowGroups && !isK;
+  if (blocks < 2 * kLeastRowBlocks) return isFew ? kRowTiles.shortFew : kRowTiles.short;
   if (groups >= kManyRowGroups) return isK ? kRowTiles.manyK : kRowTiles.many;
   const isMiddle = groups > kFewRowGroups && !isK;
-  if (rowWalk === "wide") return isMiddle ? kRowTiles.wideMiddle : kRowTiles.wide;
-  return isMiddle ? kRowTiles.middle : kRowTiles.few;
+  if (rowWalk !== "wide") return isMiddle ? kRowTiles.middle : kRowTiles.few;
+  if (isMiddle) return kRowTiles.wideMiddle;
+  if (isK) return kRowTiles.wide;
+  if (blocks < kLongRowBlocks) return kRowTiles.wideFew;
+  return groups <= kLeastRowGroups ? kRowTiles.longFew : kRowTiles.long;
 }
 
 // Whether a kernel of superblocks prepares its input itself, so that `quantise` need not.

@@ -3,6 +3,7 @@
 import { Binding } from "../common/bindings.ts";
 import { named } from "../common/numbers.ts";
 import { declareOp } from "../common/op.ts";
+import { reduceOf } from "../common/reduce.ts";
 import { variant } from "../common/variant.ts";
 import type { Variant } from "../common/variant.ts";
 import { Activation, isKQuant, upperBitsOf } from "../../program/ir.ts";
@@ -10,7 +11,6 @@ import { weightFragments } from "../product/fragments.ts";
 import activation from "../common/fragments/activation.wgsl?raw";
 import common from "../common/fragments/common.wgsl?raw";
 import dotEight from "../common/fragments/dot_eight.wgsl?raw";
-import reduce from "../common/fragments/reduce.wgsl?raw";
 import actF32 from "../common/fragments/act_f32.wgsl?raw";
 import check from "./check.wgsl?raw";
 import elementwise from "./elementwise.wgsl?raw";
@@ -102,7 +102,8 @@ export const rowKernels = {
     const weights = [dotEight, ...weightFragments(dtype, "f32"), embedBlocks];
     return variant({ name, op: embedOp, parts: [common, actF32, ...weights, embed] });
   },
-  norm: (): Variant => variant({ name: "norm", op: normOp, parts: [common, actF32, reduce, norm] }),
+  norm: (): Variant =>
+    variant({ name: "norm", op: normOp, parts: [common, actF32, reduceOf("f32"), norm] }),
   elementwise: (): Variant =>
     variant({
       name: "elementwise",

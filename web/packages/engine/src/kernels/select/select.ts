@@ -2,10 +2,10 @@
 import { kMaxCandidates } from "../../sampling/tokenLogit.ts";
 import { named } from "../common/numbers.ts";
 import { declareOp } from "../common/op.ts";
+import { reduceOf } from "../common/reduce.ts";
 import { variant } from "../common/variant.ts";
 import type { Variant } from "../common/variant.ts";
 import common from "../common/fragments/common.wgsl?raw";
-import reduce from "../common/fragments/reduce.wgsl?raw";
 import actF32 from "../common/fragments/act_f32.wgsl?raw";
 import argmax from "./argmax.wgsl?raw";
 import scaledSum from "./scaled_sum.wgsl?raw";
@@ -53,7 +53,7 @@ export const selectKernels = {
       name: "argmax",
       op: argmaxOp,
       constants: { kMerge: isMerge },
-      parts: [common, actF32, reduce, argmax],
+      parts: [common, actF32, reduceOf("f32"), argmax],
     }),
   topK: (): Variant =>
     variant({
@@ -63,5 +63,9 @@ export const selectKernels = {
       parts: [common, actF32, topK],
     }),
   scaledSum: (): Variant =>
-    variant({ name: "scaled_sum", op: scaledSumOp, parts: [common, actF32, reduce, scaledSum] }),
+    variant({
+      name: "scaled_sum",
+      op: scaledSumOp,
+      parts: [common, actF32, reduceOf("f32"), scaledSum],
+    }),
 } as const;
