@@ -1,7 +1,7 @@
 // The conformance cases and greedy continuations of packages on the GPU at hand, without vitest:
 // for machines that have Node and a GPU, but no npm. ENGINE is bundle.mjs's check_engine.mjs.
 //
-//   node bench/webgpu/conformance_check.mjs ENGINE DAWN CASES_DIR [PACKAGE_DIR REFERENCE_JSON]...
+//   node bench/webgpu/conformance_check.mjs ENGINE DAWN CASES_DIR [PACKAGE_DIR REFERENCE_JSON|-]...
 //
 // Every way of computing products that the device may choose runs the cases of products; those of
 // the same kind must have the same bits, of rows together and one by one. So must those of weights
@@ -10,8 +10,10 @@
 // shader-f16 on NVIDIA's GPUs; without it, products in f16 are named as skipped.
 //
 // REFERENCE_JSON: what `weft generate PACKAGE --prompt-ids IDS --logits` prints on any machine: the
-// ids must be the native engine's, the logits within 1e-3 (2e-2 where weights are not f32). Every
-// way of computing products of integers must give prompts of 50 and 300 tokens the same logits.
+// ids must be the native engine's, the logits within 1e-3 (2e-2 where weights are not f32); "-":
+// nobody knows them. Every way of computing products of integers must give a token, and prompts of
+// 50 and 300, the same logits, and the last of 2,400 tokens the same ones as a step of its own and
+// as the end of a prompt.
 import { readFileSync, readdirSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
@@ -127,9 +129,9 @@ for (const c of gpu.hasIntegerDots ? superblockCases() : []) {
 }
 console.log(JSON.stringify({ conformanceCases: count, conformanceFailed: failed }));
 
-// The logits of every row of the prompt.
-async function evaluate(whole, source, prompt) {
-  const run = { session: 2, generation: 0, firstPosition: 0, count: prompt.length };
+// The logits of every row of the prompt, which may have others in front of it.
+async function evaluate(whole, source, prompt, { session = 2, firstPosition = 0 } = {}) {
+  const run = { session, generation: 0, firstPosition, count: prompt.length };
   const { logits } = await whole.step({
     layers: source.range,
     runs: [{ ...run, output: { kind: "logits" } }],
@@ -140,8 +142,10 @@ async function evaluate(whole, source, prompt) {
 }
 
 // Rows of a prompt go through tiles of many rows, which single products above do not reach: the
-// shorter one through those of matrix units for few rows.
-const kPromptTokens = [50, 300];
+// shorter one through those of matrix units for few rows. One token goes through those of its own.
+const kPromptTokens = [1, 50, 300];
+const kLongPrompt = 2400;
+const kLastRows = 20; // enough for the kernel of many rows
 
 async function checkWays(dir, count) {
   const source = new engine.PackageFolder(dir);
@@ -158,11 +162,38 @@ async function checkWays(dir, count) {
     if (differ > 0) ++failed;
   }
 }
+// Attention of a row alone, over many chunks, and of the same row among others.
+async function checkLong(dir) {
+  const source = new engine.PackageFolder(dir);
+  const whole = new engine.WebGpuEngine(gpu, engine.kDefaultOptions);
+  await whole.load(source.range, source);
+  const prompt = Array.from({ length: kLongPrompt }, (_, i) => (7 * i) % 250);
+  const last = kLongPrompt - kLastRows;
+  for (const session of [3, 4]) {
+    for (let at = 0; at < last; at += 340) {
+      await evaluate(whole, source, prompt.slice(at, Math.min(last, at + 340)),
+        { session, firstPosition: at });
+    }
+  }
+  const rows = await evaluate(whole, source, prompt.slice(last),
+    { session: 3, firstPosition: last });
+  const before = { session: 4, firstPosition: last };
+  await evaluate(whole, source, prompt.slice(last, -1), before);
+  const alone = await evaluate(whole, source, prompt.slice(-1),
+    { session: 4, firstPosition: kLongPrompt - 1 });
+  whole.freeBuffers();
+  const expected = rows.slice(-alone.length);
+  const differ = alone.filter((value, i) => !Object.is(value, expected[i])).length;
+  console.log(JSON.stringify({ package: dir, positions: kLongPrompt, differ, of: alone.length }));
+  if (differ > 0 || alone.length === 0) ++failed;
+}
+
 const folders = packages.filter((_, i) => i % 2 === 0);
 for (const dir of gpu.hasIntegerDots ? folders : []) {
   const { quantisation } = new engine.PackageFolder(dir).manifest;
   if (quantisation === "f32") continue;
   for (const count of kPromptTokens) await checkWays(dir, count);
+  await checkLong(dir);
 }
 
 // What is checked of a package: as the device computes it, and in f16.
@@ -170,7 +201,7 @@ const served = [{}, ...(gpu.hasF16 ? [{ products: "f16" }] : [])];
 const checks = packages.flatMap((dir, i) =>
   i % 2 === 0 ? served.map((more) => ({ dir, file: packages[i + 1], more })) : [],
 );
-for (const { dir, file, more } of checks) {
+for (const { dir, file, more } of checks.filter(({ file }) => file !== "-")) {
   const source = new engine.PackageFolder(dir);
   const reference = JSON.parse(readFileSync(file, "utf8"));
   const { prompt_ids: prompt, output_ids: greedy, logits } = reference;
