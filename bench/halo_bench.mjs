@@ -13,6 +13,8 @@
 //                    [--threads 1] [--kinds tcp,udp,lossy,layers,auto] [--kernels avx2]
 //                    [--kinds experts --copies auto|N]
 //                    [--kinds dllama --dllama PROGRAM --shape 0.6B [--layers N] [--vocabulary N]]
+//                    [--json FILE [--label 8B]]
+//   ./dev bench halo --plot FILE,... --out FOLDER
 //
 // FOLDER is a package of `weft groups`; the hub's and the helpers' memory decide who has how many
 // groups. Server, hub and client are one machine, and each helper is another one, with a line that
@@ -21,16 +23,21 @@
 // has the whole model. Devices of one machine share its memory's bandwidth, which devices of their
 // own do not: --kernels has all of them compute with slower kernels, so that memory keeps up.
 //
+// --json adds a line for each time to FILE, with the conditions and a label (the model's name if
+// there is none). --plot draws such files, and what `./dev bench group-losses` printed
+// (halo/figures.mjs).
+//
 // A token's time is that of an answer of --tokens less that of one of a single token, both with the
 // prompt known; medians.
 import { spawnSync } from "node:child_process";
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { appendFileSync, existsSync, mkdtempSync, readFileSync, rmSync, writeSync } from "node:fs";
+import { cpus, tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 
 import { measureDllama, writeRandomModel } from "./halo/dllama.mjs";
+import { drawFigures } from "./halo/figures.mjs";
 import { packageOf } from "./lib/packages.mjs";
 import { median } from "./lib/statistics.mjs";
 import { sleep, until, WeftProcess } from "./lib/weft_processes.mjs";
@@ -56,6 +63,10 @@ const { values: options } = parseArgs({
     shape: { type: "string", default: "0.6B" },
     layers: { type: "string" },
     vocabulary: { type: "string" },
+    json: { type: "string" },
+    label: { type: "string" },
+    plot: { type: "string" },
+    out: { type: "string", default: "." },
   },
 });
 const kPort = 9471;
@@ -148,6 +159,17 @@ function planOf(kind) {
   return kind === "layers" || kind === "auto" ? kind : "tensor";
 }
 
+// Tells a time, and keeps it with its conditions where a file is for that.
+function note(row, label) {
+  console.log(JSON.stringify(row));
+  if (!options.json) return;
+  const { "delay-ms": delay, mbit, threads, kernels } = options;
+  const conditions = { label: options.label ?? label, delay_ms: Number(delay),
+    mbit: Number(mbit), threads: Number(threads), ...(kernels ? { kernels } : {}),
+    processor: cpus()[0].model };
+  appendFileSync(options.json, `${JSON.stringify({ ...conditions, ...row })}\n`);
+}
+
 // The swarm with so many helpers, over one kind of line: a row for each loss.
 async function measure(model, helperCount, kind) {
   setLines(null, kind);
@@ -196,7 +218,7 @@ async function measure(model, helperCount, kind) {
       rows.push({ helpers: helperCount, kind, loss, ms, lost, groups: last.experts_needed,
         plan: takenPlan(last), stages: last.stages.length,
         predicted: last.predicted_us_per_token / 1e3 });
-      console.log(JSON.stringify(rows.at(-1)));
+      note(rows.at(-1), model);
     }
   } finally {
     setLines(null, kind);
@@ -216,7 +238,7 @@ async function measurePeer(files, helpers) {
     setLines: (loss) => setLines(loss, "dllama"), tokens: Number(options.tokens),
     repeat: Number(options.repeat), threads: options.threads });
   const rows = times.map((each) => ({ helpers, kind: "dllama", ...each }));
-  for (const row of rows) console.log(JSON.stringify(row));
+  for (const row of rows) note(row, options.shape);
   return rows;
 }
 
@@ -266,6 +288,15 @@ async function main() {
   printTable(rows);
 }
 
+if (options.plot) {
+  try {
+    drawFigures(options.plot.split(","), options.out);
+    process.exit(0);
+  } catch (error) {
+    console.error(error.message);
+    process.exit(1);
+  }
+}
 if (process.env.WEFT_MEMBERS) {
   await main();
 } else {

@@ -4,6 +4,7 @@
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
+import { drawing, fixed, textAt } from "../lib/svg.mjs";
 import { ewma, kStates, rollingShares, spansOf, timeInStates, transitionsOf } from "./states.mjs";
 
 const kSmoothSeconds = 10;
@@ -12,13 +13,6 @@ const kPanel = { width: 420, height: 180, left: 52, top: 34, gap: 28, bottom: 34
 const kStateColours = { down: "#d95f5f", preparing: "#e8a33d", repairing: "#5f8fd9",
   up: "#6bb07b" };
 const kFailureColours = { kill: "#000000", stop: "#7a3fb0", silent: "#7a3fb0", cut: "#c2185b" };
-
-const escaped = (text) => String(text).replace(/[&<>]/g, (c) => `&#${c.charCodeAt(0)};`);
-const fixed = (value) => value.toFixed(1);
-
-function textAt(x, y, text, attributes = "") {
-  return `<text x="${fixed(x)}" y="${fixed(y)}" ${attributes}>${escaped(text)}</text>`;
-}
 
 // A frame with its scales: {xOf, yOf, parts}.
 function frame(column, row, title, seconds, top, unit) {
@@ -47,11 +41,7 @@ function document(columns, rows, legend, parts) {
   const entries = Object.entries(legend).map(([name, colour], i) =>
     `<rect x="${left + i * 110}" y="${h - 16}" width="12" height="10" fill="${colour}"/>` +
     textAt(left + 16 + i * 110, h - 7, name));
-  return `<svg xmlns="http://www.w3.org/2000/svg" width="${w}" height="${h}" ` +
-    `viewBox="0 0 ${w} ${h}" font-family="sans-serif" font-size="11">\n` +
-    "<style>.frame{fill:none;stroke:#888}</style>\n" +
-    `<rect width="${w}" height="${h}" fill="#fff"/>\n` +
-    `${[...parts, ...entries].join("\n")}\n</svg>\n`;
+  return drawing(w, h, [...parts, ...entries], ".frame{fill:none;stroke:#888}");
 }
 
 const titleOf = ({ model, needed, workers, prompt_tokens: prompt, answer_tokens: answer }) =>
