@@ -73,12 +73,16 @@ describe("workgroups of a product", () => {
     ): number => grids(groups, 1, { lanes: "subgroups", rowWalk }, dtype, blocks).at(-1)![0]!;
     expect(one(512, "quarters")).toBe(256);
     expect(one(512, "blocks")).toBe(256);
-    expect(one(512, "wide")).toBe(128);
+    expect(one(512, "wide")).toBe(256);
+    expect(one(512, "wide", 384)).toBe(256);
+    expect(one(256, "wide", 192)).toBe(256);
     expect(one(768, "blocks")).toBe(192);
     expect(one(768, "wide")).toBe(96);
     expect(one(3072, "blocks")).toBe(384);
     expect(one(3072, "wide", 384)).toBe(384);
-    expect(one(256, "wide", 64)).toBe(64);
+    expect(one(256, "wide", 64)).toBe(128);
+    expect(one(1536, "wide", 64)).toBe(384);
+    expect(one(256, "wide", 64, DType.q6k)).toBe(64);
     expect(one(256, "wide", 32)).toBe(128); // short rows are shared by quarters
     expect(one(768, "wide", 128, DType.q6k)).toBe(192);
     expect(one(8192, "wide", 128, DType.q6k)).toBe(1024);
