@@ -104,7 +104,7 @@ function accuracyPanels(losses) {
         own.find((row) => row.lost === lost && row.which === which)?.worse ?? null);
     }
     const groups = shares.map((lost) => `${lost}% lost`);
-    return { title: `${model}: perplexity worse by`, unit: "%", groups, bars };
+    return { title: `${model}: perplexity worse by`, unit: "in %", groups, bars };
   });
 }
 
@@ -112,10 +112,10 @@ function accuracyPanels(losses) {
 function regimePanels(cells) {
   const kinds = ["layers", "udp", "auto", "experts", "experts-f16"];
   const own = cells.filter(({ kind, loss }) => kinds.includes(kind) && loss === 0).filter(isShared);
-  const panels = panelsBy(own, (cell) => `${shapeOf(cell)}, ${cell.mbit} Mbit/s`,
+  const panels = panelsBy(own, (cell) => `${shapeOf(cell)}, ${cell.mbit} Mbit/s, by delay`,
     (some) => ascending(some.map(({ delay_ms: delay }) => delay)), ({ delay_ms: delay }) => delay);
   return panels.filter(({ groups }) => groups.length > 1)
-    .map((panel) => ({ ...panel, groups: panel.groups.map((delay) => `${delay} ms each way`) }));
+    .map((panel) => ({ ...panel, groups: panel.groups.map((delay) => `${delay} ms`) }));
 }
 
 // The figures by their names, as SVG.

@@ -18,6 +18,12 @@ function written(value) {
   return value >= 10 ? value.toFixed(1) : value.toFixed(2);
 }
 
+// The steps of a scale up to so much: 1, 2 or 5 times a power of ten, four of them or a few more.
+function stepOf(top) {
+  const power = 10 ** Math.floor(Math.log10(top / 4));
+  return [5, 2, 1].map((digit) => digit * power).find((step) => 4 * step <= top);
+}
+
 const widthOf = ({ groups }, names) => groups.length * (names.length * kBarWidth + 16);
 
 function panelParts({ title, unit, groups, bars }, names, x0, y0) {
@@ -27,14 +33,13 @@ function panelParts({ title, unit, groups, bars }, names, x0, y0) {
   const top = kHeadroom * Math.max(...all);
   const heightOf = (value) => (value / top) * height;
   const parts = [
-    textAt(x0, y0 - 18, title, 'font-weight="bold"'),
-    textAt(x0 - 6, y0 - 4, unit, 'text-anchor="end"'),
+    textAt(x0, y0 - 10, `${title}, ${unit}`, 'font-weight="bold"'),
     `<rect x="${x0}" y="${y0}" width="${width}" height="${height}" class="frame"/>`,
   ];
-  for (let i = 0; i <= 4; ++i) {
-    const value = (top * i) / 4;
-    parts.push(textAt(x0 - 6, y0 + height - heightOf(value) + 4, written(value),
-      'text-anchor="end"'));
+  const step = stepOf(top);
+  for (let i = 0; i * step <= top; ++i) {
+    parts.push(textAt(x0 - 6, y0 + height - heightOf(i * step) + 4,
+      `${Number((i * step).toPrecision(3))}`, 'text-anchor="end"'));
   }
   groups.forEach((group, at) => {
     const left = x0 + 8 + at * (names.length * kBarWidth + 16);
