@@ -11,6 +11,7 @@ import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 
 import { barFigure } from "../lib/bars.mjs";
+import { median } from "../lib/statistics.mjs";
 
 const kNames = {
   tcp: "TCP",
@@ -46,9 +47,7 @@ const isShared = ({ helpers }) => helpers > 0;
 
 // The median of the cells that are alike, which several runs may have measured.
 function msOf(cells) {
-  if (cells.length === 0) return null;
-  const sorted = cells.map(({ ms }) => ms).sort((a, b) => a - b);
-  return sorted[Math.floor(sorted.length / 2)];
+  return cells.length === 0 ? null : median(cells.map(({ ms }) => ms));
 }
 
 function panelsBy(cells, titleOf, groupsOf, groupOf) {

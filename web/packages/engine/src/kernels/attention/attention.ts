@@ -125,7 +125,7 @@ function tileConstants(pairs: number, isRoomy: boolean): Record<string, number> 
   };
 }
 
-const kPairedColumns = 128; // more do not fit into workgroup memory
+const kPairedColumns = 128; // keys of 256 in f32 do not fit into 16 KiB of workgroup memory
 
 // Whether `attention` can take two heads at a time that share keys and values.
 export function sharesInPairs({ headColumns, valueColumns, heads, kvHeads }: HeadShape): boolean {

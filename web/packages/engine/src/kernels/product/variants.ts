@@ -89,7 +89,7 @@ const kMostKQuantRows = 2;
 const kMostRowOutputs = 16;
 const kRowThreads = 256;
 // Of one row with a block a thread: what was fastest for matrices of so many blocks and groups. Few
-// outputs have small tiles, and a row of 161 to 192 blocks has threads for all of them at once.
+// outputs have small tiles, and a row of 160 to 192 blocks has threads for all of them at once.
 const kLeastRowBlocks = 64;
 const kLongRowBlocks = 160;
 const kManyRowGroups = 2048;
