@@ -27,10 +27,15 @@ export const kShapes = {
 };
 
 // Shapes with experts, which the WebGPU benchmark does not run. Of 30B-A3B's 48 layers 12 are 4 GB.
+// Mixtral 8x7B has few and large ones: a layer of it is 0.8 GB.
 export const kExpertShapes = {
   "30B-A3B": {
     ...{ layers: 48, hidden: 2048, width: 768, heads: 32, kvHeads: 4, headColumns: 128 },
     ...{ experts: 128, used: 8, vocabulary: 151936 },
+  },
+  "8x7B": {
+    ...{ layers: 32, hidden: 4096, width: 14336, heads: 32, kvHeads: 8, headColumns: 128 },
+    ...{ experts: 8, used: 2, vocabulary: 32000 },
   },
 };
 

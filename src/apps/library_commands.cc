@@ -126,6 +126,7 @@ json::object LayerJson(const ShownLayer& layer) {
       {"expert_columns", summary.expert_columns}};
   for (const auto& [key, count] : counts)
     if (count > 0) object[key] = count;
+  if (summary.expert_parts > 1) object["expert_parts"] = summary.expert_parts;
   if (summary.kv_layer) object["kv_layer"] = *summary.kv_layer;
   return object;
 }

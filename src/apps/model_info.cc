@@ -26,7 +26,6 @@ void FindDTypes(const program::Program& program, swarm::ModelInfo& model) {
     const bool is_old = program::VersionOf(weight.dtype) == program::kOldestProgramVersion;
     if (is_old || std::ranges::find(model.dtypes, weight.dtype) != model.dtypes.end()) continue;
     model.dtypes.push_back(weight.dtype);
-    model.program_version = std::max(model.program_version, program::VersionOf(weight.dtype));
   }
 }
 
@@ -37,6 +36,7 @@ Status ReadProgram(const package::Package& package, const package::LayerInfo& la
                    package.blobs->Get(layer.program, package.manifest.blobs.at(layer.program)));
   ASSIGN_OR_RETURN(const program::Program program, program::Decode(bytes.bytes()));
   FindDTypes(program, model);
+  model.program_version = std::max(model.program_version, program::VersionOf(program));
   if (const auto ranges = program::FindHeadRanges(program)) {
     const auto& product = std::get<program::MatMul>(program.ops[ranges->product]);
     const program::Weight& weight = program.weights[product.weight.weight];

@@ -311,7 +311,7 @@ class LayerRunner::OpRunner {
   }
   void RunOp(const program::MoeRoute& op) {
     kernels_.moe_route({At(op.logits), op.top_k, KernelKind(op.kind), At(op.out), Values(op.bias),
-                        op.groups, op.top_groups, op.group_best, op.scale},
+                        op.groups, op.top_groups, op.group_best, op.scale, op.parts},
                        runner_.workspace_);
   }
   void RunOp(const program::MoeExperts& op) {

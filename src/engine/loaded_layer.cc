@@ -99,8 +99,9 @@ Status CheckRoutes(const program::Program& program) {
             if constexpr (std::is_same_v<Op, program::MoeRoute>) {
               if (Overlap(op.out, experts->route)) {
                 routed = op.out.first_column == experts->route.first_column &&
-                         op.out.columns == experts->route.columns && op.top_k == experts->top_k &&
-                         op.experts == experts->experts;
+                         op.out.columns == experts->route.columns &&
+                         op.top_k * op.parts == experts->top_k &&
+                         op.experts * op.parts == experts->experts;
               }
             } else {
               if (Overlap(op.out, experts->route)) routed = false;

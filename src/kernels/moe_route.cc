@@ -89,10 +89,19 @@ void ChooseBest(std::span<const float> values, std::span<float> chosen) {
   }
 }
 
+// Every chosen expert becomes its parts. From the last one on, as the chosen ones come first.
+void WriteParts(size_t parts, std::span<float> chosen, std::span<float> weights) {
+  for (size_t slot = chosen.size(); slot-- > 0;) {
+    const size_t of = slot / parts;
+    chosen[slot] = chosen[of] * static_cast<float>(parts) + static_cast<float>(slot % parts);
+    weights[slot] = weights[of];
+  }
+}
+
 void RouteRow(std::span<const float> logits, const MoeRouteArgs& args, std::span<float> choice,
               std::span<float> out) {
   const std::span<float> chosen = out.first(args.top_k);
-  const std::span<float> weights = out.last(args.top_k);
+  const std::span<float> weights = out.subspan(out.size() / 2, args.top_k);
   if (args.kind == RouteKind::kAll) {
     std::iota(chosen.begin(), chosen.end(), 0.0f);
     std::ranges::fill(weights, 1.0f);
@@ -117,14 +126,15 @@ void RouteRow(std::span<const float> logits, const MoeRouteArgs& args, std::span
   for (size_t i = 0; i < args.top_k; ++i) {
     weights[i] = static_cast<float>(score(logits[static_cast<size_t>(chosen[i])]) * factor);
   }
+  if (args.parts > 1) WriteParts(args.parts, out.first(out.size() / 2), out.last(out.size() / 2));
 }
 
 }  // namespace
 
 void MoeRouteReference(const MoeRouteArgs& args, Workspace& workspace) {
   const size_t experts = args.logits.columns;
-  CHECK(args.top_k > 0 && args.top_k <= experts && args.out.columns == 2 * args.top_k &&
-        args.out.rows == args.logits.rows);
+  CHECK(args.top_k > 0 && args.top_k <= experts && args.parts > 0 &&
+        args.out.columns == 2 * args.top_k * args.parts && args.out.rows == args.logits.rows);
   CHECK((args.bias.empty() || args.bias.size() == experts) && args.groups > 0 &&
         args.groups <= kMostRouteGroups && experts % args.groups == 0);
   workspace.ReservePrivate(MoeRouteFloats(experts));

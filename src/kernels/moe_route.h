@@ -22,13 +22,14 @@ struct MoeRouteArgs {
   ConstRows logits;  // [rows, experts]
   size_t top_k = 0;  // <= experts
   RouteKind kind = RouteKind::kSoftmaxTopK;
-  Rows out;  // [rows, 2 * top_k]: expert indices by falling choice (equal: lower index first), then
-             // their weights.
+  Rows out;  // [rows, 2 * top_k * parts]: expert indices by falling choice (equal: lower index
+             // first), then their weights.
   std::span<const float> bias = {};  // [experts], added to scores for the choice alone, or empty
   size_t groups = 1;                 // of experts / groups neighbours each
   size_t top_groups = 1;             // the choice of experts in other groups counts as 0
   size_t group_best = 1;             // a group is worth the sum of its so many greatest
   float scale = 1;                   // of the weights
+  size_t parts = 1;                  // expert e is written as parts * e, parts * e + 1, ...
 };
 
 // Private floats of Workspace that MoeRouteReference needs: what experts are chosen by.

@@ -286,8 +286,14 @@ class NaiveCase {
     const std::vector<size_t> chosen = Largest(choice, c_.Count("top_k"));
     double sum = 0;
     for (const size_t e : chosen) sum += score[e];
-    Doubles out(chosen.begin(), chosen.end());
-    for (const size_t e : chosen) out.push_back(scale * score[e] / (normalized ? sum : 1));
+    const size_t parts = c_.params.contains("parts") ? c_.Count("parts") : 1;
+    Doubles out;
+    for (const size_t e : chosen)
+      for (size_t part = 0; part < parts; ++part)
+        out.push_back(static_cast<double>(e * parts + part));
+    for (const size_t e : chosen)
+      for (size_t part = 0; part < parts; ++part)
+        out.push_back(scale * score[e] / (normalized ? sum : 1));
     return out;
   }
   Doubles MoeRoute() const {

@@ -165,8 +165,10 @@ class CaseRunner {
   std::vector<float> MoeRoute(const ConformanceCase& c) {
     const auto logits = c.Floats("logits");
     const auto bias = c.Floats("bias");
+    const size_t parts = c.params.contains("parts") ? c.Count("parts") : 1;
     MoeRouteArgs args{In(logits, c.Columns("logits")), c.Count("top_k"), RouteKindOf(c),
-                      Out(c.Rows("logits"), 2 * c.Count("top_k")), bias};
+                      Out(c.Rows("logits"), 2 * c.Count("top_k") * parts), bias};
+    args.parts = parts;
     if (c.params.contains("groups")) {
       args.groups = c.Count("groups");
       args.top_groups = c.Count("top_groups");

@@ -104,6 +104,11 @@ Result<Program> ToProgram(const pb::Program& in) {
   for (const pb::Op& op : in.ops()) {
     const std::optional<Op> read = TakeAnyOp(op);
     if (!read) return Invalid("An operation of the program is of no kind that this weft knows.");
+    if (const uint32_t needed = VersionOf(*read); in.version() < needed) {
+      return Invalid("A route to parts of experts in a program of version " +
+                     std::to_string(in.version()) + "; these begin with version " +
+                     std::to_string(needed) + ".");
+    }
     program.ops.push_back(*read);
   }
   if (in.has_input()) program.input = in.input();
@@ -117,9 +122,15 @@ uint32_t VersionOf(DType dtype) {
   return IsSuperblockFormat(dtype) ? 2 : kOldestProgramVersion;
 }
 
+uint32_t VersionOf(const Op& op) {
+  const auto* route = std::get_if<MoeRoute>(&op);
+  return route != nullptr && route->parts > 1 ? 3 : kOldestProgramVersion;
+}
+
 uint32_t VersionOf(const Program& program) {
   uint32_t version = kOldestProgramVersion;
   for (const Weight& weight : program.weights) version = std::max(version, VersionOf(weight.dtype));
+  for (const Op& op : program.ops) version = std::max(version, VersionOf(op));
   return version;
 }
 

@@ -9,8 +9,10 @@
 
 namespace weft::program {
 
-// The least version of programs that has a dtype, and that has all that a program needs.
+// The least version of programs that has a dtype or an operation as it is used, and that has all
+// that a program needs.
 uint32_t VersionOf(DType dtype);
+uint32_t VersionOf(const Op& op);
 uint32_t VersionOf(const Program& program);
 
 // In the version VersionOf(program).

@@ -69,42 +69,6 @@ Error Unsupported(const Program& program, const std::string& why) {
                                             " cannot be cut into neuron groups: " + why);
 }
 
-// What is appended to an array of a weight, and which arrays there are.
-constexpr std::vector<Part> Weight::*kArrays[] = {&Weight::data, &Weight::scale, &Weight::zero};
-
-void Append(std::vector<Part>* parts, const std::vector<Part>& more) {
-  parts->insert(parts->end(), more.begin(), more.end());
-}
-
-// Rows [first, first + count) of a matrix, behind what `out` has.
-void AppendRows(const Weight& matrix, uint64_t first, uint64_t count, Weight* out) {
-  for (const auto array : kArrays) {
-    const uint64_t row_bytes = ByteCount(matrix.*array) / matrix.shape[0];
-    Append(&(out->*array), CutParts(matrix.*array, first * row_bytes, count * row_bytes));
-  }
-}
-
-// Columns [first, first + count) of every row: a part a row, until packages store panels.
-void AppendColumns(const Weight& matrix, uint64_t first, uint64_t count, Weight* out) {
-  for (const auto array : kArrays) {
-    const uint64_t row_bytes = ByteCount(matrix.*array) / matrix.shape[0];
-    for (uint64_t row = 0; row < matrix.shape[0] && row_bytes > 0; ++row)
-      Append(&(out->*array),
-             CutParts(matrix.*array, row * row_bytes + first * row_bytes / matrix.shape[1],
-                      count * row_bytes / matrix.shape[1]));
-  }
-}
-
-// Whether groups of columns begin and end between bytes of each array, and between blocks.
-bool Divides(const Weight& matrix, uint64_t group_columns) {
-  const auto step = static_cast<uint64_t>(CutColumns(matrix.dtype));
-  if (matrix.shape[1] % step != 0 || group_columns % step != 0) return false;
-  return std::ranges::all_of(kArrays, [&](const auto array) {
-    const uint64_t row_bytes = ByteCount(matrix.*array) / matrix.shape[0];
-    return row_bytes * group_columns % matrix.shape[1] == 0;
-  });
-}
-
 // The view of the weight that computes these columns of a product's output.
 WeightView RowsOf(const MatMul& product, const View& columns) {
   return {product.weight.weight,
@@ -139,21 +103,21 @@ Weight StackGateUp(const Program& program, const WeightView& gate, const WeightV
                  {}};
   stacked.shape.insert(stacked.shape.end(), gates.shape.begin() + 1, gates.shape.end());
   for (uint32_t group = 0; group < groups; ++group) {
-    AppendRows(gates, gate.first_row + group * group_columns, group_columns, &stacked);
+    AppendRows(gates, gate.first_row + group * group_columns, group_columns, stacked);
     if (is_one) continue;
-    AppendRows(ups, up.first_row + group * group_columns, group_columns, &stacked);
+    AppendRows(ups, up.first_row + group * group_columns, group_columns, stacked);
   }
   return stacked;
 }
 
-// [groups, columns, group_columns]. REQUIRES: Divides.
+// [groups, columns, group_columns]. REQUIRES: ColumnsDivide.
 Weight StackDown(const Weight& down, const WeightView& rows, uint32_t group_columns) {
   Weight used{down.name, down.dtype, {rows.rows, down.shape[1]}, {}, {}, {}};
-  AppendRows(down, rows.first_row, rows.rows, &used);
+  AppendRows(down, rows.first_row, rows.rows, used);
   const uint64_t groups = down.shape[1] / group_columns;
   Weight stacked{down.name + ".groups", down.dtype, {groups, rows.rows, group_columns}, {}, {}, {}};
   for (uint64_t group = 0; group < groups; ++group)
-    AppendColumns(used, group * group_columns, group_columns, &stacked);
+    AppendColumns(used, group * group_columns, group_columns, stacked);
   return stacked;
 }
 
@@ -185,7 +149,7 @@ Status CheckGroups(const Program& program, const Mlp& mlp, uint32_t group_column
       gates.zero.empty() != ups.zero.empty() || !HaveLikeBiases(program, gate, up))
     return Unsupported(program, "its gate and up products differ in more than their weights.");
   if (group_columns == 0 || width % group_columns != 0 ||
-      !Divides(program.weights[down.weight.weight], group_columns))
+      !ColumnsDivide(program.weights[down.weight.weight], group_columns))
     return Unsupported(
         program, "groups of " + columns +
                      " columns do not divide its weights, which are cut at multiples of " +

@@ -24,10 +24,6 @@
 
 namespace weft::program {
 
-// The digest of parts whose bytes are zeros, which no blob has. Whoever stores the program writes
-// them (convert/package/group_package.h).
-inline constexpr Sha256Digest kZeros{};
-
 // Gives the columns of the layer's MLP between its products, or 0 if it has none that can be cut.
 uint32_t MlpColumns(const Program& program);
 

@@ -313,6 +313,13 @@ Status OpChecker::KeysOf(const Attention& op) {
 }
 
 Status OpChecker::Own(const MoeRoute& op) const {
+  if (op.parts == 0 || op.parts > kMaxExperts / op.experts ||
+      (op.kind == RouteKind::kAll && op.parts > 1)) {
+    return Invalid("its " + Str(op.experts) + " experts are in " + Str(op.parts) +
+                   " parts each, expected at most " + Str(kMaxExperts) +
+                   " parts in all, and no parts where all experts are taken.");
+  }
+  TRY(Columns("out", op.out, 2 * op.top_k * op.parts));
   if (op.kind == RouteKind::kAll && op.top_k != op.experts) {
     return Invalid("it takes all of its " + Str(op.experts) + " experts, but top_k is " +
                    Str(op.top_k) + ".");

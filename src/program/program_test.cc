@@ -176,7 +176,7 @@ TEST(Codec, RefusesAnotherVersionWithBothNumbers) {
   const auto decoded = Decode(AsBytes(bytes));
   EXPECT_EQ(decoded.error().code(), ErrorCode::kUnsupported);
   EXPECT_THAT(decoded.error().message(),
-              HasSubstr("has version 9; this weft runs versions 1 to 2"));
+              HasSubstr("has version 9; this weft runs versions 1 to 3"));
   EXPECT_EQ(Decode(AsBytes("")).error().code(), ErrorCode::kUnsupported);  // version 0
   EXPECT_EQ(Decode(AsBytes("\xff\xff\xff")).error().code(), ErrorCode::kInvalidData);
 }

@@ -43,10 +43,13 @@ struct Reader {
     if (products.contains(op.up.buffer))
       summary.mlp_columns = std::max(summary.mlp_columns, op.out.columns);
   }
+  void operator()(const MoeRoute& op) { summary.expert_parts = op.parts; }
+  // Behind its route.
   void operator()(const MoeExperts& op) {
-    summary.experts = op.experts;
-    summary.experts_per_token = op.top_k;
-    summary.expert_columns = static_cast<uint32_t>(program.weights[op.down].shape[2]);
+    const uint32_t parts = summary.expert_parts;
+    summary.experts = op.experts / parts;
+    summary.experts_per_token = op.top_k / parts;
+    summary.expert_columns = static_cast<uint32_t>(program.weights[op.down].shape[2]) * parts;
   }
   template <typename Other>
   void operator()(const Other&) {}
@@ -92,6 +95,7 @@ std::string MlpText(const LayerSummary& summary) {
   if (summary.experts > 0) {
     text = std::to_string(summary.experts_per_token) + " of " + std::to_string(summary.experts) +
            " experts of " + std::to_string(summary.expert_columns);
+    if (summary.expert_parts > 1) text += " in " + std::to_string(summary.expert_parts) + " parts";
   }
   if (summary.mlp_columns == 0) return text;
   return text + (text.empty() ? "" : ", ") + "MLP of " + std::to_string(summary.mlp_columns);

@@ -21,6 +21,7 @@ struct LayerSummary {
   uint32_t experts = 0;              // 0: none
   uint32_t experts_per_token = 0;
   uint32_t expert_columns = 0;
+  uint32_t expert_parts = 1;  // of each expert (expert_parts.h)
 };
 
 LayerSummary Summarise(const Program& program);

@@ -2,6 +2,7 @@
 // token needs, native workers hold the experts. The answer is that of one worker alone, also when
 // who holds experts is killed or stopped in its middle.
 import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -9,7 +10,7 @@ import { before, test } from "node:test";
 
 import {
   complete, eventually, nativeWorker, packageOf, reasonToSkip, serve, settled, stream,
-  swarmOf,
+  swarmOf, weft,
 } from "./lib/weft.mjs";
 
 const skip = reasonToSkip("weft-tiny-moe");
@@ -23,17 +24,19 @@ const kRequest = {
   max_tokens: 160,
 };
 
+const whole = () => ({ folder: packageOf("weft-tiny-moe"), experts: kExperts });
+
 // body({server, workers}): a server and so many workers that hold all experts of its hub between
 // them, at least twice.
-async function withSwarm(body, count = 3, hub = kHub) {
+async function withSwarm(body, count = 3, hub = kHub, { folder, experts } = whole()) {
   const cache = mkdtempSync(join(tmpdir(), "weft-cache-"));
-  const server = await serve(packageOf("weft-tiny-moe"), [...kLimits, ...hub]);
+  const server = await serve(folder, [...kLimits, ...hub]);
   const numbers = Array.from({ length: count }, (_, i) => i + 1);
   const workers = numbers.map((number) => nativeWorker(server.origin,
     ["--memory", "32MiB", "--threads", "1", "--cache", join(cache, `${number}`),
       "--name", `holder ${number}`]));
   try {
-    await settled(server, hub.includes("--no-worker") ? count : count + 1, 2 * kExperts);
+    await settled(server, hub.includes("--no-worker") ? count : count + 1, 2 * experts);
     await body({ server, workers });
   } finally {
     for (const worker of workers) worker.child.kill("SIGKILL");
@@ -42,18 +45,21 @@ async function withSwarm(body, count = 3, hub = kHub) {
   }
 }
 
-let expected;
-before(async () => {
-  if (skip) return;
-  const alone = await serve(packageOf("weft-tiny-moe"), [...kLimits, "--worker-memory", "256MiB"]);
+async function textAlone(folder) {
+  const alone = await serve(folder, [...kLimits, "--worker-memory", "256MiB"]);
   try {
-    expected = await eventually(async () => {
+    return await eventually(async () => {
       const answer = await complete(alone.origin, kRequest);
       return answer.choices[0].message.content;
     });
   } finally {
     await alone.stop();
   }
+}
+
+let expected;
+before(async () => {
+  if (!skip) expected = await textAlone(packageOf("weft-tiny-moe"));
 });
 
 test("a hub and three holders answer as one worker alone", { skip, timeout: 120_000 }, async () => {
@@ -166,3 +172,37 @@ for (const signal of ["SIGKILL", "SIGSTOP"]) {
   });
 }
 
+
+// Each expert is two, of half its width, with other devices or the same ones.
+test("experts in parts answer as one device with them, also when a holder is killed",
+  { skip, timeout: 240_000 }, async (t) => {
+    const made = mkdtempSync(join(tmpdir(), "weft-parts-"));
+    t.after(() => rmSync(made, { recursive: true }));
+    const folder = join(made, "weft-tiny-moe");
+    const groups = (...args) => spawnSync(weft, ["groups", packageOf("weft-tiny-moe"), ...args]);
+    const unwanted = groups(folder);
+    assert.equal(unwanted.status, 1);
+    assert.match(unwanted.stderr.toString(), /64 columns wide and small enough/);
+    const { status, stdout, stderr } = groups(folder, "--columns", "40");
+    assert.equal(status, 0, stderr.toString());
+    assert.match(stdout.toString(), /16 experts in 2 parts of 32 columns each/);
+    const again = spawnSync(weft, ["groups", folder, join(made, "again"), "--columns", "16"]);
+    assert.equal(again.status, 1);
+    assert.match(again.stderr.toString(), /experts of layer 1 are in parts already/);
+
+    const alone = await textAlone(folder);
+    await withSwarm(async ({ server, workers }) => {
+      const swarm = await swarmOf(server.origin);
+      assert.equal(swarm.experts_needed, 2 * kExperts);
+      const answer = await complete(server.origin, kRequest);
+      assert.equal(answer.choices[0].message.content, alone);
+      let sent = false;
+      const { text } = await stream(server.origin, kRequest, () => {
+        if (sent) return;
+        sent = true;
+        workers[0].child.kill("SIGKILL");
+      });
+      assert.ok(sent);
+      assert.equal(text, alone);
+    }, 3, kHub, { folder, experts: 2 * kExperts });
+  });

@@ -159,7 +159,8 @@ class GroupWriter {
 
 Result<GroupPackage> GroupPackage::Make(const package::Package& package,
                                         std::vector<program::Program> programs,
-                                        const std::filesystem::path& folder, bool replace) {
+                                        const std::filesystem::path& folder, bool replace,
+                                        const Cut& cut) {
   ASSIGN_OR_RETURN(PackageFolder made_folder, PackageFolder::Open(folder, replace));
   package::Package made;
   made.folder = made_folder.partial();
@@ -170,7 +171,12 @@ Result<GroupPackage> GroupPackage::Make(const package::Package& package,
   ASSIGN_OR_RETURN(made.blobs, package::BlobStore::Open(made.folder / "blobs"));
   GroupWriter writer(package, made);
   TRY(writer.CutHead(programs.back()));
-  for (program::Program& layer : programs) TRY(writer.Add(layer));
+  for (program::Program& layer : programs) {
+    if (cut) {
+      ASSIGN_OR_RETURN(layer, cut(layer));
+    }
+    TRY(writer.Add(layer));
+  }
   return GroupPackage(std::move(made_folder), std::move(made), std::move(programs));
 }
 
@@ -179,7 +185,7 @@ Status GroupPackage::Finish(const package::Package& package,
                             const package::GroupNorms& norms) {
   for (program::Program& layer : programs_) {
     for (program::Op& op : layer.ops)
-      if (auto* groups = std::get_if<program::MoeExperts>(&op))
+      if (auto* groups = std::get_if<program::MoeExperts>(&op); groups != nullptr && !grids.empty())
         groups->grid = grids[layer.layer_index];
     ASSIGN_OR_RETURN(made_.manifest.layers[layer.layer_index].program,
                      Store(program::Encode(layer), made_));
@@ -189,7 +195,7 @@ Status GroupPackage::Finish(const package::Package& package,
     if (name == "model.onnx") continue;
     ASSIGN_OR_RETURN(files[name], package.ReadFile(name));
   }
-  files[package::kGroupNormsFile] = package::GroupNormsJson(norms);
+  if (!norms.empty()) files[package::kGroupNormsFile] = package::GroupNormsJson(norms);
   TRY(WritePackageFiles(made_.folder, made_.manifest, files));
   return folder_.Publish();
 }

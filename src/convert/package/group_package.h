@@ -1,10 +1,14 @@
 // A package whose MLPs are in neuron groups (program/neuron_groups.h), and whose output head may be
-// in ranges (program/head_ranges.h), made of one in whole layers.
+// in ranges (program/head_ranges.h), made of one in whole layers. Or one whose experts are in parts
+// (program/expert_parts.h).
+//
 // Everything of a group is one blob: gate and up rows, its columns of the down projection, and
-// biases. A holder of a group fetches that, and no column is a part of its own.
+// biases. A holder of a group fetches that, and no column is a part of its own. The same is true of
+// a part of an expert.
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -22,20 +26,26 @@ namespace weft::convert {
 // more than a program may have.
 class GroupPackage {
  public:
-  // `programs`: those of the package's layers, some of them in groups without grids. The folder is
-  // made like that of any package (package_folder.h).
+  // A layer's program in groups or parts. One layer is cut after the other, as the pieces of a
+  // whole mixture of experts would take a gigabyte.
+  using Cut = std::function<Result<program::Program>(const program::Program& layer)>;
+
+  // `programs`: those of the package's layers, some of them in groups without grids, or in what
+  // `cut` makes of them. The folder is made like that of any package (package_folder.h).
   static Result<GroupPackage> Make(const package::Package& package,
                                    std::vector<program::Program> programs,
-                                   const std::filesystem::path& folder, bool replace);
+                                   const std::filesystem::path& folder, bool replace,
+                                   const Cut& cut = nullptr);
 
   // What is there so far: all blobs, but no programs among them, nor a manifest on disk.
   const package::Package& weights() const { return made_; }
   // The programs with the weights of this package.
   const std::vector<program::Program>& programs() const { return programs_; }
-  // Ends it, with the grids of its layers and how large their groups' outputs are usually. It has
-  // no ONNX graph: onnxruntime knows no grids.
-  Status Finish(const package::Package& package, std::span<const program::SumGrid> grids,
-                const package::GroupNorms& norms);
+  // Ends it, with the grids of its layers and how large their groups' outputs are usually; parts
+  // of experts have neither, and both are empty then. It has no ONNX graph: onnxruntime knows no
+  // grids, and a graph of parts would be another one.
+  Status Finish(const package::Package& package, std::span<const program::SumGrid> grids = {},
+                const package::GroupNorms& norms = {});
 
  private:
   GroupPackage(PackageFolder folder, package::Package made, std::vector<program::Program> programs)

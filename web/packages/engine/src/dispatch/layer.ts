@@ -284,6 +284,7 @@ function routeDraft(context: LayerContext, op: Extract<Op, { kind: "moeRoute" }>
       topGroups: op.topGroups,
       groupBest: op.groupBest,
       scale: op.scale,
+      parts: op.parts,
     }),
     bound: isAll ? {} : { vectors: context.vectors },
     grid: isAll ? ({ rows }) => [Math.ceil(op.experts / 64), rows, 1] : chosen,

@@ -7,7 +7,7 @@ import { invalid, shapeText } from "./validateWeight.ts";
 import { overlap, same } from "./views.ts";
 import type { Rope, SumGrid, View, WeightView } from "./views.ts";
 
-const kMaxExperts = 1 << 16;
+export const kMaxExperts = 1 << 16;
 const kMostSteps = 1 << 22; // of a grid
 
 type NamedViews = readonly (readonly [role: string, view: View])[];

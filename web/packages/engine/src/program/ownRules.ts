@@ -1,6 +1,6 @@
 // What must hold of only one operation: "own" in src/program/ops.json, OpChecker::Own in C++.
 import type { OpChecker } from "./checker.ts";
-import { wrongShape } from "./checker.ts";
+import { kMaxExperts, wrongShape } from "./checker.ts";
 import {
   RouteKind, isBlockFormat, kMaxConvTaps, kMaxGroupBest, kMaxRouteGroups, outColumnsOf,
 } from "./ir.ts";
@@ -66,9 +66,17 @@ export const kOwnRules = {
     }
   },
 
-  moeRoute(_check: OpChecker, op: MoeRoute): void {
-    const { experts, topK, groups, topGroups, groupBest } = op;
-    if (op.routeKind === RouteKind.all && topK !== experts) {
+  moeRoute(check: OpChecker, op: MoeRoute): void {
+    const { experts, topK, groups, topGroups, groupBest, parts } = op;
+    const isAll = op.routeKind === RouteKind.all;
+    if (parts < 1 || parts * experts > kMaxExperts || (isAll && parts > 1)) {
+      throw invalid(
+        `its ${experts} experts are in ${parts} parts each, expected at most ${kMaxExperts} ` +
+          `parts in all, and no parts where all experts are taken.`,
+      );
+    }
+    check.columns("out", op.out, 2 * topK * parts);
+    if (isAll && topK !== experts) {
       throw invalid(`it takes all of its ${experts} experts, but top_k is ${topK}.`);
     }
     if (groups === 1) return;

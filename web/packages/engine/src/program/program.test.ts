@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 
-import { MoeExpertsSchema } from "../../gen/program/ops_pb.ts";
+import { MoeExpertsSchema, MoeRouteSchema } from "../../gen/program/ops_pb.ts";
 import type { Op, RmsNorm } from "../../gen/program/ops_pb.ts";
 import { PartSchema, ProgramSchema } from "../../gen/program/program_pb.ts";
 import type { Program as PbProgram } from "../../gen/program/program_pb.ts";
@@ -56,6 +56,14 @@ function onGrid(program: PbProgram, gridStep: number, gridLimit: number): Op["ki
   return { case: "moeExperts", value: create(MoeExpertsSchema, given) };
 }
 
+// Two of 8 experts, in so many parts, of the columns of the norm's output.
+function inParts(program: PbProgram, parts: number, columns: number, kind = 1): Op["kind"] {
+  const norm = program.ops.find(({ kind: op }) => op.case === "rmsNorm")!.kind.value as RmsNorm;
+  const [logits, out] = [{ ...norm.in!, columns: 8 }, { ...norm.out!, columns }];
+  const given = { logits, out, experts: 8, topK: kind === 4 ? 8 : 2, kind, parts };
+  return { case: "moeRoute", value: create(MoeRouteSchema, given) };
+}
+
 describe("decodeProgram", () => {
   it("reads a layer", () => {
     const program = decodeProgram(bytes);
@@ -69,7 +77,7 @@ describe("decodeProgram", () => {
   });
 
   const refusals: [string, (program: PbProgram) => void, string][] = [
-    ["another version", (p) => void (p.version = 3), "this worker reads versions 1 to 2"],
+    ["another version", (p) => void (p.version = 4), "this worker reads versions 1 to 3"],
     ["no operations", (p) => void (p.ops = []), "no operations"],
     ["an unknown operation", (p) => {
       p.ops[0]!.kind = { case: undefined };
@@ -83,6 +91,15 @@ describe("decodeProgram", () => {
     ["a grid with a limit alone", (p) => {
       p.ops[0]!.kind = onGrid(p, 0, 8);
     }, "its grid has steps of 0, at most 8"],
+    ["a route that lacks the parts of its experts", (p) => {
+      p.ops[0]!.kind = inParts(p, 3, 4);
+    }, "'out' has 4 columns"],
+    ["more parts of experts than there may be", (p) => {
+      p.ops[0]!.kind = inParts(p, 2 ** 14, 4);
+    }, "expected at most 65536 parts in all"],
+    ["parts of experts that are all taken", (p) => {
+      p.ops[0]!.kind = inParts(p, 2, 32, 4);
+    }, "no parts where all experts are taken"],
     ["a missing weight", (p) => void (op(p, "rmsNorm").weight = 99), "99"],
     ["a view outside its buffer", (p) => {
       op(p, "rmsNorm").in.firstColumn = 1;

@@ -72,8 +72,8 @@ function checkRoutes(program: Program): void {
     const fits =
       writer?.kind === "moeRoute" &&
       same(writer.out, op.route) &&
-      writer.topK === op.topK &&
-      writer.experts === op.experts;
+      writer.topK * writer.parts === op.topK &&
+      writer.experts * writer.parts === op.experts;
     if (fits) continue;
     throw invalid(
       `operation ${index} (moeExperts) takes its route from columns that no moeRoute over the ` +

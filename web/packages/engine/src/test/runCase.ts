@@ -161,8 +161,9 @@ class Preparing {
         return this.#attention();
       case "moe_route": {
         const columns = this.#shape("logits")[1]!;
-        const route = this.#route(view(0, columns), view(1, 2 * this.#number("top_k")), columns);
-        return this.#prepared(["logits"], 2 * this.#number("top_k"), [], [route]);
+        const written = 2 * this.#number("top_k") * this.#numberOr("parts", 1);
+        const route = this.#route(view(0, columns), view(1, written), columns);
+        return this.#prepared(["logits"], written, [], [route]);
       }
       case "moe_experts":
         return this.#experts();
@@ -303,6 +304,7 @@ class Preparing {
       groups: this.#numberOr("groups", 0),
       topGroups: this.#numberOr("top_groups", 0),
       groupBest: this.#numberOr("group_best", 0),
+      parts: this.#numberOr("parts", 0),
     };
     const value = { logits, out, ...numbers, ...groups, ...this.#optional("bias", "bias") };
     return { kind: { case: "moeRoute", value } };

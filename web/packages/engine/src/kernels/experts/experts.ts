@@ -32,7 +32,7 @@ import moeRoute from "./moe_route.wgsl?raw";
 import moeRouteAll from "./moe_route_all.wgsl?raw";
 import moeRouteSerial from "./moe_route_serial.wgsl?raw";
 
-// A row of a route, [row, 2 topK]: first the experts' indices, then their weights.
+// A row of a route, [row, 2 topK * parts]: first the experts' indices, then their weights.
 export const moeRouteOp = declareOp({
   rowsAt: "u32",
   logits: "place",
@@ -45,6 +45,7 @@ export const moeRouteOp = declareOp({
   topGroups: "u32",
   groupBest: "u32",
   scale: "f32",
+  parts: "u32", // of each expert, at least 1
 });
 
 export const moeOrderOp = declareOp({

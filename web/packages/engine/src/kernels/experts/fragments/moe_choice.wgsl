@@ -75,7 +75,8 @@ fn choice_in_groups(logits: u32, expert: u32, scale: Scale) -> f32 {
   return choice(logits, expert, scale);
 }
 
-// Behind the chosen experts at `out`, their weights. One thread: experts of a row are few.
+// Behind the chosen experts at `out`, their weights, and all parts of both. One thread: experts of
+// a row are few. Parts are written from the last one on, as the chosen experts come first.
 fn write_weights(logits: u32, out: u32, scale: Scale) {
   var factor = op.scale;
   if (op.kind == kRouteKindSoftmaxTopKNormalized || op.kind == kRouteKindSigmoidTopKNormalized) {
@@ -85,7 +86,14 @@ fn write_weights(logits: u32, out: u32, scale: Scale) {
     }
     factor = factor / (sum + 1e-20);
   }
-  for (var slot = 0u; slot < op.top_k; slot++) {
-    act[out + op.top_k + slot] = score(act[logits + u32(act[out + slot])], scale) * factor;
+  let weights = out + op.top_k * op.parts;
+  for (var slot = op.top_k; slot > 0u; slot--) {
+    let expert = act[out + slot - 1u];
+    let weight = score(act[logits + u32(expert)], scale) * factor;
+    for (var part = op.parts; part > 0u; part--) {
+      let at = (slot - 1u) * op.parts + part - 1u;
+      act[out + at] = expert * f32(op.parts) + f32(part - 1u);
+      act[weights + at] = weight;
+    }
   }
 }
