@@ -6,10 +6,12 @@
 // ENGINE is bundle.mjs's check_engine.mjs. Every package is loaded alone. A token is one step with
 // its argmax fetched (`step`), as a plan of several stages computes it, or one of 16 that the
 // engine makes ahead on the GPU (`ahead`), as where a device holds the whole model. Both at a
-// context of 128 and 4,096, medians of the rounds. --conversations tells the tokens/s of so many at
-// once, behind 128 positions each, and the milliseconds of a step of theirs. "Share": the bytes
-// that a token reads (weights, keys and values of the whole context, recurrent state twice) over
-// what a plain kernel reads in the same time.
+// context of 128 and 4,096, medians of the rounds. An answer's first batches are short, so that a
+// reader sees something soon (1, 1, 2, 4, 8): `full batches` is the time between the first and the
+// last batch of 16, where there are two (--tokens 48). --conversations tells the tokens/s of so
+// many at once, behind 128 positions each, and the milliseconds of a step of theirs. "Share": the
+// bytes that a token reads (weights, keys and values of the whole context, recurrent state twice)
+// over what a plain kernel reads in the same time.
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { basename, join } from "node:path";
@@ -22,7 +24,7 @@ import { median, timed } from "./times.mjs";
 const { values: options, positionals } = parseArgs({
   allowPositionals: true,
   options: {
-    tokens: { type: "string", default: "48" },
+    tokens: { type: "string", default: "80" },
     rounds: { type: "string", default: "3" },
     contexts: { type: "string", default: "128,4096" },
     rows: { type: "string", default: "512" },
@@ -40,6 +42,7 @@ const contexts = options.contexts.split(",").filter(Boolean).map(Number);
 const promptRows = Number(options.rows);
 const conversations = options.conversations.split(",").filter(Boolean).map(Number);
 const kTalkContext = 128;
+const kInterval = 16; // tokens of a full batch
 
 const engine = await import(pathToFileURL(enginePath).href);
 const { create } = createRequire(import.meta.url)(dawnPath);
@@ -105,14 +108,21 @@ class Measured {
     return median(times);
   }
 
+  // Milliseconds a token of an answer, and of those in its full batches behind the first such.
   async aheadMs(context) {
     const session = await this.#begin(context);
     await wake(gpu.device, 300);
     const request = { session, generation: 0, firstPosition: context, firstToken: 1 };
-    const how = { count: tokens, interval: 16, pipelined: true, onTokens: () => true };
+    const full = []; // when each full batch came
+    const onTokens = (made) => {
+      if (made.length === kInterval) full.push(performance.now());
+      return true;
+    };
+    const how = { count: tokens, interval: kInterval, pipelined: true, onTokens };
     const ms = await timed(() => this.engine.generate(this.source.range, { ...request, ...how }));
     this.engine.release(session);
-    return ms / tokens;
+    return { all: ms / tokens,
+      full: (full.at(-1) - full[0]) / (kInterval * (full.length - 1)) };
   }
 
   // A step in which each of so many conversations gets a token.
@@ -121,7 +131,7 @@ class Measured {
     for (let i = 0; i < count; ++i) {
       const session = await this.#begin(kTalkContext);
       requests.push({ session, generation: 0, firstPosition: kTalkContext, firstToken: 1,
-        count: tokens, interval: 16, pipelined: true, onTokens: () => true, onFailed: () => {} });
+        count: tokens, interval: kInterval, pipelined: true, onTokens: () => true, onFailed: () => {} });
     }
     await wake(gpu.device, 300);
     const source = { take: () => requests.splice(0), pauses: () => false };
@@ -141,12 +151,14 @@ class Measured {
   }
 }
 
-async function medianOf(work) {
+async function roundsOf(work) {
   await work();
   const runs = [];
   for (let i = 0; i < rounds; ++i) runs.push(await work());
-  return median(runs);
+  return runs;
 }
+
+const medianOf = async (work) => median(await roundsOf(work));
 
 console.log("| package | MB a token | what | tokens/s | share | dispatches a token |");
 console.log("|---|---|---|---|---|---|");
@@ -169,8 +181,12 @@ for (const folder of folders) {
       const dispatches = Math.round((model.dispatches() - before) / tokens);
       row(`step at ${context}`, 1000 / (await medianOf(() => model.stepMs(context))), context,
         dispatches);
-      const aheadMs = await medianOf(() => model.aheadMs(context));
-      row(`ahead at ${context}`, 1000 / aheadMs, context, "");
+      const ahead = await roundsOf(() => model.aheadMs(context));
+      const rate = (kind) => 1000 / median(ahead.map((run) => run[kind]));
+      row(`ahead at ${context}`, rate("all"), context, "");
+      if (tokens >= 3 * kInterval) {
+        row(`ahead at ${context}, full batches`, rate("full"), context, "");
+      }
     }
     for (const count of conversations) {
       const ms = await medianOf(() => model.talksMs(count));
