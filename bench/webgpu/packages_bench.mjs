@@ -131,7 +131,8 @@ class Measured {
     for (let i = 0; i < count; ++i) {
       const session = await this.#begin(kTalkContext);
       requests.push({ session, generation: 0, firstPosition: kTalkContext, firstToken: 1,
-        count: tokens, interval: kInterval, pipelined: true, onTokens: () => true, onFailed: () => {} });
+        count: tokens, interval: kInterval, pipelined: true, onTokens: () => true,
+        onFailed: () => {} });
     }
     await wake(gpu.device, 300);
     const source = { take: () => requests.splice(0), pauses: () => false };
