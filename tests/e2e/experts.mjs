@@ -9,8 +9,8 @@ import { join } from "node:path";
 import { before, test } from "node:test";
 
 import {
-  complete, eventually, nativeWorker, packageOf, reasonToSkip, serve, settled, stream,
-  swarmOf, weft,
+  complete, eventually, gpuWorker, nativeWorker, noDawn, packageOf, reasonToSkip, serve, settled,
+  stream, swarmOf, weft,
 } from "./lib/weft.mjs";
 
 const skip = reasonToSkip("weft-tiny-moe");
@@ -173,22 +173,29 @@ for (const signal of ["SIGKILL", "SIGSTOP"]) {
 }
 
 
-// Each expert is two, of half its width, with other devices or the same ones.
+// Each expert is two, of half its width. Gives the folder.
+function inParts(t) {
+  const made = mkdtempSync(join(tmpdir(), "weft-parts-"));
+  t.after(() => rmSync(made, { recursive: true }));
+  const folder = join(made, "weft-tiny-moe");
+  const { status, stdout, stderr } =
+    spawnSync(weft, ["groups", packageOf("weft-tiny-moe"), folder, "--columns", "40"]);
+  assert.equal(status, 0, stderr.toString());
+  assert.match(stdout.toString(), /16 experts in 2 parts of 32 columns each/);
+  return folder;
+}
+
 test("experts in parts answer as one device with them, also when a holder is killed",
   { skip, timeout: 240_000 }, async (t) => {
-    const made = mkdtempSync(join(tmpdir(), "weft-parts-"));
-    t.after(() => rmSync(made, { recursive: true }));
-    const folder = join(made, "weft-tiny-moe");
-    const groups = (...args) => spawnSync(weft, ["groups", packageOf("weft-tiny-moe"), ...args]);
-    const unwanted = groups(folder);
-    assert.equal(unwanted.status, 1);
-    assert.match(unwanted.stderr.toString(), /64 columns wide and small enough/);
-    const { status, stdout, stderr } = groups(folder, "--columns", "40");
-    assert.equal(status, 0, stderr.toString());
-    assert.match(stdout.toString(), /16 experts in 2 parts of 32 columns each/);
-    const again = spawnSync(weft, ["groups", folder, join(made, "again"), "--columns", "16"]);
-    assert.equal(again.status, 1);
-    assert.match(again.stderr.toString(), /experts of layer 1 are in parts already/);
+    const folder = inParts(t);
+    const again = `${folder}-again`;
+    const refusal = (...args) => {
+      const { status, stderr } = spawnSync(weft, ["groups", ...args]);
+      assert.equal(status, 1);
+      return stderr.toString();
+    };
+    assert.match(refusal(packageOf("weft-tiny-moe"), again), /64 columns wide and small enough/);
+    assert.match(refusal(folder, again, "--columns", "16"), /of layer 1 are in parts already/);
 
     const alone = await textAlone(folder);
     await withSwarm(async ({ server, workers }) => {
@@ -205,4 +212,35 @@ test("experts in parts answer as one device with them, also when a holder is kil
       assert.ok(sent);
       assert.equal(text, alone);
     }, 3, kHub, { folder, experts: 2 * kExperts });
+  });
+
+// By margins its text is a native worker's.
+test("a GPU computes experts in parts, of a hub and by itself",
+  { skip: skip || noDawn(), timeout: 240_000 }, async (t) => {
+    const folder = inParts(t);
+    const request = { ...kRequest, max_tokens: 24 };
+    const textOf = async ({ origin }) =>
+      (await complete(origin, request)).choices[0].message.content;
+    const alone = await serve(folder, kLimits);
+    const expectedText = await eventually(() => textOf(alone));
+    await alone.stop();
+    for (const plan of [kHub, ["--plan", "layers", "--no-worker"]]) {
+      const server = await serve(folder, [...kLimits, ...plan]);
+      const gpu = gpuWorker(server.origin,
+        ["--cache", join(folder, "..", plan[1]), "--memory", "256MiB"]);
+      try {
+        const { workers } = await eventually(async () => {
+          const swarm = await swarmOf(server.origin);
+          assert.equal(swarm.state, "up", JSON.stringify(swarm));
+          assert.ok(swarm.workers.some(({ kind }) => kind === "headless"));
+          return swarm;
+        }, 120_000);
+        assert.equal(await textOf(server), expectedText);
+        const held = workers.find(({ kind }) => kind === "headless").experts_held;
+        assert.ok(plan === kHub ? held > kExperts : held === 0, `${held} parts`);
+      } finally {
+        gpu.child.kill("SIGKILL");
+        await server.stop();
+      }
+    }
   });

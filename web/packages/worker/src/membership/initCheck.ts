@@ -1,7 +1,6 @@
 // What an Init must say before anything else is done about it.
-import {
-  kOldestPackageFormat, kOldestProgramVersion, kPackageFormat, kProgramVersion, kProtocolVersion,
-} from "@weft/wire";
+import { kOldestProgramVersion, kProgramVersion } from "@weft/engine/program/ir.ts";
+import { kOldestPackageFormat, kPackageFormat, kProtocolVersion } from "@weft/wire";
 import type { Init } from "@weft/wire";
 
 import type { Ending } from "./events.ts";

@@ -2,6 +2,7 @@
 // asked for in answer.
 import { expect } from "vitest";
 
+import { kProgramVersion } from "@weft/engine/program/ir.ts";
 import {
   DType,
   ExpertFrameType,
@@ -13,7 +14,6 @@ import {
   encodeWholeFrame,
   isShardMessage,
   kPackageFormat,
-  kProgramVersion,
   kProtocolVersion,
 } from "@weft/wire";
 import type { ExpertFrame, GenerateFrame, WholeModel } from "@weft/wire";

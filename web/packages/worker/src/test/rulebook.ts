@@ -7,7 +7,8 @@
 import { expect } from "vitest";
 
 import type { LayerRange } from "@weft/engine";
-import { kPackageFormat, kProgramVersion, kProtocolVersion } from "@weft/wire";
+import { kProgramVersion } from "@weft/engine/program/ir.ts";
+import { kPackageFormat, kProtocolVersion } from "@weft/wire";
 import { serverMessageOf } from "@weft/wire/test/orchestrator.ts";
 
 import type { Action, Event, Outcome, Work } from "../membership/events.ts";

@@ -77,7 +77,7 @@ describe("joining", () => {
   it.each([
     ["protocolVersion", 99, `The server speaks protocol version 99, this worker version ` +
       `${kProtocolVersion}: reload`],
-    ["programVersion", 0, "program version 0, this worker version 2: reload the page, or update"],
+    ["programVersion", 0, "program version 0, this worker version 3: reload the page, or update"],
     ["packageFormat", 7, "The server speaks package format version 7, this worker version 2"],
   ])("a server with another %s is refused with both numbers", async (field, value, words) => {
     const rig = new WorkerRig();
