@@ -5,10 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
-
 #include "engine/engine.h"
-#include "engine/test_model.h"
+#include "engine/test_cut_model.h"
 #include "engine/test_shards.h"
 #include "program/codec.h"
 #include "program/neuron_groups.h"
@@ -18,9 +16,6 @@ namespace weft::engine {
 namespace {
 
 using ::testing::HasSubstr;
-using StepRun = Run;  // inside a test, Run is gtest's
-
-constexpr uint32_t kRows = 20;
 
 ModelSpec Spec(DType dtype, program::Activation activation = program::Activation::kSilu) {
   ModelSpec spec;
@@ -34,66 +29,23 @@ ModelSpec Spec(DType dtype, program::Activation activation = program::Activation
 }
 
 // With `has_biases` experts have those of both products.
-struct Model {
-  explicit Model(const ModelSpec& spec, bool has_biases = false) {
-    programs = ModelBuilder(spec, RandomTensors(1), source).Build();
-    layers = {0, spec.layers + 2};
-    source.AddZeros(spec.hidden * sizeof(float));
+struct Model : CutModel {
+  explicit Model(const ModelSpec& spec, bool has_biases = false) : CutModel(spec) {
     for (program::Program& layer : programs)
       for (program::Op& op : layer.ops) {
         auto* experts = std::get_if<program::MoeExperts>(&op);
         if (experts == nullptr || !has_biases) continue;
-        experts->gate_up_bias = AddBias(layer, "up_bias", {spec.experts, spec.gate_up_rows()});
-        experts->down_bias = AddBias(layer, "down_bias", {spec.experts, spec.hidden});
+        experts->gate_up_bias =
+            AddBias(source, layer, "up_bias", {spec.experts, spec.gate_up_rows()});
+        experts->down_bias = AddBias(source, layer, "down_bias", {spec.experts, spec.hidden});
       }
   }
-  program::WeightId AddBias(program::Program& layer, const std::string& name,
-                            const std::vector<uint64_t>& shape) {
-    const std::vector<float> values = RandomTensors(2)(name, shape);
-    layer.weights.push_back(StoreWeight(source, name, DType::kF32, shape, values));
-    return static_cast<program::WeightId>(layer.weights.size() - 1);
-  }
   std::vector<program::Program> InParts(uint32_t columns) const {
-    std::vector<program::Program> parted;
-    for (const program::Program& layer : programs) {
-      auto made = program::PartedProgram(layer, columns);
-      EXPECT_TRUE(made.ok()) << made.error().ToString();
-      const Status valid = program::Validate(*made);
-      EXPECT_TRUE(valid.ok()) << valid.error().ToString();
-      parted.push_back(std::move(*made));
-    }
-    return parted;
+    return With([columns](const program::Program& layer) {
+      return program::PartedProgram(layer, columns);
+    });
   }
-  StepInput Prompt() const { return {layers, {&run, 1}, ids, {}}; }
-
-  MemorySource source;
-  std::vector<program::Program> programs;
-  LayerRange layers;
-  StepRun run = {1, 0, 0, kRows, {OutputKind::kLogits}};
-  std::vector<int32_t> ids = std::vector<int32_t>(kRows, 7);
 };
-
-NativeEngineOptions Options(bool reference = false) {
-  return {.thread_count = 2, .reference_kernels = reference};
-}
-
-std::vector<float> Logits(Model& model, std::span<const program::Program> programs,
-                          bool reference) {
-  const auto engine = MakeNativeEngine(Options(reference));
-  const Status loaded = engine->Load(programs, model.source);
-  EXPECT_TRUE(loaded.ok()) << loaded.error().ToString();
-  const auto output = engine->Step(model.Prompt());
-  EXPECT_TRUE(output.ok()) << output.error().ToString();
-  return output->logits;
-}
-
-double LargestDifference(const std::vector<float>& a, const std::vector<float>& b) {
-  EXPECT_EQ(a.size(), b.size());
-  double largest = 0;
-  for (size_t i = 0; i < a.size(); ++i)
-    largest = std::max(largest, std::fabs(double{a[i]} - double{b[i]}));
-  return largest;
-}
 
 TEST(ExpertParts, ComputeWhatWholeExpertsDo) {
   for (const DType dtype : {DType::kF32, DType::kF16, DType::kQ8, DType::kQ4, DType::kQ4S}) {
@@ -131,7 +83,7 @@ TEST(ExpertParts, HubAndHoldersGiveTheBitsOfOneDevice) {
     for (const uint32_t holders : {1u, 2u, 5u}) {
       Model model(Spec(dtype), true);
       const auto parted = model.InParts(dtype == DType::kQ4S ? 256 : 32);
-      SplitModel split(parted, model.source, Options(), holders);
+      SplitModel split(parted, model.source, TwoThreads(), holders);
       const auto got = split.Step(model.Prompt());
       ASSERT_TRUE(got.ok()) << got.error().ToString();
       EXPECT_EQ(got->logits, Logits(model, parted, false));
@@ -145,7 +97,7 @@ TEST(ExpertParts, ARouteNamesThePartsOfAnExpertTogether) {
   const auto parted = model.InParts(32);
   std::vector<program::Program> hubs;
   for (const program::Program& layer : parted) hubs.push_back(program::HubProgram(layer));
-  const auto hub = MakeNativeEngine(Options());
+  const auto hub = MakeNativeEngine(TwoThreads());
   ASSERT_TRUE(hub->Load(hubs, model.source).ok());
   const auto progress = hub->Begin(model.Prompt()).value();
   const SlotRequest& request = std::get<std::unique_ptr<PendingStep>>(progress)->request();
@@ -232,7 +184,7 @@ TEST(ExpertParts, AreCheckedWithTheRoute) {
       route->parts = 1;
       route->top_k = 4;
     }
-  const Status loaded = MakeNativeEngine(Options())->Load(programs, source);
+  const Status loaded = MakeNativeEngine(TwoThreads())->Load(programs, source);
   EXPECT_THAT(loaded.error().message(), HasSubstr("no MoeRoute over the same experts wrote"));
 }
 

@@ -5,10 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
-
 #include "engine/engine.h"
-#include "engine/test_model.h"
+#include "engine/test_cut_model.h"
 #include "engine/test_shards.h"
 #include "program/codec.h"
 
@@ -16,9 +14,6 @@ namespace weft::engine {
 namespace {
 
 using ::testing::HasSubstr;
-using StepRun = Run;  // inside a test, Run is gtest's
-
-constexpr uint32_t kRows = 20;
 constexpr program::SumGrid kGrid = {0x1p-18f, 0x1p21f};
 
 ModelSpec Spec(DType dtype, bool gemma = false) {
@@ -29,53 +24,15 @@ ModelSpec Spec(DType dtype, bool gemma = false) {
   return spec;
 }
 
-struct Model {
+struct Model : CutModel {
   explicit Model(DType dtype, bool gemma = false) : Model(Spec(dtype, gemma)) {}
-  explicit Model(const ModelSpec& spec) {
-    programs = ModelBuilder(spec, RandomTensors(1), source).Build();
-    layers = {0, spec.layers + 2};
-    source.AddZeros(spec.hidden * sizeof(float));
-  }
+  explicit Model(const ModelSpec& spec) : CutModel(spec) {}
   std::vector<program::Program> Grouped(uint32_t group_columns, program::SumGrid grid) const {
-    std::vector<program::Program> grouped;
-    for (const program::Program& layer : programs) {
-      auto made = program::GroupedProgram(layer, group_columns, grid);
-      EXPECT_TRUE(made.ok()) << made.error().ToString();
-      EXPECT_TRUE(program::Validate(*made).ok()) << program::Validate(*made).error().ToString();
-      grouped.push_back(std::move(*made));
-    }
-    return grouped;
+    return With([&](const program::Program& layer) {
+      return program::GroupedProgram(layer, group_columns, grid);
+    });
   }
-  StepInput Prompt() const { return {layers, {&run, 1}, ids, {}}; }
-
-  MemorySource source;
-  std::vector<program::Program> programs;
-  LayerRange layers;
-  StepRun run = {1, 0, 0, kRows, {OutputKind::kLogits}};
-  std::vector<int32_t> ids = std::vector<int32_t>(kRows, 7);
 };
-
-NativeEngineOptions Options(bool reference = false) {
-  return {.thread_count = 2, .reference_kernels = reference};
-}
-
-std::vector<float> Logits(Model& model, std::span<const program::Program> programs,
-                          bool reference = false) {
-  const auto engine = MakeNativeEngine(Options(reference));
-  const Status loaded = engine->Load(programs, model.source);
-  EXPECT_TRUE(loaded.ok()) << loaded.error().ToString();
-  const auto output = engine->Step(model.Prompt());
-  EXPECT_TRUE(output.ok()) << output.error().ToString();
-  return output->logits;
-}
-
-double LargestDifference(const std::vector<float>& a, const std::vector<float>& b) {
-  EXPECT_EQ(a.size(), b.size());
-  double largest = 0;
-  for (size_t i = 0; i < a.size(); ++i)
-    largest = std::max(largest, std::fabs(double{a[i]} - double{b[i]}));
-  return largest;
-}
 
 TEST(NeuronGroups, ComputeWhatTheDenseLayerDoes) {
   for (const DType dtype : {DType::kF32, DType::kF16, DType::kQ8, DType::kQ4, DType::kQ4S}) {
@@ -132,7 +89,7 @@ std::vector<float> SumsOf(const std::vector<float>& slots, const SlotRequest& re
 
 std::vector<float> SplitLogits(Model& model, std::span<const program::Program> programs,
                                uint32_t holders, SeededRandom& random, bool is_on_grid = true) {
-  SplitModel split(programs, model.source, Options(), holders);
+  SplitModel split(programs, model.source, TwoThreads(), holders);
   auto progress = split.hub->Begin(model.Prompt());
   while (auto* pending = std::get_if<std::unique_ptr<PendingStep>>(&*progress)) {
     const SlotRequest& request = (*pending)->request();

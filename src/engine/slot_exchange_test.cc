@@ -6,6 +6,7 @@
 
 #include "base/random.h"
 #include "engine/engine.h"
+#include "engine/test_cut_model.h"
 #include "engine/test_model.h"
 #include "engine/test_shards.h"
 #include "program/head_ranges.h"
@@ -35,16 +36,11 @@ struct Model {
       for (program::Op& op : layer.ops) {
         auto* experts = std::get_if<program::MoeExperts>(&op);
         if (experts == nullptr || !gpt_oss) continue;
-        experts->gate_up_bias = AddBias(layer, "gate_up_bias", {spec.experts, 2 * spec.width});
-        experts->down_bias = AddBias(layer, "down_bias", {spec.experts, spec.hidden});
+        experts->gate_up_bias =
+            AddBias(source, layer, "gate_up_bias", {spec.experts, 2 * spec.width});
+        experts->down_bias = AddBias(source, layer, "down_bias", {spec.experts, spec.hidden});
       }
     }
-  }
-  program::WeightId AddBias(program::Program& layer, const std::string& name,
-                            const std::vector<uint64_t>& shape) {
-    const std::vector<float> values = RandomTensors(2)(name, shape);
-    layer.weights.push_back(StoreWeight(source, name, DType::kF32, shape, values));
-    return static_cast<program::WeightId>(layer.weights.size() - 1);
   }
 
   MemorySource source;
