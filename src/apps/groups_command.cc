@@ -125,11 +125,12 @@ Status MakeGroups(const GroupsOptions& options) {
   worker::LayerLoader weights(made.weights().manifest, worker::MakeLocalSource(made.weights()));
   GroupCalibration calibration(manifest, made.programs(), weights, options.threads);
   TRY(calibration.Load());
+  ProgressLine line("Measuring", "documents");
   for (size_t i = 0; i < documents.size(); ++i) {
     TRY(calibration.Run(std::span(documents).subspan(i, 1)));
-    std::fprintf(stderr, "\rMeasured %zu of %zu documents", i + 1, documents.size());
+    line.Show(i + 1, documents.size());
   }
-  std::fprintf(stderr, "\n");
+  line.Finish();
   TRY(made.Finish(package, calibration.Grids(), calibration.Norms()));
   uint32_t layers = 0, groups = 0;
   for (const program::Program& layer : made.programs())

@@ -9,6 +9,7 @@
 #include "apps/group_calibration.h"
 #include "apps/model_info.h"
 #include "apps/predictor_training.h"
+#include "apps/progress_line.h"
 #include "base/clock.h"
 #include "package/predictors.h"
 #include "program/shards.h"
@@ -36,29 +37,6 @@ struct Gathered {
   PredictorCollector training, held_out;
 };
 
-// "Trained 12 of 60 epochs" on stderr, ten times a second at most.
-class CountLine {
- public:
-  CountLine(const char* verb, const char* noun) : verb_(verb), noun_(noun) {}
-  ~CountLine() {
-    if (shown_) std::fprintf(stderr, "\n");
-  }
-  void Show(uint64_t done, uint64_t all) {
-    const Instant now = MonotonicNow();
-    if (done < all && shown_ && now - last_ < Milliseconds(100)) return;
-    shown_ = true;
-    last_ = now;
-    std::fprintf(stderr, "\r%s %llu of %llu %s", verb_, static_cast<unsigned long long>(done),
-                 static_cast<unsigned long long>(all), noun_);
-  }
-
- private:
-  const char* const verb_;
-  const char* const noun_;
-  bool shown_ = false;
-  Instant last_{};
-};
-
 // Runs the documents until there are rows enough.
 Status Gather(const package::Package& package, const Documents& documents, uint32_t threads,
               Gathered& gathered) {
@@ -75,7 +53,7 @@ Status Gather(const package::Package& package, const Documents& documents, uint3
   calibration.Observe([&into](const engine::SlotRequest& request, std::span<const float> norms) {
     into->Add(request, norms);
   });
-  CountLine progress("Measured", "documents");
+  ProgressLine progress("Measuring", "documents");
   for (size_t i = 0; i < documents.size(); ++i) {
     into = IsHeldOut(i) ? &gathered.held_out : &gathered.training;
     if (into->IsFull()) continue;
@@ -83,14 +61,18 @@ Status Gather(const package::Package& package, const Documents& documents, uint3
     TRY(calibration.Run(std::span(documents).subspan(i, 1)));
     progress.Show(i + 1, documents.size());
   }
+  progress.Finish();
   return OkStatus();
 }
 
 Result<std::vector<TrainedPredictor>> Train(const Gathered& gathered,
                                             const TrainingOptions& options) {
-  CountLine progress("Trained", "epochs");
-  return TrainPredictors(gathered.training.layers(), gathered.held_out.layers(), options,
-                         [&progress](uint64_t done, uint64_t all) { progress.Show(done, all); });
+  ProgressLine progress("Training", "epochs");
+  auto trained =
+      TrainPredictors(gathered.training.layers(), gathered.held_out.layers(), options,
+                      [&progress](uint64_t done, uint64_t all) { progress.Show(done, all); });
+  progress.Finish();
+  return trained;
 }
 
 void Report(const package::Package& package, const std::vector<TrainedPredictor>& trained,

@@ -22,24 +22,28 @@ std::string TimeText(double seconds) {
 
 }  // namespace
 
-ProgressLine::ProgressLine(std::string verb)
+ProgressLine::ProgressLine(std::string verb, std::string unit)
     : verb_(std::move(verb)),
+      unit_(std::move(unit)),
       is_terminal_(isatty(STDERR_FILENO) == 1 && EnvironmentValue(std::getenv, "TERM") != "dumb"),
       began_(MonotonicNow()),
       last_drawn_(began_) {}
 
-void ProgressLine::Show(uint64_t done_bytes, uint64_t total_bytes, uint64_t fresh_bytes) {
+void ProgressLine::Show(uint64_t done, uint64_t total, uint64_t fresh) {
   const Instant now = MonotonicNow();
   const Duration pause = is_terminal_ ? Milliseconds(100) : Seconds(5);
-  if (now - last_drawn_ < pause || total_bytes == 0) return;
+  if (now - last_drawn_ < pause || total == 0) return;
   last_drawn_ = now;
   drawn_ = true;
-  const double share = static_cast<double>(done_bytes) / static_cast<double>(total_bytes);
-  const double rate = static_cast<double>(fresh_bytes) / std::max(seconds(), 1e-3);
-  const double left = static_cast<double>(total_bytes - done_bytes) / std::max(rate, 1.0);
-  const std::string figures = HumanBytes(done_bytes) + " of " + HumanBytes(total_bytes) + ", " +
-                              HumanBytes(static_cast<uint64_t>(rate)) + "/s, " + TimeText(left) +
-                              " left";
+  const double share = static_cast<double>(done) / static_cast<double>(total);
+  const double rate = static_cast<double>(fresh) / std::max(seconds(), 1e-3);
+  const double left =
+      static_cast<double>(total - done) / std::max(rate, unit_.empty() ? 1.0 : 1e-3);
+  std::string figures = unit_.empty()
+                            ? HumanBytes(done) + " of " + HumanBytes(total) + ", " +
+                                  HumanBytes(static_cast<uint64_t>(rate)) + "/s"
+                            : std::to_string(done) + " of " + std::to_string(total) + " " + unit_;
+  figures += ", " + TimeText(left) + " left";
   if (!is_terminal_) {
     std::fprintf(stderr, "%s: %.0f%%, %s\n", verb_.c_str(), 100 * share, figures.c_str());
     return;

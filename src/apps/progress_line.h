@@ -11,21 +11,20 @@ namespace weft::apps {
 
 class ProgressLine {
  public:
-  explicit ProgressLine(std::string verb);
+  // `unit`: what is counted, such as "documents". Without one it counts bytes.
+  explicit ProgressLine(std::string verb, std::string unit = "");
   // Cheap to call often: draws at most ten times a second (a terminal) or every five seconds (a
   // log).
-  void Show(uint64_t done_bytes, uint64_t total_bytes) {
-    Show(done_bytes, total_bytes, done_bytes);
-  }
-  // `fresh_bytes` of what is done belong to this run: the rate is theirs.
-  void Show(uint64_t done_bytes, uint64_t total_bytes, uint64_t fresh_bytes);
+  void Show(uint64_t done, uint64_t total) { Show(done, total, done); }
+  // `fresh` of what is done belongs to this run: the rate is that of it.
+  void Show(uint64_t done, uint64_t total, uint64_t fresh);
   // Ends the bar's line.
   void Finish();
   // Since the beginning.
   double seconds() const { return (MonotonicNow() - began_).seconds(); }
 
  private:
-  std::string verb_;
+  std::string verb_, unit_;
   bool is_terminal_;
   bool drawn_ = false;
   Instant began_;
