@@ -3,7 +3,8 @@
 //
 //   halo-time.svg       table I: milliseconds a token by loss, over each kind of line
 //   halo-speedup.svg    figure 8: how many times as fast datagrams are as TCP
-//   halo-accuracy.svg   tables II and V: how much worse perplexity is by which groups are lost
+//   halo-bounds.svg     table II: how much worse perplexity is by which groups are lost
+//   halo-accuracy.svg   table V: the same by loss, of groups that somebody can choose
 //   halo-regimes.svg    ours: milliseconds a token by delay, for each way of dividing a model
 //
 // A figure without anything to show is not drawn.
@@ -93,9 +94,11 @@ function speedupPanels(cells) {
   return [{ title: "TCP / datagrams", unit: "times", groups, bars }];
 }
 
-function accuracyPanels(losses) {
-  return unique(losses.map(({ model }) => model)).map((model) => {
-    const own = losses.filter((row) => row.model === model);
+// A panel a model, of the rows that `isShown(row, its model's)` lets in.
+function accuracyPanels(losses, isShown) {
+  const panels = unique(losses.map(({ model }) => model)).map((model) => {
+    const all = losses.filter((row) => row.model === model);
+    const own = all.filter((row) => isShown(row, all));
     const shares = ascending(own.map(({ lost }) => lost));
     const bars = {};
     for (const which of unique(own.map((row) => row.which))) {
@@ -105,7 +108,17 @@ function accuracyPanels(losses) {
     const groups = shares.map((lost) => `${lost}% lost`);
     return { title: `${model}: perplexity worse by`, unit: "in %", groups, bars };
   });
+  return panels.filter(({ groups }) => groups.length > 0);
 }
+
+const sharesOf = (which, losses) =>
+  unique(losses.filter((row) => row.which === which).map(({ lost }) => lost));
+// Largest and smallest outputs of a row, which nobody can know, are measured at one loss. Beside
+// them the others are too small to be seen, so that these have a figure of their own.
+function isOfBounds({ lost }, losses) {
+  return losses.some(({ which, lost: at }) => at === lost && sharesOf(which, losses).length === 1);
+}
+const isAtEachLoss = ({ which }, losses) => sharesOf(which, losses).length > 1;
 
 // Where several delays were measured.
 function regimePanels(cells) {
@@ -122,7 +135,8 @@ export function figuresOf({ cells, losses }) {
   const panels = {
     "halo-time": timePanels(cells),
     "halo-speedup": speedupPanels(cells),
-    "halo-accuracy": accuracyPanels(losses),
+    "halo-bounds": accuracyPanels(losses, isOfBounds),
+    "halo-accuracy": accuracyPanels(losses, isAtEachLoss),
     "halo-regimes": regimePanels(cells),
   };
   const drawn = Object.entries(panels).filter(([, each]) => each.length > 0);

@@ -64,3 +64,15 @@ test("what is no letter of SVG is escaped", () => {
     cell("udp", 1, 1, { label: "a<b & c" })].join("\n"), "a.jsonl"))["halo-time"];
   assert.ok(svg.includes("a&#60;b &#38; c"));
 });
+
+test("what nobody can know is drawn apart from what is measured at each loss", () => {
+  const table = `${kTable}| 10% | random | 1.6608 | 4.29% | 97.66% |\n` +
+    "| 10% | static | 1.6129 | 1.28% | 98.41% |\n";
+  const figures = figuresOf(rowsOf(table, "weft-tiny.md"));
+  assert.deepEqual(Object.keys(figures), ["halo-bounds", "halo-accuracy"]);
+  const bounds = textsOf(figures["halo-bounds"]), byLoss = textsOf(figures["halo-accuracy"]);
+  assert.ok(bounds.includes("58.1") && bounds.includes("4.29"), bounds.join());
+  assert.ok(bounds.includes("10% lost") && !bounds.includes("5% lost"), bounds.join());
+  assert.ok(!byLoss.includes("58.1") && byLoss.includes("0.32"), byLoss.join());
+  assert.ok(byLoss.includes("10% lost") && byLoss.includes("5% lost"), byLoss.join());
+});

@@ -10,6 +10,7 @@ import { drawing, fixed, textAt } from "./svg.mjs";
 const kColours = ["#5f8fd9", "#e8a33d", "#6bb07b", "#d95f5f", "#7a3fb0", "#888888"];
 const kPanel = { height: 190, left: 48, top: 34, bottom: 30, gap: 20 };
 const kBarWidth = 30;
+const kLetterWidth = 6.5; // of a title
 const kColumns = 2; // panels side by side
 const kHeadroom = 1.12; // so that numbers fit above bars
 
@@ -24,16 +25,20 @@ function stepOf(top) {
   return [5, 2, 1].map((digit) => digit * power).find((step) => 4 * step <= top);
 }
 
-const widthOf = ({ groups }, names) => groups.length * (names.length * kBarWidth + 16);
+const titleOf = ({ title, unit }) => `${title}, ${unit}`;
+// Of its bars, or of its title.
+const widthOf = (panel, names) => Math.max(
+  panel.groups.length * (names.length * kBarWidth + 16), kLetterWidth * titleOf(panel).length);
 
-function panelParts({ title, unit, groups, bars }, names, x0, y0) {
-  const width = widthOf({ groups }, names);
+function panelParts(panel, names, x0, y0) {
+  const { groups, bars } = panel;
+  const width = widthOf(panel, names);
   const { height } = kPanel;
   const all = names.flatMap((name) => bars[name] ?? []).filter((value) => value !== null);
   const top = kHeadroom * Math.max(...all);
   const heightOf = (value) => (value / top) * height;
   const parts = [
-    textAt(x0, y0 - 10, `${title}, ${unit}`, 'font-weight="bold"'),
+    textAt(x0, y0 - 10, titleOf(panel), 'font-weight="bold"'),
     `<rect x="${x0}" y="${y0}" width="${width}" height="${height}" class="frame"/>`,
   ];
   const step = stepOf(top);
