@@ -373,7 +373,8 @@ std::string GgufStem(const fs::path& path) {
 Result<GgufModel> OpenGguf(const fs::path& path) {
   const std::string name = path.filename().string();
   const auto named = ParsePartName(name);
-  if (!named) {
+  // The only part of one is a whole, and need not say that it is a part.
+  if (!named || (named->number == 1 && named->count == 1)) {
     ASSIGN_OR_RETURN(GgufModel model, OpenFile(path, name));
     ASSIGN_OR_RETURN(const uint64_t count, model.metadata.Whole("split.count", 0, kMaxParts, 0));
     if (count <= 1) return model;

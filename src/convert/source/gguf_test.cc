@@ -398,6 +398,23 @@ TEST_F(GgufSource, PutsSplitModelsTogether) {
               HasSubstr("it is one of 2 parts, but is not c"));
 }
 
+// Who splits at so many bytes may name a file so that needed no split.
+TEST_F(GgufSource, TheOnlyPartOfOneIsAWhole) {
+  Llama plain;
+  testing::Write(folder_.path() / "m-00001-of-00001.gguf", plain.builder.File());
+  EXPECT_EQ(Open(folder_.path() / "m-00001-of-00001.gguf"), "ok");
+  EXPECT_EQ(OpenSource(folder_.path())->name, "m");
+  Llama says;
+  says.builder.Whole("split.no", uint32_t{0});
+  says.builder.Whole("split.count", uint32_t{1});
+  testing::Write(folder_.path() / "m-00001-of-00001.gguf", says.builder.File());
+  EXPECT_EQ(Open(folder_.path() / "m-00001-of-00001.gguf"), "ok");
+  Llama first;
+  first.builder.Whole("split.count", uint32_t{2});
+  testing::Write(folder_.path() / "m-00001-of-00001.gguf", first.builder.File());
+  EXPECT_THAT(Open(folder_.path() / "m-00001-of-00001.gguf"), HasSubstr("it is one of 2 parts"));
+}
+
 TEST_F(GgufSource, SurvivesCutsAndFlippedBits) {
   const std::string whole = Llama().builder.File();
   SeededRandom random(5);
