@@ -12,10 +12,10 @@
 // The packages are made of random weights:
 //
 //   node bench/webgpu/peers/random_gguf.mjs DIR --size 8B --layers 8 --vocabulary 4096
-//   weft convert DIR/model-00001-of-*.gguf WHOLE --quant q4s
-//   weft groups WHOLE FOLDER --text FILE         # of 30B-A3B and 8x7B WHOLE is the package, and
-//   weft groups WHOLE-8x7B FOLDER-PARTS          # 8x7B-parts is made of 8x7B's
-import { spawnSync } from "node:child_process";
+//   weft convert DIR/model-00001-of-*.gguf WHOLE --quant q4s    # 30B-A3B and 8x7B end here
+//   weft groups WHOLE FOLDER --text FILE                        # 8B and 0.6B
+//   weft groups WHOLE FOLDER                                    # 8x7B-parts, of 8x7B
+import { spawn } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -58,30 +58,44 @@ function cellsSoFar() {
     JSON.parse(line));
 }
 
+// Gives the exit status; null: it took too long, and was ended with all that it had started.
+function statusOf(args) {
+  const run = spawn(process.execPath, args,
+    { stdio: ["ignore", "ignore", "inherit"], detached: true });
+  const end = () => process.kill(-run.pid, "SIGKILL");
+  const endAll = () => {
+    end();
+    process.exit(130);
+  };
+  const timer = setTimeout(end, kMostRunMs);
+  process.once("SIGINT", endAll);
+  return new Promise((resolve) => run.on("exit", (status) => {
+    clearTimeout(timer);
+    process.off("SIGINT", endAll);
+    resolve(status);
+  }));
+}
+
+const wanted = kSeries.filter(({ name }) => !names || names.includes(name));
+const runs = wanted.flatMap((series) => series.helpers.flatMap((helpers) =>
+  series.kinds.map((kind) => ({ series, helpers, kind }))));
 const end = performance.now() + 60_000 * Number(options.minutes);
 const bench = join(fileURLToPath(new URL(".", import.meta.url)), "halo_bench.mjs");
-const failed = [];
-let left = 0;
-for (const series of kSeries.filter(({ name }) => !names || names.includes(name))) {
-  for (const helpers of series.helpers) {
-    for (const kind of series.kinds) {
-      const isPeer = kind === "dllama";
-      if (isPeer ? !options.dllama : !packages[series.package]) continue;
-      if (isMeasured(series, helpers, kind, cellsSoFar())) continue;
-      if (performance.now() > end) {
-        ++left;
-        continue;
-      }
-      const begin = performance.now();
-      const args = argumentsOf(series, helpers, kind, { ...options, packages });
-      const { status } = spawnSync(process.execPath, [bench, ...args],
-        { stdio: ["ignore", "ignore", "inherit"], timeout: kMostRunMs });
-      const what = `${series.name}, ${helpers + 1} devices, ${kind}`;
-      if (status !== 0) failed.push(what);
-      const seconds = ((performance.now() - begin) / 1000).toFixed(0);
-      console.log(`${what}: ${status === 0 ? "measured" : "failed"} in ${seconds} s`);
-    }
+let [failed, left] = [0, 0];
+for (const { series, helpers, kind } of runs) {
+  if (kind === "dllama" ? !options.dllama : !packages[series.package]) continue;
+  if (isMeasured(series, helpers, kind, cellsSoFar())) continue;
+  if (performance.now() > end) {
+    ++left;
+    continue;
   }
+  const begin = performance.now();
+  const args = argumentsOf(series, helpers, kind, { ...options, packages });
+  const status = await statusOf([bench, ...args]);
+  if (status !== 0) ++failed;
+  const seconds = ((performance.now() - begin) / 1000).toFixed(0);
+  console.log(`${series.name}, ${helpers + 1} devices, ${kind}: ` +
+    `${status === 0 ? "measured" : "failed"} in ${seconds} s`);
 }
-console.log(`${failed.length} runs failed, ${left} are left for the next call`);
-process.exit(failed.length > 0 ? 1 : 0);
+console.log(`${failed} runs failed, ${left} are left for the next call`);
+process.exit(failed > 0 ? 1 : 0);

@@ -55,6 +55,21 @@ uint32_t WantedPartColumns(const program::Program& layer) {
       columns * static_cast<double>(kPartBytes * experts.experts) / static_cast<double>(bytes)));
 }
 
+// `wanted`: what the user said, if anything.
+Error NoParts(uint32_t width, std::optional<uint32_t> wanted) {
+  std::string why =
+      " and small enough to be computed by one device each: serve the package as it is with --plan "
+      "experts, or say with --columns how wide parts may be.";
+  if (wanted && *wanted < width)
+    why = ", which are not cut between blocks of their weights: there are no narrower parts.";
+  else if (wanted)
+    why = ", so parts of " + std::to_string(*wanted) +
+          " would be whole experts: say fewer "
+          "--columns.";
+  return Error(ErrorCode::kUnsupported,
+               "The experts are " + std::to_string(width) + " columns wide" + why);
+}
+
 Status MakeParts(const GroupsOptions& options, const package::Package& package,
                  std::span<const program::Program> programs) {
   const auto mixture = std::ranges::find_if(programs, [](const program::Program& layer) {
@@ -64,16 +79,7 @@ Status MakeParts(const GroupsOptions& options, const package::Package& package,
     return program::PartColumns(layer, options.columns.value_or(WantedPartColumns(layer)));
   };
   const uint32_t width = program::ExpertColumns(*mixture), columns = columns_of(*mixture);
-  if (columns == width) {
-    const std::string wide = "The experts are " + std::to_string(width) + " columns wide";
-    return Error(ErrorCode::kUnsupported,
-                 options.columns ? wide + ", so parts of " + std::to_string(*options.columns) +
-                                       " would be whole experts: say fewer --columns."
-                                 : wide +
-                                       " and small enough to be computed by one device each: "
-                                       "serve the package as it is with --plan experts, or say "
-                                       "with --columns how wide parts may be.");
-  }
+  if (columns == width) return NoParts(width, options.columns);
   uint64_t done = 0, total = 0;
   for (const package::LayerInfo& layer : package.manifest.layers) total += layer.weight_bytes;
   ProgressLine line("Cutting");
@@ -83,11 +89,11 @@ Status MakeParts(const GroupsOptions& options, const package::Package& package,
     if (program::FindExperts(layer) == nullptr) return layer;
     return program::PartedProgram(layer, columns_of(layer));
   };
-  auto made = convert::GroupPackage::Make(package, {programs.begin(), programs.end()},
-                                          options.folder, options.force, cut);
+  ASSIGN_OR_RETURN(auto made,
+                   convert::GroupPackage::Make(package, {programs.begin(), programs.end()},
+                                               options.folder, options.force, cut));
   line.Finish();
-  if (!made.ok()) return made.error();
-  TRY(made->Finish(package));
+  TRY(made.Finish(package));
   const program::MoeExperts& whole = *program::FindExperts(*mixture);
   std::printf(
       "%s: %u experts in %u parts of %u columns each, of which a token has %u. Serve it with  weft "

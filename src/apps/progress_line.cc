@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <utility>
 
 #include "base/bytes.h"
 #include "base/environment.h"
@@ -56,7 +57,7 @@ void ProgressLine::Show(uint64_t done, uint64_t total, uint64_t fresh) {
 }
 
 void ProgressLine::Finish() {
-  if (is_terminal_ && drawn_) std::fprintf(stderr, "\r\x1b[K");
+  if (is_terminal_ && std::exchange(drawn_, false)) std::fprintf(stderr, "\r\x1b[K");
 }
 
 }  // namespace weft::apps

@@ -13,12 +13,15 @@ class ProgressLine {
  public:
   // `unit`: what is counted, such as "documents". Without one it counts bytes.
   explicit ProgressLine(std::string verb, std::string unit = "");
+  ~ProgressLine() { Finish(); }
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
   // Cheap to call often: draws at most ten times a second (a terminal) or every five seconds (a
   // log).
   void Show(uint64_t done, uint64_t total) { Show(done, total, done); }
   // `fresh` of what is done belongs to this run: the rate is that of it.
   void Show(uint64_t done, uint64_t total, uint64_t fresh);
-  // Ends the bar's line.
+  // Ends the bar's line, if it has not ended: before anything else is printed.
   void Finish();
   // Since the beginning.
   double seconds() const { return (MonotonicNow() - began_).seconds(); }

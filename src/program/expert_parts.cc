@@ -87,7 +87,7 @@ uint32_t PartColumns(const Program& program, uint32_t wanted) {
   uint32_t narrowest = width;
   for (uint32_t parts = 1; parts <= width; ++parts) {
     const uint32_t columns = width / parts;
-    if (!CanCut(program, experts, columns) || columns * parts != width) continue;
+    if (!CanCut(program, experts, columns)) continue;
     narrowest = columns;
     if (columns <= wanted) break;
   }

@@ -10,7 +10,7 @@ import { before, test } from "node:test";
 
 import {
   complete, eventually, gpuWorker, nativeWorker, noDawn, packageOf, reasonToSkip, serve, settled,
-  stream, swarmOf, weft,
+  stream, swarmOf, textWhileLosing, weft,
 } from "./lib/weft.mjs";
 
 const skip = reasonToSkip("weft-tiny-moe");
@@ -153,13 +153,7 @@ test("a hub that is killed in mid-answer", { skip, timeout: 120_000 }, async () 
 for (const signal of ["SIGKILL", "SIGSTOP"]) {
   test(`a holder that gets a ${signal} in mid-answer`, { skip, timeout: 120_000 }, async () => {
     await withSwarm(async ({ server, workers }) => {
-      let sent = false;
-      const { text } = await stream(server.origin, kRequest, () => {
-        if (sent) return;
-        sent = true;
-        workers[0].child.kill(signal);
-      });
-      assert.ok(sent);
+      const text = await textWhileLosing(server.origin, kRequest, workers[0], signal);
       assert.equal(text, expected);
       // The two others hold everything after a while, and it goes on.
       await settled(server, 3, kExperts);
@@ -203,13 +197,7 @@ test("experts in parts answer as one device with them, also when a holder is kil
       assert.equal(swarm.experts_needed, 2 * kExperts);
       const answer = await complete(server.origin, kRequest);
       assert.equal(answer.choices[0].message.content, alone);
-      let sent = false;
-      const { text } = await stream(server.origin, kRequest, () => {
-        if (sent) return;
-        sent = true;
-        workers[0].child.kill("SIGKILL");
-      });
-      assert.ok(sent);
+      const text = await textWhileLosing(server.origin, kRequest, workers[0]);
       assert.equal(text, alone);
     }, 3, kHub, { folder, experts: 2 * kExperts });
   });

@@ -10,8 +10,8 @@ import { before, test } from "node:test";
 import { fileURLToPath } from "node:url";
 
 import {
-  complete, eventually, groupedPackageOf, nativeWorker, reasonToSkip, serve, settled, stream,
-  swarmOf, weft,
+  complete, eventually, groupedPackageOf, nativeWorker, reasonToSkip, serve, settled,
+  swarmOf, textWhileLosing, weft,
 } from "./lib/weft.mjs";
 
 function run(...args) {
@@ -223,13 +223,7 @@ inside("without --lossy nothing is lost", { timeout: 240_000 }, async () => {
 inside("a helper that is killed in mid-answer", { timeout: 240_000 }, async () => {
   await withSwarm(["--lossy"], async ({ server, workers }) => {
     await isReady(server);
-    let sent = false;
-    const { text } = await stream(server.origin, kRequest, () => {
-      if (sent) return;
-      sent = true;
-      workers[0].child.kill("SIGKILL");
-    });
-    assert.ok(sent);
+    const text = await textWhileLosing(server.origin, kRequest, workers[0]);
     assert.ok(text.length > 0);
     await settled(server, 2, model.groups);
     const answer = await complete(server.origin, kRequest);

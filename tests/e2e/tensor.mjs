@@ -10,7 +10,7 @@ import { before, test } from "node:test";
 
 import {
   complete, eventually, groupedPackageOf, nativeWorker, packageOf, reasonToSkip, serve, settled,
-  stream, swarmOf, weft,
+  swarmOf, textWhileLosing, weft,
 } from "./lib/weft.mjs";
 
 const skip = reasonToSkip("weft-tiny", "weft-tiny-moe");
@@ -86,13 +86,7 @@ test("two answers at once are those of each alone", { skip, timeout: 120_000 }, 
 for (const signal of ["SIGKILL", "SIGSTOP"]) {
   test(`a helper that gets a ${signal} in mid-answer`, { skip, timeout: 120_000 }, async () => {
     await withSwarm(2, async ({ server, workers }) => {
-      let sent = false;
-      const { text } = await stream(server.origin, kRequest, () => {
-        if (sent) return;
-        sent = true;
-        workers[0].child.kill(signal);
-      });
-      assert.ok(sent);
+      const text = await textWhileLosing(server.origin, kRequest, workers[0], signal);
       assert.equal(text, expected);
       await settled(server, 2, model.groups);
       const answer = await complete(server.origin, kRequest);

@@ -242,6 +242,18 @@ export async function stream(origin, request, onDelta = () => {}) {
   return { text, finishReason };
 }
 
+// The text of an answer at whose first piece a worker gets a signal.
+export async function textWhileLosing(origin, request, worker, signal = "SIGKILL") {
+  let sent = false;
+  const { text } = await stream(origin, request, () => {
+    if (sent) return;
+    sent = true;
+    worker.child.kill(signal);
+  });
+  assert.ok(sent, "the answer had no text");
+  return text;
+}
+
 // What `promise` gives, or an error after so long, so that the test that waits still cleans up.
 export async function within(timeoutMs, promise) {
   let timer;
