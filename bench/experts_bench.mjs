@@ -76,7 +76,7 @@ async function serve(args) {
   const sessions = String(Math.max(2, ...requestCounts));
   const server = new WeftProcess(values.weft, ["serve", modelFolder, "--port", "0", "--journal",
     "off", "--context", String(kContext), "--sessions", sessions, "--threads", values.threads,
-    ...args]);
+    "--gpu", "off", ...args]);
   server.origin = await until(() => {
     if (server.exited) throw new Error(`weft serve ended: ${server.lines.join("\n")}`);
     return server.lines.join("\n").match(/chat:\s+(http:\S+?)\/?\s*$/m)?.[1];

@@ -4,12 +4,14 @@
 // `serve --lossy` (`lossy`), whose sums do without what is lost. Beside these, `layers` has the
 // same devices with whole layers. `auto` lets the server choose, and its rows say what it took.
 // `experts` and `experts-f16` are for a mixture's package: helpers hold its experts, with rows in
-// f32 and in f16, and --copies says how many are asked for an expert at once. `--package 30b-a3b`
-// is two layers of Qwen3-30B-A3B's shape, made on demand.
+// f32 and in f16, and --copies says how many are asked for an expert at once. The helpers of
+// `experts-gpu` are `weft worker --gpu`, all on one GPU. `--package 30b-a3b` is two layers of
+// Qwen3-30B-A3B's shape, made on demand.
 // `dllama` is distributed-llama, built elsewhere, with random weights of a shape (halo/dllama.mjs).
 //
 //   ./dev bench halo --package FOLDER [--hub 200MiB] [--helper 160MiB] [--helpers 1,3]
-//                    [--loss 0,1,2,5] [--delay-ms 1] [--mbit 1000] [--tokens 24] [--repeat 3]
+//                    [--loss 0,1,2,5] [--delay-ms 1,...] [--mbit 1000] [--tokens 24]
+//                    [--repeat 3]
 //                    [--threads 1] [--kinds tcp,udp,lossy,layers,auto] [--kernels avx2]
 //                    [--kinds experts --copies auto|N]
 //                    [--kinds dllama --dllama PROGRAM --shape 0.6B [--layers N] [--vocabulary N]]
@@ -22,6 +24,8 @@
 // (lossy_network.cc, which wants root: `./dev build release lossy_network`). With 0 helpers the hub
 // has the whole model. Devices of one machine share its memory's bandwidth, which devices of their
 // own do not: --kernels has all of them compute with slower kernels, so that memory keeps up.
+// Helpers begin with the package's weights in their caches, as links to its files. Where a line
+// delays packets by 4 ms and more, answers have a quarter of --tokens.
 //
 // --json adds a line for each time to FILE, with the conditions and a label (the model's name if
 // there is none). --plot draws such files, and what `./dev bench group-losses` printed
@@ -40,7 +44,7 @@ import { measureDllama, writeRandomModel } from "./halo/dllama.mjs";
 import { drawFigures } from "./halo/figures.mjs";
 import { packageOf } from "./lib/packages.mjs";
 import { median } from "./lib/statistics.mjs";
-import { sleep, until, WeftProcess } from "./lib/weft_processes.mjs";
+import { linkCache, sleep, until, WeftProcess } from "./lib/weft_processes.mjs";
 import { shapeOf } from "./webgpu/shapes.mjs";
 
 const { values: options } = parseArgs({
@@ -73,6 +77,8 @@ const kPort = 9471;
 const kHost = "10.77.0.1"; // member 0 of lossy_network.cc
 const kOrigin = `http://${kHost}:${kPort}`;
 const kControl = 3;
+const kSlowLineMs = 4;
+const kLoadMs = 300_000;
 const numbers = (list) => list.split(",").map(Number);
 const kinds = options.kinds.split(",");
 const packageFolder = options.package === "30b-a3b" ?
@@ -96,14 +102,26 @@ async function request(path, body) {
 
 const swarmOf = async () => await request("/api/swarm");
 
-// From now on each helper's line loses so many per cent. null: it does nothing to what comes.
-function setLines(percent, kind) {
-  const isPlain = percent === null;
-  const [delayUs, bits] = isPlain ? [0, 0] : [1e3 * options["delay-ms"], 1e6 * options.mbit];
+// From now on each helper's line is so. null: it does nothing to what comes.
+function setLines(line, kind) {
+  const { loss, delay } = line ?? { loss: 0, delay: 0 };
+  const bits = line === null ? 0 : 1e6 * options.mbit;
   for (let i = 1; i <= mostHelpers; ++i) {
-    writeSync(kControl, `line ${i} loss ${(percent ?? 0) / 100} delay_us ${delayUs} ` +
+    writeSync(kControl, `line ${i} loss ${loss / 100} delay_us ${1e3 * delay} ` +
       `bits_per_s ${bits} udp ${kind === "tcp" ? 0 : 1}\n`);
   }
+}
+
+// Every line that is to be measured: the per cent of packets that it loses, its delay in ms.
+function linesOf(helperCount) {
+  if (helperCount === 0) return [{ loss: 0, delay: numbers(options["delay-ms"])[0] }];
+  return numbers(options["delay-ms"]).flatMap((delay) =>
+    numbers(options.loss).map((loss) => ({ loss, delay })));
+}
+
+function tokensOver({ delay }) {
+  const tokens = Number(options.tokens);
+  return delay < kSlowLineMs ? tokens : Math.max(3, Math.round(tokens / 4));
 }
 
 async function timed(model, number, tokens) {
@@ -117,10 +135,10 @@ async function timed(model, number, tokens) {
 }
 
 // Milliseconds for each token behind the first, and what the answer did without.
-async function answer(model, number) {
+async function answer(model, number, tokens) {
   await timed(model, number, 1); // the prompt is read
   const first = await timed(model, number, 1);
-  const whole = await timed(model, number, Number(options.tokens));
+  const whole = await timed(model, number, tokens);
   return { ...whole, ms: (whole.ms - first.ms) / (whole.tokens - first.tokens) };
 }
 
@@ -163,28 +181,38 @@ function planOf(kind) {
 function note(row, label) {
   console.log(JSON.stringify(row));
   if (!options.json) return;
-  const { "delay-ms": delay, mbit, threads, kernels } = options;
-  const conditions = { label: options.label ?? label, delay_ms: Number(delay),
-    mbit: Number(mbit), threads: Number(threads), ...(kernels ? { kernels } : {}),
-    processor: cpus()[0].model };
+  const { mbit, threads, kernels } = options;
+  const conditions = { label: options.label ?? label, mbit: Number(mbit),
+    threads: Number(threads), ...(kernels ? { kernels } : {}), processor: cpus()[0].model };
   appendFileSync(options.json, `${JSON.stringify({ ...conditions, ...row })}\n`);
 }
 
-// The swarm with so many helpers, over one kind of line: a row for each loss.
+// The arguments of one helper, or of the hub where that is no worker of the server's.
+function workerArguments(number, kind, cache, memory) {
+  const own = kind === "experts-gpu" && number > 0 ? ["--gpu"] :
+    ["--threads", options.threads, ...(options.kernels ? ["--kernels", options.kernels] : [])];
+  return ["worker", `ws://${kHost}:${kPort}`, "--cache", cache, ...memory, ...own];
+}
+
+// The swarm with so many helpers, over one kind of line: a row for each of them.
 async function measure(model, helperCount, kind) {
   setLines(null, kind);
-  const cache = mkdtempSync(join(tmpdir(), "weft-halo-"));
+  const caches = mkdtempSync(join(packageFolder, "..", "weft-halo-"));
   const own = { lossy: ["--lossy", "--loss-limit", "1"],
     "experts-f16": ["--expert-rows", "f16"] }[kind] ?? [];
   if (isExperts(kind) && helperCount > 0) own.push("--expert-copies", options.copies);
   const { threads } = options;
   const memory = helperCount === 0 ? [] : ["--worker-memory", options.hub];
-  const startWorker = (number, memoryOffered, prefix) => new WeftProcess(options.weft, ["worker",
-    `ws://${kHost}:${kPort}`, "--threads", threads, "--cache", join(cache, String(number)),
-    ...memoryOffered, ...(options.kernels ? ["--kernels", options.kernels] : [])], { prefix });
+  const startWorker = (number, memoryOffered, prefix) => {
+    const cache = join(caches, String(number));
+    linkCache(join(packageFolder, "blobs"), join(cache, "blobs"));
+    return new WeftProcess(options.weft, workerArguments(number, kind, cache, memoryOffered),
+      { prefix });
+  };
   const server = new WeftProcess(options.weft, ["serve", packageFolder, "--address", kHost,
     "--port", String(kPort), "--plan", helperCount === 0 ? "layers" : planOf(kind), "--threads",
     threads, "--sessions", "1", "--context", "256", "--journal", "off", "--token-limit", "120",
+    "--gpu", "off",
     ...(options.kernels ? ["--no-worker"] : memory), ...own]);
   const members = process.env.WEFT_MEMBERS.split(":");
   const helpers = [];
@@ -203,20 +231,22 @@ async function measure(model, helperCount, kind) {
     await until(async () => {
       last = await swarmOf();
       return isComplete(last, helperCount, kind);
-    }, () => `${JSON.stringify(last)} ${helpers.map(({ lines }) => lines.slice(-3)).join()}`);
+    }, () => `${JSON.stringify(last)} ${helpers.map(({ lines }) => lines.slice(-3)).join()}`,
+    kLoadMs);
     await sleep(1500);
-    for (const loss of helperCount === 0 ? [0] : numbers(options.loss)) {
-      setLines(loss, kind);
-      await answer(model, 0);
+    for (const line of linesOf(helperCount)) {
+      setLines(line, kind);
+      await answer(model, 0, tokensOver(line));
       if (kind === "auto") await settle(model);
       const answers = [];
-      for (let i = 1; i <= Number(options.repeat); ++i) answers.push(await answer(model, i));
+      for (let i = 1; i <= Number(options.repeat); ++i)
+        answers.push(await answer(model, i, tokensOver(line)));
       const tokens = answers.reduce((sum, each) => sum + each.tokens, 0);
       const lost = answers.reduce((sum, each) => sum + each.lost, 0) / tokens;
       const ms = median(answers.map((each) => each.ms));
       last = await swarmOf();
-      rows.push({ helpers: helperCount, kind, loss, ms, lost, groups: last.experts_needed,
-        plan: takenPlan(last), stages: last.stages.length,
+      rows.push({ helpers: helperCount, kind, loss: line.loss, delay_ms: line.delay, ms, lost,
+        groups: last.experts_needed, plan: takenPlan(last), stages: last.stages.length,
         predicted: last.predicted_us_per_token / 1e3 });
       note(rows.at(-1), model);
     }
@@ -224,7 +254,7 @@ async function measure(model, helperCount, kind) {
     setLines(null, kind);
     for (const helper of helpers) await helper.end();
     await server.end();
-    rmSync(cache, { recursive: true, force: true });
+    rmSync(caches, { recursive: true, force: true });
   }
   return rows;
 }
@@ -234,9 +264,8 @@ async function measurePeer(files, helpers) {
   setLines(null, "dllama");
   const times = await measureDllama({ dllama: options.dllama, files,
     members: process.env.WEFT_MEMBERS.split(":"), helpers,
-    losses: helpers === 0 ? [0] : numbers(options.loss),
-    setLines: (loss) => setLines(loss, "dllama"), tokens: Number(options.tokens),
-    repeat: Number(options.repeat), threads: options.threads });
+    lines: linesOf(helpers), setLines: (line) => setLines(line, "dllama"),
+    tokens: Number(options.tokens), repeat: Number(options.repeat), threads: options.threads });
   const rows = times.map((each) => ({ helpers, kind: "dllama", ...each }));
   for (const row of rows) note(row, options.shape);
   return rows;
@@ -251,18 +280,18 @@ function peerModel(folder) {
 }
 
 function printTable(rows) {
-  console.log(`\n${options["delay-ms"]} ms and ${options.mbit} Mbit/s each way, ` +
-    `${options.threads} threads a device, milliseconds a token\n`);
-  console.log(`| devices | lost | ${kinds.join(" | ")} | groups lost a token |`);
-  console.log(`|---:|---:|${"---:|".repeat(kinds.length)}---:|`);
+  console.log(`\n${options.mbit} Mbit/s each way, ${options.threads} threads a device, ` +
+    "milliseconds a token\n");
+  console.log(`| devices | delay | lost | ${kinds.join(" | ")} | groups lost a token |`);
+  console.log(`|---:|---:|---:|${"---:|".repeat(kinds.length)}---:|`);
   for (const helpers of numbers(options.helpers)) {
-    for (const loss of helpers === 0 ? [0] : numbers(options.loss)) {
-      const of = (kind) => rows.find((row) =>
-        row.kind === kind && row.helpers === helpers && row.loss === loss);
+    for (const { loss, delay } of linesOf(helpers)) {
+      const of = (kind) => rows.find((row) => row.kind === kind && row.helpers === helpers &&
+        row.loss === loss && row.delay_ms === delay);
       const times = kinds.map((kind) => of(kind)?.ms.toFixed(1) ?? "");
       const lossy = of("lossy");
       const lost = lossy ? `${lossy.lost.toFixed(1)} of ${lossy.groups}` : "";
-      console.log(`| ${helpers + 1} | ${loss}% | ${times.join(" | ")} | ${lost} |`);
+      console.log(`| ${helpers + 1} | ${delay} ms | ${loss}% | ${times.join(" | ")} | ${lost} |`);
     }
   }
 }

@@ -23,7 +23,7 @@ import { parseArgs } from "node:util";
 
 import { argumentsOf, isMeasured, kSeries } from "./halo/series.mjs";
 
-const kMostRunMs = 240_000;
+const kMostRunMs = 480_000;
 const { values: options } = parseArgs({
   options: {
     weft: { type: "string", default: "build/release/weft" },

@@ -89,9 +89,9 @@ export function writeRandomModel(folder, shape) {
   return files;
 }
 
-// Milliseconds a token with each loss: medians of `repeat` stretches of `tokens` tokens. Weights go
-// to the workers first, over lines that lose nothing.
-export async function measureDllama({ dllama, files, members, helpers, losses, setLines, tokens,
+// Milliseconds a token over each of `lines` ({ loss, delay }): medians of `repeat` stretches of
+// `tokens` tokens. Weights go to the workers first, over lines that lose nothing.
+export async function measureDllama({ dllama, files, members, helpers, lines, setLines, tokens,
   repeat, threads }) {
   const common = ["--nthreads", threads];
   // What it prints is buffered otherwise, and comes too late.
@@ -120,13 +120,13 @@ export async function measureDllama({ dllama, files, members, helpers, losses, s
   const times = [];
   try {
     await reach(1);
-    for (const loss of losses) {
-      setLines(loss);
+    for (const line of lines) {
+      setLines(line);
       const first = cameAt.length + kWarmUp;
       await reach(first + repeat * tokens + 1);
       const stretches = Array.from({ length: repeat }, (_, i) =>
         (cameAt[first + (i + 1) * tokens] - cameAt[first + i * tokens]) / tokens);
-      times.push({ loss, ms: median(stretches) });
+      times.push({ loss: line.loss, delay_ms: line.delay, ms: median(stretches) });
     }
   } finally {
     setLines(null);

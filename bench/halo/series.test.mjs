@@ -10,8 +10,9 @@ const kPlace = { packages: { "8B": "packages/8b" }, weft: "bin/weft", dllama: "b
 // The value behind an option's name.
 const valueOf = (args, option) => args[args.indexOf(`--${option}`) + 1];
 
-test("every series has a name of its own", () => {
+test("every series has a name of its own, which --only can list", () => {
   assert.equal(new Set(kSeries.map(({ name }) => name)).size, kSeries.length);
+  for (const { name } of kSeries) assert.ok(!name.includes(","), name);
 });
 
 test("a run has its series' options, of one kind and number of helpers", () => {
@@ -24,7 +25,7 @@ test("a run has its series' options, of one kind and number of helpers", () => {
 });
 
 test("a run of the peer has the shape in place of the package", () => {
-  const args = argumentsOf(named("8B, the peer"), 1, "dllama", kPlace);
+  const args = argumentsOf(named("8B of the peer"), 1, "dllama", kPlace);
   for (const [option, value] of [["shape", "8B"], ["layers", "8"], ["dllama", "bin/dllama"],
     ["label", "8B"]]) assert.equal(valueOf(args, option), value);
   assert.ok(!args.includes("--package"));
@@ -43,9 +44,11 @@ test("a run is measured once all of its losses are there, under its own conditio
 });
 
 test("experts that are asked for otherwise are other cells", () => {
-  const two = named("30B-A3B, 2 at once, 1 ms");
+  const two = named("30B-A3B with 2 at once");
   const label = valueOf(argumentsOf(two, 3, "experts", kPlace), "label");
-  const cell = { label, helpers: 3, kind: "experts", loss: 0, delay_ms: 1, mbit: 1000 };
-  assert.ok(isMeasured(two, 3, "experts", [cell]));
-  assert.ok(!isMeasured(named("30B-A3B, 3 at once, 1 ms"), 3, "experts", [cell]));
+  const cells = two.delays.map((delay) =>
+    ({ label, helpers: 3, kind: "experts", loss: 0, delay_ms: delay, mbit: 1000 }));
+  assert.ok(isMeasured(two, 3, "experts", cells));
+  assert.ok(!isMeasured(two, 3, "experts", cells.slice(1)), "a delay is missing");
+  assert.ok(!isMeasured(named("30B-A3B with 3 at once"), 3, "experts", cells));
 });

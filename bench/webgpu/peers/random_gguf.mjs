@@ -17,14 +17,15 @@ import { kExpertShapes, shapeOf } from "../shapes.mjs";
 
 const Kind = { u16: 2, u32: 4, i32: 5, f32: 6, text: 8, array: 9 };
 const kF32 = 0;
-// Of ggml: a block's bytes, its values, where it has scales in f16, and these (2^-8 or 2^-14, which
-// K-quants multiply by up to 63).
+// Of ggml: a block's bytes, its values, and its scales in f16 with their places: 2^-8, or 2^-14,
+// which K-quants multiply by up to 63. What Q4_K and Q5_K take off is so large that weights are 0
+// in the mean (7.5 and 15.5 * 2^-14): deep models' rows would grow beyond f16 otherwise.
 const kForms = {
-  q4_0: { type: 2, bytes: 18, values: 32, scalesAt: [0], scale: 0x1c00 },
-  q8_0: { type: 8, bytes: 34, values: 32, scalesAt: [0], scale: 0x0c00 },
-  q4_k: { type: 12, bytes: 144, values: 256, scalesAt: [0, 2], scale: 0x0400 },
-  q5_k: { type: 13, bytes: 176, values: 256, scalesAt: [0, 2], scale: 0x0400 },
-  q6_k: { type: 14, bytes: 210, values: 256, scalesAt: [208], scale: 0x0400 },
+  q4_0: { type: 2, bytes: 18, values: 32, scales: { 0: 0x1c00 } },
+  q8_0: { type: 8, bytes: 34, values: 32, scales: { 0: 0x0c00 } },
+  q4_k: { type: 12, bytes: 144, values: 256, scales: { 0: 0x0400, 2: 0x0f80 } },
+  q5_k: { type: 13, bytes: 176, values: 256, scales: { 0: 0x0400, 2: 0x13c0 } },
+  q6_k: { type: 14, bytes: 210, values: 256, scales: { 208: 0x0400 } },
 };
 const kAlignment = 32;
 // For benches that chat: messages as they are, one behind the other.
@@ -168,10 +169,11 @@ function split(list, limit) {
 }
 
 // Random blocks of a form, with its scales.
-function blocksOf({ bytes, scalesAt, scale }) {
+function blocksOf({ bytes, scales }) {
   const blocks = randomFillSync(Buffer.alloc(kPattern - (kPattern % (bytes * kAlignment))));
   for (let at = 0; at < blocks.length; at += bytes) {
-    for (const place of scalesAt) blocks.writeUInt16LE(scale, at + place);
+    for (const [place, scale] of Object.entries(scales))
+      blocks.writeUInt16LE(scale, at + Number(place));
   }
   return blocks;
 }
