@@ -36,18 +36,45 @@ const char* NameOf(ExpertFrameType type) {
       return "channel";
     case ExpertFrameType::kReady:
       return "channel's answer";
+    case ExpertFrameType::kRows:
+      return "row message";
+    case ExpertFrameType::kGiven:
+      return "row message's answer";
   }
   return "unknown";
 }
 
 bool HasTensor(const ExpertFrame& frame) {
-  return frame.type == ExpertFrameType::kDispatch ||
-         (frame.type == ExpertFrameType::kResult && !frame.failed);
+  switch (frame.type) {
+    case ExpertFrameType::kDispatch:
+    case ExpertFrameType::kRows:
+      return true;
+    case ExpertFrameType::kResult:
+    case ExpertFrameType::kGiven:
+      return !frame.failed;
+    default:
+      return false;
+  }
 }
 
-// At most 2^16 * 2^16 * 2^2.
+// At most 2^16 * 2^18 * 2^2.
 uint64_t TensorBytes(const ExpertFrame& frame) {
-  return uint64_t{frame.tokens} * RowBytes(frame.row_type, frame.hidden);
+  const bool has_routes = frame.type == ExpertFrameType::kRows;
+  const uint64_t columns = frame.hidden + (has_routes ? RouteColumns(frame.expert) : 0);
+  return uint64_t{frame.tokens} * RowBytes(frame.row_type, columns);
+}
+
+// Whether rows of the frame may be of this type.
+bool MayHave(ExpertFrameType frame, RowType type) {
+  if (type == RowType::kF32) return true;
+  if (frame == ExpertFrameType::kDispatch)
+    return type == RowType::kF16 || type == RowType::kIntegers;
+  return frame == ExpertFrameType::kResult && (type == RowType::kF16 || type == RowType::kSteps);
+}
+
+const char* RowTypesOf(ExpertFrameType frame) {
+  if (frame == ExpertFrameType::kDispatch) return "5 (f32) or 6 (f16), or 8 (integers)";
+  return frame == ExpertFrameType::kResult ? "5 (f32) or 6 (f16), or 7 (steps)" : "5 (f32)";
 }
 
 Slice AddedBytes(const std::vector<uint16_t>& added) {
@@ -193,8 +220,8 @@ class Decoder {
       return Malformed(
           Sentence("It has version ", version, ", expected ", kExpertFrameVersion, "."));
     const uint16_t type = LoadLe<uint16_t>(head + 6);
-    if (type < 1 || type > static_cast<uint16_t>(ExpertFrameType::kReady) || type == 5)
-      return Malformed(Sentence("It has type ", type, ", expected 1 to 4, 6 or 7."));
+    if (type < 1 || type > static_cast<uint16_t>(ExpertFrameType::kGiven) || type == 5)
+      return Malformed(Sentence("It has type ", type, ", expected 1 to 4 or 6 to 9."));
     const uint32_t payload_bytes = LoadLe<uint32_t>(head + 8);
     if (payload_bytes > left - kExpertHeaderBytes)
       return Malformed(Sentence("It announces ", payload_bytes, " bytes of payload, expected ",
@@ -215,12 +242,9 @@ class Decoder {
       return frame;
     }
     frame.row_type = RowType{head[26]};
-    const bool is_result = frame.type == ExpertFrameType::kResult;
-    if (frame.row_type != RowType::kF32 && frame.row_type != RowType::kF16 &&
-        frame.row_type != (is_result ? RowType::kSteps : RowType::kIntegers))
-      return Malformed(Sentence("Its rows have element type ", int{head[26]},
-                                ", expected 5 (f32) or 6 (f16)",
-                                is_result ? ", or 7 (steps)." : ", or 8 (integers)."));
+    if (!MayHave(frame.type, frame.row_type))
+      return Malformed(Sentence("Its rows have element type ", int{head[26]}, ", expected ",
+                                RowTypesOf(frame.type), "."));
     TRY(ReadTensor(frame, head[27], payload, before));
     return frame;
   }
@@ -231,6 +255,7 @@ class Decoder {
       known = kSameRowsFlag | kSumFlag | kMayLoseFlag | kBestFlag | kStepsFlag;
     if (type == ExpertFrameType::kResult)
       known = (flags & kFailedFlag) != 0 ? kFailedFlag : kSumFlag;
+    if (type == ExpertFrameType::kGiven) known = kFailedFlag;
     if (flags & ~known)
       return Malformed(Sentence("It is a ", NameOf(type), " with flags ", int{flags},
                                 ", expected none but those of ", int{known}, "."));
@@ -243,13 +268,14 @@ class Decoder {
       return Malformed(Sentence("It is a ", NameOf(frame.type), frame.failed ? " that failed" : "",
                                 " with ", frame.tokens, " tokens of ", frame.hidden,
                                 " columns and element type ", int{dtype}, ", expected 0 of each."));
-    const bool of_expert =
-        frame.type == ExpertFrameType::kResult || frame.type == ExpertFrameType::kCancel;
+    const bool of_expert = frame.type == ExpertFrameType::kResult ||
+                           frame.type == ExpertFrameType::kCancel ||
+                           frame.type == ExpertFrameType::kGiven;
     if (!of_expert && (frame.layer != 0 || frame.expert != 0))
       return Malformed(Sentence("It is a ", NameOf(frame.type), " of layer ", frame.layer,
                                 " and expert ", frame.expert, ", expected 0 and 0."));
     size_t least = 0, most = 0;
-    if (frame.type == ExpertFrameType::kResult) least = 1, most = kMaxFailureBytes;
+    if (frame.failed) least = 1, most = kMaxFailureBytes;
     if (frame.type == ExpertFrameType::kHeartbeat) least = most = kHeartbeatBytes;
     if (frame.type == ExpertFrameType::kChannel)
       least = kLeastChannelBytes, most = kMostChannelBytes;
@@ -278,7 +304,8 @@ class Decoder {
                                 " tokens of at least 1 column."));
     const uint64_t row_bytes = TensorBytes(frame);
     // The answers to integers are longer than these.
-    row_bytes_ += uint64_t{frame.tokens} * RowBytes(AnswerType(frame.row_type), frame.hidden);
+    row_bytes_ += std::max(
+        row_bytes, uint64_t{frame.tokens} * RowBytes(AnswerType(frame.row_type), frame.hidden));
     if (row_bytes_ > kMaxShardRowBytes)
       return Malformed(Sentence("With it the message holds rows of ", row_bytes_,
                                 " bytes, expected at most ", kMaxShardRowBytes, "."));
@@ -317,6 +344,23 @@ class Decoder {
 ExpertFrame Bare(ExpertFrameType type) {
   ExpertFrame frame;
   frame.type = type;
+  return frame;
+}
+
+ExpertFrame AnswerTo(const ExpertFrame& asked, ExpertFrameType type) {
+  ExpertFrame frame = Bare(type);
+  frame.sequence = asked.sequence;
+  frame.layer = asked.layer;
+  frame.expert = asked.expert;
+  return frame;
+}
+
+ExpertFrame Failure(ExpertFrameType type, const ExpertFrame& asked, std::string sentence) {
+  CHECK(!sentence.empty());
+  ExpertFrame frame = AnswerTo(asked, type);
+  frame.failed = true;
+  sentence.resize(std::min(sentence.size(), kMaxFailureBytes));
+  frame.body = Slice::OfText(std::move(sentence));
   return frame;
 }
 
@@ -440,15 +484,22 @@ ExpertFrame CancelFrame(uint32_t sequence, uint16_t layer, uint16_t expert) {
 }
 
 ExpertFrame FailedResult(const ExpertFrame& dispatch, std::string sentence) {
-  CHECK(!sentence.empty());
-  ExpertFrame frame = Bare(ExpertFrameType::kResult);
-  frame.sequence = dispatch.sequence;
-  frame.layer = dispatch.layer;
-  frame.expert = dispatch.expert;
-  frame.failed = true;
-  sentence.resize(std::min(sentence.size(), kMaxFailureBytes));
-  frame.body = Slice::OfText(std::move(sentence));
+  return Failure(ExpertFrameType::kResult, dispatch, std::move(sentence));
+}
+
+ExpertFrame GivenFrame(const ExpertFrame& rows, std::span<const float> sums) {
+  CHECK(sums.size() == uint64_t{rows.tokens} * rows.hidden);
+  ExpertFrame frame = AnswerTo(rows, ExpertFrameType::kGiven);
+  frame.tokens = rows.tokens;
+  frame.hidden = rows.hidden;
+  std::vector<uint8_t> bytes(sums.size_bytes());
+  StoreRow(sums, RowType::kF32, bytes.data());
+  frame.rows = Slice(std::move(bytes));
   return frame;
+}
+
+ExpertFrame FailedGiven(const ExpertFrame& rows, std::string sentence) {
+  return Failure(ExpertFrameType::kGiven, rows, std::move(sentence));
 }
 
 Heartbeat ReadHeartbeat(const ExpertFrame& frame) {

@@ -39,12 +39,19 @@
 //   6 CHANNEL      from a hub: where datagrams go, and their keys (tensor_channel.h). It is the
 //                  only frame of its message.
 //   7 READY        from a holder: whether they get there (tensor_channel.h).
+//   8 ROWS         from a hub to the server (peer 0), which asks holders for it. `expert` has how
+//                  many slots a row has. Rows [tokens, hidden] in f32, behind each of them its
+//                  route: the experts of its slots as f32, then their weights (MoeRoute). No slots:
+//                  the rows are for all neuron groups of the layer.
+//   9 GIVEN        the server's answer (peer 0): same sequence, layer and expert, and for each row
+//                  the weighted sum of its slots, or of its groups, [tokens, hidden] in f32. Flag
+//                  8: it failed; the payload is a sentence, and there is no tensor.
 // Rows of a dispatch are integers where whoever holds the experts multiplies them as such
 // (tensor/integer_row.h): half of f32's bytes for the same products. Results have their dispatch's
 // element type, f32 where that is integers, or 7 where it has flag 128. The flags from 16 on want
 // f32 or integers of a dispatch. Frames without a tensor have tokens, hidden and element type 0;
-// the last three have layer and expert 0. Flag 32 and the types 6 and 7 are for native workers;
-// tabs refuse them.
+// types 4, 6 and 7 have layer and expert 0. A CANCEL to peer 0 is of the ROWS of its sequence and
+// layer. Flag 32 and the types 6 and 7 are for native workers; tabs refuse them.
 #pragma once
 
 #include <cstdint>
@@ -82,6 +89,8 @@ enum class ExpertFrameType : uint16_t {
   kHeartbeat = 4,
   kChannel = 6,
   kReady = 7,
+  kRows = 8,
+  kGiven = 9,
 };
 
 // What rows are made of: numbers of the layout above.
@@ -107,6 +116,11 @@ constexpr size_t RowBytes(RowType type, size_t columns) {
 // Writes a row, RowBytes of it. As f16, finite values beyond 65,504 become that. REQUIRES: no
 // steps; as integers, finite values.
 void StoreRow(std::span<const float> row, RowType type, uint8_t* out);
+// The columns of a route of so many slots: their experts, then their weights.
+constexpr uint32_t RouteColumns(uint32_t slots) {
+  return 2 * slots;
+}
+
 // Reads row number `index` of those that begin at `rows`. REQUIRES: a decoded frame's.
 void ReadRow(const uint8_t* rows, RowType type, size_t index, std::span<float> row);
 // Writes f32 rows as steps of a grid. Gives nothing where a value is no whole number of steps, or
@@ -141,7 +155,7 @@ struct ExpertFrame {
   // Of a result that is a sum: whose rows are in it beside those of `expert`, rising.
   std::vector<uint16_t> added;
   RowType row_type = RowType::kF32;
-  Slice rows;  // [tokens, hidden] of row_type
+  Slice rows;  // [tokens, hidden] of row_type, of ROWS each with its route behind it
   Slice body;  // of frames without a tensor
 };
 
@@ -186,6 +200,11 @@ ExpertFrame HeartbeatFrame(const Heartbeat& heartbeat);
 ExpertFrame CancelFrame(uint32_t sequence, uint16_t layer, uint16_t expert);
 // A dispatch that cannot be computed; what is too long of the sentence is cut off.
 ExpertFrame FailedResult(const ExpertFrame& dispatch, std::string sentence);
+
+// The answer to ROWS: [tokens, hidden].
+ExpertFrame GivenFrame(const ExpertFrame& rows, std::span<const float> sums);
+// ROWS for which there is no answer; what is too long of the sentence is cut off.
+ExpertFrame FailedGiven(const ExpertFrame& rows, std::string sentence);
 
 // REQUIRES: a decoded frame of that type.
 Heartbeat ReadHeartbeat(const ExpertFrame& frame);

@@ -37,10 +37,9 @@ std::string Joined(const std::vector<Slice>& pieces) {
 
 ExpertFrame Described(const Json& json) {
   static const std::map<std::string, ExpertFrameType> types = {
-      {"dispatch", ExpertFrameType::kDispatch},
-      {"result", ExpertFrameType::kResult},
-      {"cancel", ExpertFrameType::kCancel},
-      {"heartbeat", ExpertFrameType::kHeartbeat}};
+      {"dispatch", ExpertFrameType::kDispatch}, {"result", ExpertFrameType::kResult},
+      {"cancel", ExpertFrameType::kCancel},     {"heartbeat", ExpertFrameType::kHeartbeat},
+      {"rows", ExpertFrameType::kRows},         {"given", ExpertFrameType::kGiven}};
   ExpertFrame frame;
   frame.type = types.at(String(json, "type"));
   frame.sequence = Number(json, "sequence");

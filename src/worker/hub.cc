@@ -4,7 +4,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
-#include "wire/expert_sets.h"
+#include "dispatch/holder_statement.h"
 
 namespace weft::worker {
 
@@ -95,18 +95,8 @@ std::vector<Hub::Abandoned> Hub::AbandonStuck(Instant now) {
 
 Status Hub::SetHolders(Instant now, const wire::pb::ExpertHolders& statement,
                        uint32_t layer_count) {
-  std::vector<dispatch::Holder> holders;
-  for (const auto& named : statement.holders()) {
-    ASSIGN_OR_RETURN(const auto layers, wire::ReadExpertSets(named.sets(), layer_count));
-    dispatch::Holder& holder = holders.emplace_back();
-    holder.id = named.peer();
-    holder.sends_steps = named.steps();
-    holder.takes_integers = named.integers();
-    for (const wire::LayerExperts& layer : layers)
-      for (const uint32_t expert : layer.experts)
-        holder.experts.emplace_back(static_cast<uint16_t>(layer.layer),
-                                    static_cast<uint16_t>(expert));
-  }
+  ASSIGN_OR_RETURN(std::vector<dispatch::Holder> holders,
+                   dispatch::HoldersOf(statement, layer_count));
   self_ = statement.self();
   lossy_ = statement.has_losses();
   senders_.clear();

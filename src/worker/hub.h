@@ -20,9 +20,9 @@
 
 #include "dispatch/dispatcher.h"
 #include "dispatch/holder_channels.h"
+#include "dispatch/hub_stats.h"
 #include "wire/control.pb.h"
 #include "wire/data_frame.h"
-#include "worker/hub_stats.h"
 #include "worker/membership_events.h"
 
 namespace weft::worker {
@@ -111,7 +111,7 @@ class Hub {
   dispatch::HolderChannels::Options channel_options_;
   dispatch::Dispatcher dispatcher_;  // a place is its batch
   dispatch::HolderChannels channels_;
-  HubStats stats_;
+  dispatch::HubStats stats_;
   std::array<Step, engine::kStepsInFlight> steps_;
   std::vector<dispatch::Send> sends_;
   std::vector<uint32_t> senders_;  // of datagrams

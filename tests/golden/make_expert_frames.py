@@ -6,7 +6,7 @@ import pathlib
 import struct
 
 HERE = pathlib.Path(__file__).parent
-TYPE = {"dispatch": 1, "result": 2, "cancel": 3, "heartbeat": 4}
+TYPE = {"dispatch": 1, "result": 2, "cancel": 3, "heartbeat": 4, "rows": 8, "given": 9}
 F32, F16, STEPS, INTEGERS = 5, 6, 7, 8
 SAME, FAILED, SUM, BEST, TAKES_STEPS = 2, 8, 16, 64, 128
 
@@ -40,6 +40,7 @@ halves = struct.pack("<8e", 0.5, -1.0, 65504.0, 0.0, 6e-8, -0.25, 3.0, 1.0)
 steps = b"".join(n.to_bytes(3, "little", signed=True) for n in (0, -2, 2 ** 23 - 1, 1 - 2 ** 23))
 # Rows of 4 columns: an exponent, then whole numbers of 16 bits.
 integers = struct.pack("<B4h", 127, 16320, -8160, 0, -32639) + struct.pack("<B4h", 40, 1, 0, 0, 0)
+route = struct.pack("<4f", 5.0, 127.0, 0.75, 0.25)  # experts, then weights
 heartbeat = struct.pack("<IIQI", 3, 1250, 6 << 30, 64 << 20)
 
 MESSAGES = {
@@ -82,6 +83,10 @@ MESSAGES = {
         frame("dispatch", 1, 3, 6, 2, 4, integers, row_type=INTEGERS, same_rows=True, may_sum=True, takes_steps=True),
         frame("dispatch", 1, 35, 1, 1, 4, integers[:9], row_type=INTEGERS, best=True),
     ]),
+    "rows_with_routes": (0, [frame("rows", 9, 3, 2, 2, 4, two[:16] + route + two[16:] + route)]),
+    "rows_of_groups": (0, [frame("rows", 10, 3, 0, 2, 4, two)]),
+    "given": (0, [frame("given", 9, 3, 2, 2, 4, two)]),
+    "given_up": (0, [frame("given", 9, 3, 2, body=b"Nobody holds expert 6 of layer 3.", failed=True)]),
     "cancels": (7, [frame("cancel", 1, 3, 5), frame("cancel", 0x80000001, 4, 65535)]),
     "heartbeat": (0, [frame("heartbeat", 12, 0, 0, body=heartbeat)]),
     "heartbeat_then_dispatch": (2, [frame("heartbeat", 0, 0, 0, body=heartbeat),
@@ -107,7 +112,13 @@ REFUSED = [
     patched("version", ONE, 9, b"\x01", "version 1"),
     patched("type_zero", ONE, 11, b"\x00", "type 0"),
     patched("type_five", ONE, 11, b"\x05", "type 5"),
-    patched("type_eight", ONE, 11, b"\x08", "type 8"),
+    patched("type_ten", ONE, 11, b"\x0a", "type 10"),
+    patched("rows_without_a_route", "rows_with_routes", 23, b"\x00", "64 bytes, expected 32"),
+    patched("rows_in_f16", "rows_with_routes", 31, b"\x06", "element type 6"),
+    patched("rows_with_flags", "rows_with_routes", 32, b"\x10", "flags 16"),
+    patched("given_in_steps", "given", 31, b"\x07", "element type 7"),
+    patched("given_a_sum", "given", 32, b"\x10", "flags 16"),
+    patched("given_and_failed", "given", 32, b"\x08", "that failed"),
     patched("payload_beyond_the_end", ONE, 13, b"\x11", "17 bytes of payload"),
     patched("payload_huge", ONE, 13, b"\xff\xff\xff\xff", "4294967295 bytes"),
     patched("payload_cut", ONE, 0, b"", "16 bytes of payload", cut=48),

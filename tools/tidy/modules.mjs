@@ -19,7 +19,7 @@ export const kCxxModules = {
   planner: ["base"],
   kernels: ["base", "tensor", "sampling"],
   engine: ["base", "tensor", "sampling", "program", "kernels", "package"],
-  swarm: ["base", "tensor", "wire", "planner", "sampling"],
+  swarm: ["base", "tensor", "wire", "dispatch", "planner", "sampling"],
   worker: ["base", "tensor", "sampling", "wire", "dispatch", "engine", "program", "package"],
   net: ["base"],
   registry: ["base", "net", "package"],

@@ -18,8 +18,10 @@ State::State(CoreOptions core_options)
                options.model.is_recurrent() ? options.marks : 0),
       lifecycle(options, costs, roster, changes, outbox),
       popularity(options.model, options.popularity),
-      experts(options, costs, roster, lifecycle, probation, popularity, changes, outbox),
       hub_reports(options, costs, roster, popularity, changes),
+      served_hubs(options, hub_reports, outbox),
+      experts(options, costs, roster, lifecycle, probation, popularity, served_hubs, changes,
+              outbox),
       planning(options, costs, roster, lifecycle, probation, checks, members, changes, outbox),
       wishes(options, roster, members, checks, planning, changes),
       measuring(options, costs, roster, lifecycle, checks, changes, outbox),
@@ -63,11 +65,17 @@ bool State::PassOn(const Event& event) {
   if (data == nullptr || !wire::IsShardMessage(data->frame.bytes())) return false;
   Worker* worker = roster.Find(data->worker);
   if (worker == nullptr) return false;
-  const Experts::Forwarded forwarded = experts.Forward(*worker, data->frame);
-  if (forwarded == Experts::Forwarded::kNowhere && !members.CountUnasked(*worker, now).ok())
+  const Result<Experts::Forwarded> forwarded = experts.Forward(*worker, data->frame, now);
+  if (!forwarded.ok()) {
+    Drop(data->worker, forwarded.error().message(), true);
+    Settle(true);
+    return true;
+  }
+  if (const auto due = served_hubs.next_timer(); due && (!timer || *due < *timer)) timer = due;
+  if (*forwarded == Experts::Forwarded::kNowhere && !members.CountUnasked(*worker, now).ok())
     return false;
   members.NoteHeard(*worker, now);
-  return forwarded != Experts::Forwarded::kWrong;
+  return *forwarded != Experts::Forwarded::kWrong;
 }
 
 void State::On(const WorkerData& event) {
@@ -130,6 +138,7 @@ void State::On(const LeadershipChanged& event) {
 }
 
 void State::On(const TimerFired&) {
+  served_hubs.OnTimer(roster, now);
   for (const Casualty& casualty : health.Tick(now))
     Drop(casualty.worker, casualty.reason, casualty.refuses);
   for (auto& [id, worker] : roster)

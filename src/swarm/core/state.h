@@ -136,8 +136,9 @@ struct State {
   SessionTable sessions;
   Lifecycle lifecycle;
   Popularity popularity;
-  Experts experts;
   HubReports hub_reports;
+  ServedHubs served_hubs;
+  Experts experts;
   Planning planning;
   WholeWishes wishes;
   Measuring measuring;

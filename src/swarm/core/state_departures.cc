@@ -89,6 +89,7 @@ void State::Forget(WorkerId id, bool returns) {
   if (returns) placements.NoteGone(worker, now);
   roster.Remove(id);
   hub_reports.ForgetTimesOf(id);
+  served_hubs.Forget(id);
   TakeOut(id);
   wishes.OnWorkerGone(id);
   changes.Note({.view = true});

@@ -186,6 +186,7 @@ std::optional<Instant> State::FindTimer() const {
   consider(session_wait_ends);
   consider(sessions.claims().next_timer());
   consider(wishes.next_timer());
+  consider(served_hubs.next_timer());
   for (const auto& [id, worker] : roster) {
     consider(worker.limit->until);
     consider(worker.loading->paused_until);

@@ -61,10 +61,13 @@ std::string PlanProblem(const ModelInfo& model, PlanKind kind) {
 namespace {
 
 // Of a message that carries next to nothing. Two devices are no farther from each other than both
-// are from the server. Where messages pass it, threads of all three hand them on.
+// are from the server. Where messages pass it, threads of all three hand them on. A hub that the
+// server serves has its rows on a GPU, and reads them back in each of its layers.
 double TripUs(const DeviceNumbers& hub, const DeviceNumbers& holder) {
   if (hub.messages && holder.messages) return LatencyUs(hub) + LatencyUs(holder);
-  return StepLatencyUs(hub) + StepLatencyUs(holder) + 2 * kServerStepUs + OverheadUs(holder);
+  const double reading_us = hub.rows_to_server ? OverheadUs(hub) : 0;
+  return StepLatencyUs(hub) + StepLatencyUs(holder) + 2 * kServerStepUs + OverheadUs(holder) +
+         reading_us;
 }
 
 // What a hub waits for at this layer, if every layer with experts had as many bytes of them.
@@ -87,11 +90,14 @@ double DispatchUs(const ModelInfo& model, const ModelLayer& layer, size_t layer_
         std::min(holder.share / static_cast<double>(layer_count * layer.expert_bytes), 65535.0));
     holder.expert_us = static_cast<double>(layer.expert_bytes) / metrics.compute_speed;
     if (static_cast<int>(i) == own) continue;
-    // A row there, and one back for each expert or range, or for all groups.
+    // A row there, and one back for each expert or range, or for all groups. To a hub that the
+    // server serves only the sum of all goes.
     holder.round_trip_us = TripUs(hub, lenders[i].device) + row_bytes / of_hub.bandwidth_up +
                            row_bytes / metrics.bandwidth_down;
-    const double back_us = back_bytes / metrics.bandwidth_up + back_bytes / of_hub.bandwidth_down;
-    (layer.groups ? holder.round_trip_us : holder.expert_us) += back_us;
+    const double up_us = back_bytes / metrics.bandwidth_up;
+    const double down_us = back_bytes / of_hub.bandwidth_down;
+    (layer.groups ? holder.round_trip_us : holder.expert_us) += up_us;
+    (layer.groups || hub.rows_to_server ? holder.round_trip_us : holder.expert_us) += down_us;
   }
   if (layer.is_shared()) return planner::SharedDispatchUs(holders, layer.expert_count);
   return planner::ExpectedDispatchUs(std::move(holders), layer.experts_per_token);

@@ -32,6 +32,14 @@ bool LoadsMoreAlone(const Offer& offer) {
   return offer.kind == "native";
 }
 
+// Whether it is a hub that the server serves: its engine waits in the middle of a step, and
+// computes nothing for others meanwhile.
+bool HoldsNothing(const Worker& worker) {
+  return worker.offer.rows_to_server &&
+         std::ranges::any_of(*worker.bindings,
+                             [](const Binding& each) { return each.layers.is_hub(); });
+}
+
 bool IsEmpty(const std::vector<bool>& set) {
   return std::find(set.begin(), set.end(), true) == set.end();
 }
@@ -40,13 +48,14 @@ bool IsEmpty(const std::vector<bool>& set) {
 
 Experts::Experts(const CoreOptions& options, const Costs& costs, Roster& roster,
                  Lifecycle& lifecycle, const Probation& probation, const Popularity& popularity,
-                 Changes& changes, Outbox& outbox)
+                 ServedHubs& served_hubs, Changes& changes, Outbox& outbox)
     : options_(options),
       costs_(costs),
       roster_(roster),
       lifecycle_(lifecycle),
       probation_(probation),
       popularity_(popularity),
+      served_hubs_(served_hubs),
       changes_(changes),
       outbox_(outbox) {
   first_number_.push_back(0);
@@ -90,6 +99,7 @@ uint64_t Experts::MemoryBytes(const Worker& worker, uint64_t weight_bytes) const
 
 // What its layers, and those that it measures, leave of its offer.
 uint64_t Experts::RoomFor(const Worker& worker) const {
+  if (HoldsNothing(worker)) return 0;
   LayerSet held(costs_.layer_count()), hubs(costs_.layer_count());
   for (const Binding& binding : *worker.bindings) {
     held.Add(binding.layers);
@@ -232,7 +242,7 @@ void Experts::CountHolders() {
   std::fill(settled_.begin(), settled_.end(), 0);
   for (const auto& [id, worker] : roster_)
     for (size_t i = 0; i < worker.holding->held.size(); ++i) {
-      if (!worker.holding->held[i]) continue;
+      if (!worker.holding->held[i] || HoldsNothing(worker)) continue;
       ++holders_[i];
       if (Has(worker.experts->wanted, i)) ++settled_[i];
     }
@@ -344,6 +354,7 @@ void Experts::TellHubs(Instant now) {
     const bool waited = std::exchange(part.waits, false);
     if (!part.is_hub) {
       part.told_holders.clear();
+      served_hubs_.Retire(hub);
       continue;
     }
     wire::pb::ExpertHolders statement;
@@ -352,7 +363,7 @@ void Experts::TellHubs(Instant now) {
     statement.set_stats_ms(static_cast<uint32_t>(options_.timeouts.holder_stats.us / 1000));
     for (const auto& [holder, worker] : roster_) {
       const std::vector<wire::LayerExperts> layers = ByLayer(worker.holding->held, asked);
-      if (layers.empty()) continue;
+      if (layers.empty() || HoldsNothing(worker)) continue;
       auto& out = *statement.add_holders();
       out.set_peer(PeerOf(holder));
       out.set_datagrams(worker.offer.datagrams);
@@ -373,7 +384,10 @@ void Experts::TellHubs(Instant now) {
     part.told_holders = std::move(bytes);
     hub.times.waits_us.Clear();  // they were for others
     statement.set_statement(++last_statement_);
-    *outbox_.Control(id).mutable_expert_holders() = std::move(statement);
+    if (hub.offer.rows_to_server)
+      served_hubs_.SetHolders(hub, statement, now);
+    else
+      *outbox_.Control(id).mutable_expert_holders() = std::move(statement);
   }
 }
 
@@ -429,11 +443,19 @@ bool Experts::OnFailed(Worker& worker, const wire::pb::Failed& failed) {
   return true;
 }
 
-Experts::Forwarded Experts::Forward(Worker& sender, const Slice& message) {
+Result<Experts::Forwarded> Experts::ToServer(Worker& hub, const Slice& message, Instant now) {
+  if (!hub.offer.rows_to_server || !hub.experts->was_hub) return Forwarded::kWrong;
+  ++hub.experts.edit().messages_sent;
+  TRY(served_hubs_.OnHub(hub, message, now));
+  return Forwarded::kPassed;
+}
+
+Result<Experts::Forwarded> Experts::Forward(Worker& sender, const Slice& message, Instant now) {
   WorkerExperts& from = sender.experts.edit();
   const auto peer = wire::ShardPeer(message.bytes());
   const bool was_holder = sender.holding->was_holder;
   if (!peer.ok() || !(from.was_hub || was_holder)) return Forwarded::kWrong;
+  if (*peer == 0) return ToServer(sender, message, now);
   Worker* receiver = roster_.Find(WorkerId(*peer));
   // What was on its way to one that has gone, or that has another part by now, is nobody's fault.
   if (receiver == nullptr) return Forwarded::kNowhere;
@@ -444,6 +466,10 @@ Experts::Forwarded Experts::Forward(Worker& sender, const Slice& message) {
   if (wire::IsChannelMessage(message.bytes())) return ForwardChannel(sender, *receiver, message);
   ++receiver->experts.edit().messages_received;
   ++from.messages_sent;
+  if (served_hubs_.Serves(receiver->id)) {
+    served_hubs_.OnHolder(*receiver, sender, message, now);
+    return Forwarded::kPassed;
+  }
   outbox_.Add(SendData{receiver->id, wire::WithShardPeer(message, PeerOf(sender.id)), sender.id});
   return Forwarded::kPassed;
 }

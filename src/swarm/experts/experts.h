@@ -26,6 +26,7 @@
 #include "base/result.h"
 #include "swarm/changes.h"
 #include "swarm/experts/popularity.h"
+#include "swarm/experts/served_hubs.h"
 #include "swarm/options.h"
 #include "swarm/outbox.h"
 #include "swarm/workers/costs.h"
@@ -40,8 +41,8 @@ class Experts {
  public:
   // Keeps references; all outlive it.
   Experts(const CoreOptions& options, const Costs& costs, Roster& roster, Lifecycle& lifecycle,
-          const Probation& probation, const Popularity& popularity, Changes& changes,
-          Outbox& outbox);
+          const Probation& probation, const Popularity& popularity, ServedHubs& served_hubs,
+          Changes& changes, Outbox& outbox);
 
   // After every event: says what follows from the plan and the workers that there are now.
   void Settle(Instant now);
@@ -51,11 +52,12 @@ class Experts {
   // Whether the failure is one of these; the worker holds what it held before, at most.
   bool OnFailed(Worker& worker, const wire::pb::Failed& failed);
 
-  // Passes a shard message on to whom it names. kNowhere: that one has gone, or has another part
-  // by now, and the message is dropped. kWrong: this worker has no business with that one, or it
-  // is not a shard message.
+  // Passes a shard message on to whom it names, or to the dispatcher of a hub that the server
+  // serves. kNowhere: that one has gone, or has another part by now, and the message is dropped.
+  // kWrong: this worker has no business with that one, or it is not a shard message.
+  // An error: what a hub has said to the server is not legal.
   enum class Forwarded { kPassed, kNowhere, kWrong };
-  Forwarded Forward(Worker& sender, const Slice& message);
+  Result<Forwarded> Forward(Worker& sender, const Slice& message, Instant now);
 
   // Every expert that the hubs of this plan ask for is held by somebody.
   bool Covers(const SwarmPlan& plan) const;
@@ -82,6 +84,7 @@ class Experts {
   std::vector<uint32_t> Missing(const Worker& worker) const;
   double LoadBytesPerUs(const Worker& worker) const;
   uint64_t MostAtATime(const Worker& worker) const;
+  Result<Forwarded> ToServer(Worker& hub, const Slice& message, Instant now);
   void CountHolders();
   void NoteCoverage();
   void TellHolder(Worker& worker, Set target, Instant now);
@@ -97,6 +100,7 @@ class Experts {
   Lifecycle& lifecycle_;
   const Probation& probation_;
   const Popularity& popularity_;
+  ServedHubs& served_hubs_;
   Changes& changes_;
   Outbox& outbox_;
   std::vector<uint32_t> first_number_;  // by layer, and one past the last
@@ -108,10 +112,5 @@ class Experts {
   uint32_t last_statement_ = 0;     // ExpertHolders.statement
   Coverage coverage_;
 };
-
-// Its number in shard messages.
-inline uint32_t PeerOf(WorkerId worker) {
-  return static_cast<uint32_t>(worker.value());
-}
 
 }  // namespace weft::swarm

@@ -89,6 +89,36 @@ bool Planning::IsEligible(const Worker& worker, LayerForm form, Instant now) con
           (is_timed && !IsNewcomer(worker, now) && checks_.MayServe(worker)));
 }
 
+std::vector<WorkerId> Planning::Eligible(LayerForm form, Instant now) const {
+  const std::optional<WorkerId> served = IsHub(form) ? ServedHub(now) : std::nullopt;
+  std::vector<WorkerId> eligible;
+  for (const auto& [id, worker] : roster_) {
+    if (IsHub(form) && worker.offer.rows_to_server && id != served) continue;
+    if (IsEligible(worker, form, now)) eligible.push_back(id);
+  }
+  return eligible;
+}
+
+// A hub that the server serves holds no experts. So there is one of them at most: with two devices
+// as hubs of a half of the layers each, nobody would hold any. The one that serves goes on; else it
+// is the fastest of those with room for all layers.
+std::optional<WorkerId> Planning::ServedHub(Instant now) const {
+  const LayerSpan all{{0, costs_.layer_count()}, LayerForm::kHub};
+  std::optional<WorkerId> best;
+  std::pair<bool, double> least;  // whether it has no room for all; the time for a token
+  for (const auto& [id, worker] : roster_) {
+    if (!worker.offer.rows_to_server || !IsEligible(worker, LayerForm::kHub, now)) continue;
+    if (lifecycle_.active() && lifecycle_.active()->is_hub() && lifecycle_.IsUsed(id)) return id;
+    const bool is_tight =
+        costs_.MemoryBytes(worker.memory->weight_factor, all) > worker.limit->bytes;
+    const std::pair cost{is_tight, costs_.TokenUs(worker, all)};
+    if (best && cost >= least) continue;
+    best = id;
+    least = cost;
+  }
+  return best;
+}
+
 // While a plan serves, whoever comes stands by first: one that goes again before it has done
 // anything takes nobody's answer with it.
 bool Planning::IsNewcomer(const Worker& worker, Instant now) const {
@@ -180,8 +210,9 @@ void Planning::StartSearch(Instant now, bool doubtful, LayerForm form) {
   for (const auto& [id, worker] : roster_) {
     if (!whole_on_ && IsNewcomer(worker, now) && MayCompute(worker, job.form, now))
       LookAgainAt(worker.connected_at + options_.timeouts.newcomer);
-    if (whole_on_ ? id == *whole_on_ : IsEligible(worker, job.form, now)) job.workers.push_back(id);
+    if (whole_on_ && id == *whole_on_) job.workers.push_back(id);
   }
+  if (!whole_on_) job.workers = Eligible(job.form, now);
   if (wants_steady_ && !whole_on_) {
     job.left_out = job.workers.size();
     steady_ = job.workers = Steadiest(std::move(job.workers), now);

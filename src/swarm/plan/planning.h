@@ -109,6 +109,9 @@ class Planning {
   void Want(Instant at);
   bool MayCompute(const Worker& worker, LayerForm form, Instant now) const;
   bool IsEligible(const Worker& worker, LayerForm form, Instant now) const;
+  // Of the workers that are eligible: without hubs that the server serves, but one.
+  std::vector<WorkerId> Eligible(LayerForm form, Instant now) const;
+  std::optional<WorkerId> ServedHub(Instant now) const;
   bool IsNewcomer(const Worker& worker, Instant now) const;
   void LookAgainAt(Instant at) {
     newcomers_at_ = newcomers_at_ ? std::min(*newcomers_at_, at) : at;

@@ -68,6 +68,11 @@ std::vector<ExpertLender> Planning::Lenders(const std::vector<PlanStage>& stages
     if (!worker.ready || !CanHoldExperts(worker.offer, options_) || worker.leaves_at ||
         worker.check->state == CheckState::kFailed || probation_.IsAside(worker.probation_key, now))
       continue;
+    // A hub that the server serves holds nothing for others.
+    const auto is_served = [&, id = id](const PlanStage& stage) {
+      return stage.worker == id && IsHub(stage.form) && worker.offer.rows_to_server;
+    };
+    if (std::ranges::any_of(stages, is_served)) continue;
     uint64_t taken = costs_.layers()[0].scratch_bytes;
     for (const PlanStage& stage : stages)
       if (stage.worker == id)

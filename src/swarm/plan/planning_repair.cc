@@ -46,8 +46,8 @@ void Planning::StartRepair(LayerSpan hole, std::vector<PlanStage> filling, Insta
   Job job;
   job.hole = hole;
   job.form = hole.form;
-  for (const auto& [id, worker] : roster_) {
-    if (!IsEligible(worker, job.form, now)) continue;
+  for (const WorkerId id : Eligible(job.form, now)) {
+    const Worker& worker = *roster_.Find(id);
     planner::RepairCandidate candidate;
     candidate.worker = static_cast<int>(job.workers.size());
     // Standbys of other layers would make room.

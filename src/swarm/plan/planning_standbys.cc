@@ -5,8 +5,10 @@
 
 namespace weft::swarm {
 
-// One that cannot be timed, because it holds a single layer, may stand by: better than nobody.
+// One that cannot be timed, because it holds a single layer, may stand by: better than nobody. Hubs
+// that the server serves hold no experts: it is better off with these than with a hub's layers.
 bool Planning::MayStandBy(const Worker& worker, LayerForm form, Instant now) const {
+  if (IsHub(form) && worker.offer.rows_to_server) return false;
   return (worker.measure->phase == MeasureJob::Phase::kNone || worker.measure->again) &&
          (IsEligible(worker, form, now) ||
           (MayCompute(worker, form, now) && (worker.SpeedKnown() || worker.measure->tried) &&

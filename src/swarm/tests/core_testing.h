@@ -33,7 +33,7 @@ struct TestWorker {
   std::string kind = "native", engine = "native";
   bool needs_onnx = false, takes_experts = false, can_be_hub = false, keeps_state = false,
        runs_groups = false, divides_heads = false, half_rows = false, sum_steps = false,
-       integer_rows = false, states_ahead = false;
+       integer_rows = false, states_ahead = false, rows_to_server = false;
   uint32_t makes_tokens = 0;
   std::vector<uint32_t> cached_layers;
   std::string device_id, network, device = "test", address = "127.0.0.1";

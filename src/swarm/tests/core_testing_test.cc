@@ -106,6 +106,7 @@ wire::pb::WorkerMessage TestSwarm::ConnectOf(WorkerId id) const {
   connect.set_makes_tokens(worker.makes_tokens);
   connect.set_takes_experts(worker.takes_experts);
   connect.set_can_be_hub(worker.can_be_hub);
+  connect.set_rows_to_server(worker.rows_to_server);
   connect.set_keeps_state(worker.keeps_state);
   connect.set_states_ahead(worker.states_ahead);
   connect.set_runs_groups(worker.runs_groups);

@@ -132,6 +132,7 @@ bool CanHoldExperts(const Offer& offer, const CoreOptions& options) {
 }
 
 bool CanBeHub(const Offer& offer, const CoreOptions& options) {
+  if (offer.rows_to_server) return !options.model.divides_head();  // its head is whole
   return offer.can_be_hub && (offer.divides_heads || !options.model.divides_head()) &&
          (offer.half_rows || !options.half_rows);
 }
@@ -189,6 +190,7 @@ Result<Offer> CheckConnect(const wire::pb::Connect& connect, const CoreOptions& 
   offer.keeps_state = connect.keeps_state();
   offer.states_ahead = connect.states_ahead();
   offer.can_be_hub = connect.can_be_hub();
+  offer.rows_to_server = connect.rows_to_server();
   offer.runs_groups = connect.runs_groups();
   offer.divides_heads = connect.divides_heads();
   offer.datagrams = connect.datagrams();

@@ -128,6 +128,7 @@ DeviceNumbers Costs::NumbersOf(const Worker& worker) const {
   device.native = worker.offer.kind == "native";
   device.needs_onnx = worker.offer.needs_onnx;
   device.messages = worker.offer.messages;
+  device.rows_to_server = worker.offer.rows_to_server;
   device.memory_bytes = worker.limit->bytes;
   device.weight_factor = worker.memory->weight_factor;
   const LineRates rates = worker.Rates();

@@ -19,9 +19,10 @@ inline constexpr double kAssumedLossesPerS = 1 / kAssumedStayS;
 
 struct DeviceNumbers {
   std::string name;
-  bool native = true;       // false: in a browser
-  bool needs_onnx = false;  // builds ONNX sessions instead of running programs
-  bool messages = false;    // rows between two of these do not pass the server
+  bool native = true;           // false: in a browser
+  bool needs_onnx = false;      // builds ONNX sessions instead of running programs
+  bool messages = false;        // rows between two of these do not pass the server
+  bool rows_to_server = false;  // as a hub it leaves it to the server whom to ask
   uint64_t memory_bytes = 0;
   double weight_factor = 1;  // resident bytes per byte of weights
   // 0: not known.

@@ -7,17 +7,22 @@ import { describe, expect, it } from "vitest";
 
 import {
   ExpertFrameType,
+  cancelFrame,
   decodeShardMessage,
   encodeShardMessage,
   failedResult,
+  floatRowsOf,
   heartbeatFrame,
   isShardMessage,
+  kAnyExpert,
   resultFrame,
+  rowsFrame,
+  shardPeerOf,
 } from "./index.ts";
 import type { ExpertFrame, RowType } from "./index.ts";
 
 interface GoldenFrame {
-  type: "dispatch" | "result" | "cancel" | "heartbeat";
+  type: keyof typeof ExpertFrameType;
   sequence: number;
   layer: number;
   expert: number;
@@ -108,5 +113,26 @@ describe("shard messages", () => {
     const sentence = Buffer.from(failed.body).toString();
     expect(failedResult({ ...dispatch, expert: 6 }, sentence)).toEqual(failed);
     expect(failedResult(dispatch, "x".repeat(2000)).body.length).toBe(1024);
+  });
+
+  it("makes a hub's own frames, and reads the server's answer", () => {
+    const [rows] = find("rows_with_routes").frames.map(described) as [ExpertFrame];
+    const { sequence, layer, expert: slots, tokens, hidden } = rows;
+    const own = { sequence, layer, slots, tokens, hidden, rows: floatRowsOf(rows) };
+    expect(rowsFrame(own)).toEqual(rows);
+    expect(own.rows.length).toBe(tokens * (hidden + 2 * slots));
+    const cancels = find("cancels").frames.map(described);
+    for (const cancel of cancels) {
+      expect(cancelFrame(cancel.sequence, cancel.layer, cancel.expert)).toEqual(cancel);
+    }
+    const message = encodeShardMessage(0, [cancelFrame(sequence, layer, kAnyExpert)]);
+    expect(shardPeerOf(message)).toBe(0);
+    expect(shardPeerOf(message.subarray(0, 4))).toBe(null);
+    const given = decodeShardMessage(bytesOf(find("given").hex));
+    expect(given).toMatchObject({ peer: 0, frames: [{ sequence, layer, expert: slots }] });
+    expect(floatRowsOf(given.frames[0]!).length).toBe(tokens * hidden);
+    const [givenUp] = decodeShardMessage(bytesOf(find("given_up").hex)).frames;
+    expect(givenUp).toMatchObject({ failed: true, tokens: 0, hidden: 0 });
+    expect(givenUp!.body.length).toBeGreaterThan(0);
   });
 });

@@ -1,6 +1,7 @@
-// Shard messages: rows for the experts that a tab holds, and their results. The layout is that of
-// src/wire/expert_frame.h; this is its other implementation, held together by
-// tests/golden/expert_frames.json. Channels and datagrams are not for tabs.
+// Shard messages: rows for the experts that a tab holds, and their results; as a hub, rows for the
+// server and its answers. The layout is that of src/wire/expert_frame.h; this is its other
+// implementation, held together by tests/golden/expert_frames.json. Channels and datagrams are not
+// for tabs.
 import { WireError } from "./error.ts";
 import { checkIntegerRow, integerRowBytes } from "./integerRow.ts";
 
@@ -24,6 +25,8 @@ export const ExpertFrameType = {
   result: 2,
   cancel: 3,
   heartbeat: 4,
+  rows: 8,
+  given: 9,
 } as const;
 export type ExpertFrameType = (typeof ExpertFrameType)[keyof typeof ExpertFrameType];
 
@@ -49,31 +52,56 @@ function rowBytesOf(type: RowType, columns: number): number {
 const kDispatchTypes: readonly number[] = [RowType.f32, RowType.f16, RowType.integers];
 const kResultTypes: readonly number[] = [RowType.f32, RowType.f16, RowType.steps];
 
-function rowTypeOf(code: number, isResult: boolean): RowType {
-  if ((isResult ? kResultTypes : kDispatchTypes).includes(code)) return code as RowType;
-  throw new WireError(
-    `Its rows have element type ${code}, expected 5 (f32) or 6 (f16), or ` +
-      (isResult ? "7 (steps)." : "8 (integers)."),
-  );
+// What rows of a frame may be made of, and the same in words.
+function rowTypesOf(type: ExpertFrameType): readonly [readonly number[], string] {
+  if (type === ExpertFrameType.dispatch) {
+    return [kDispatchTypes, "5 (f32) or 6 (f16), or 8 (integers)"];
+  }
+  if (type === ExpertFrameType.result) {
+    return [kResultTypes, "5 (f32) or 6 (f16), or 7 (steps)"];
+  }
+  return [[RowType.f32], "5 (f32)"];
 }
 
-const kTypeNames = ["", "dispatch", "result", "cancel", "heartbeat"] as const;
+function rowTypeOf(code: number, type: ExpertFrameType): RowType {
+  const [known, words] = rowTypesOf(type);
+  if (known.includes(code)) return code as RowType;
+  throw new WireError(`Its rows have element type ${code}, expected ${words}.`);
+}
+
+const kTypeNames: Readonly<Record<ExpertFrameType, string>> = {
+  [ExpertFrameType.dispatch]: "dispatch",
+  [ExpertFrameType.result]: "result",
+  [ExpertFrameType.cancel]: "cancel",
+  [ExpertFrameType.heartbeat]: "heartbeat",
+  [ExpertFrameType.rows]: "row message",
+  [ExpertFrameType.given]: "row message's answer",
+};
+
+function isKnown(type: number): type is ExpertFrameType {
+  return type in kTypeNames;
+}
+
+// Columns of a route of so many slots: their experts, then their weights.
+export function routeColumnsOf(slots: number): number {
+  return 2 * slots;
+}
 
 export interface ExpertFrame {
   readonly type: ExpertFrameType;
   readonly sequence: number;
   readonly layer: number;
-  readonly expert: number;
+  readonly expert: number; // of `rows` and `given`: slots of a row
   readonly tokens: number;
   readonly hidden: number;
   readonly sameRows: boolean; // `rows` are those of the frame before, and are not sent again
-  readonly failed: boolean; // of a result: `body` is a sentence
+  readonly failed: boolean; // of a result or the server's answer: `body` is a sentence
   readonly maySum: boolean; // of a dispatch: its result may have others of the same rows in it
   readonly takesSteps: boolean; // of a dispatch: its result may be in steps of a grid
   readonly best: boolean; // of a dispatch: wanted of each row are the two best of the range
   readonly added: readonly number[]; // of a result that is a sum: the other experts in it, rising
   readonly rowType: RowType; // of a result answerTypeOf its dispatch's, or steps
-  readonly rows: Uint8Array; // [tokens, hidden] of rowType
+  readonly rows: Uint8Array; // [tokens, hidden] of rowType, of `rows` each with its route behind it
   readonly body: Uint8Array; // of frames without a tensor
 }
 
@@ -105,9 +133,8 @@ function viewOf(bytes: Uint8Array): DataView {
 }
 
 function hasTensor(type: ExpertFrameType, failed: boolean): boolean {
-  return (
-    type === ExpertFrameType.dispatch || (type === ExpertFrameType.result && !failed)
-  );
+  if (type === ExpertFrameType.dispatch || type === ExpertFrameType.rows) return true;
+  return (type === ExpertFrameType.result || type === ExpertFrameType.given) && !failed;
 }
 
 function addedBytes(added: readonly number[]): Uint8Array {
@@ -209,6 +236,7 @@ function checkFlags(type: ExpertFrameType, flags: number): void {
   if (type === ExpertFrameType.result) {
     known = flags & Flag.failed ? Flag.failed : Flag.sum;
   }
+  if (type === ExpertFrameType.given) known = Flag.failed;
   if (flags & ~known) {
     throw new WireError(
       `It is a ${kTypeNames[type]} with flags ${flags}, expected none but those of ${known}.`,
@@ -225,14 +253,13 @@ function checkBody(frame: ExpertFrame, dtypeCode: number, payload: Uint8Array): 
         `${frame.hidden} columns and element type ${dtypeCode}, expected 0 of each.`,
     );
   }
-  const ofExpert = type === ExpertFrameType.result || type === ExpertFrameType.cancel;
-  if (!ofExpert && (layer !== 0 || expert !== 0)) {
+  if (type === ExpertFrameType.heartbeat && (layer !== 0 || expert !== 0)) {
     throw new WireError(
       `It is a ${name} of layer ${layer} and expert ${expert}, expected 0 and 0.`,
     );
   }
   let [least, most] = [0, 0];
-  if (type === ExpertFrameType.result) [least, most] = [1, kMaxFailureBytes];
+  if (frame.failed) [least, most] = [1, kMaxFailureBytes];
   if (type === ExpertFrameType.heartbeat) least = most = kHeartbeatBytes;
   if (payload.length < least || payload.length > most) {
     throw new WireError(
@@ -291,9 +318,7 @@ class Decoder {
       throw new WireError(`It has version ${version}, expected ${kVersion}.`);
     }
     const type = view.getUint16(at + 6, true);
-    if (type < 1 || type > ExpertFrameType.heartbeat) {
-      throw new WireError(`It has type ${type}, expected 1 to 4.`);
-    }
+    if (!isKnown(type)) throw new WireError(`It has type ${type}, expected 1 to 4, 8 or 9.`);
     const payloadBytes = view.getUint32(at + 8, true);
     if (payloadBytes > left - kHeaderBytes) {
       throw new WireError(
@@ -303,7 +328,7 @@ class Decoder {
     }
     const from = at + kHeaderBytes;
     this.#at = from + payloadBytes;
-    return this.#frame(at, type as ExpertFrameType, before);
+    return this.#frame(at, type, before);
   }
 
   // Of the payload that ends where the next frame begins.
@@ -326,7 +351,7 @@ class Decoder {
       checkBody(frame, dtypeCode, payload);
       return { ...frame, body: payload };
     }
-    const rowType = rowTypeOf(dtypeCode, type === ExpertFrameType.result);
+    const rowType = rowTypeOf(dtypeCode, type);
     if (rowType === RowType.f16 && flags & ~Flag.sameRows) {
       throw new WireError(
         `It has rows of f16 and flags ${flags}, expected none but those of ${Flag.sameRows}.`,
@@ -348,9 +373,11 @@ class Decoder {
           `of at least 1 column.`,
       );
     }
-    const rowBytes = tokens * rowBytesOf(rowType, hidden);
+    const slots = bare.type === ExpertFrameType.rows ? bare.expert : 0;
+    const rowBytes = tokens * rowBytesOf(rowType, hidden + routeColumnsOf(slots));
     // The answers to integers are longer than these.
-    this.#rowBytes += tokens * hidden * elementBytesOf(answerTypeOf(rowType));
+    const answerBytes = tokens * hidden * elementBytesOf(answerTypeOf(rowType));
+    this.#rowBytes += Math.max(rowBytes, answerBytes);
     if (this.#rowBytes > kMaxRowBytes) {
       throw new WireError(
         `With it the message holds rows of ${this.#rowBytes} bytes, expected at most ` +
@@ -412,6 +439,11 @@ export function decodeShardMessage(message: Uint8Array): ShardMessage {
   return { peer: viewOf(message).getUint32(1, true), frames: new Decoder(message).frames() };
 }
 
+// Whom a shard message is from; null where it is too short to say.
+export function shardPeerOf(message: Uint8Array): number | null {
+  return message.length < kShardHeadBytes ? null : viewOf(message).getUint32(1, true);
+}
+
 export interface Heartbeat {
   readonly waiting: number; // dispatches, the one under way included
   readonly computeUs: number; // median of the recent ones
@@ -443,4 +475,30 @@ export function failedResult(dispatch: ExpertFrame, sentence: string): ExpertFra
   const { sequence, layer, expert } = dispatch;
   const body = new TextEncoder().encode(sentence).subarray(0, kMaxFailureBytes);
   return { ...kBare, type: ExpertFrameType.result, sequence, layer, expert, failed: true, body };
+}
+
+// Rows that a hub leaves to the server: each has its route of so many slots behind it.
+export interface HubRows {
+  readonly sequence: number;
+  readonly layer: number;
+  readonly slots: number; // 0: the rows are for all neuron groups of the layer
+  readonly tokens: number;
+  readonly hidden: number;
+  readonly rows: Float32Array; // [tokens, hidden + routeColumnsOf(slots)]
+}
+
+// REQUIRES: rows of that shape, within the limits of a message.
+export function rowsFrame({ slots, rows, ...rest }: HubRows): ExpertFrame {
+  const bytes = new Uint8Array(rows.buffer, rows.byteOffset, rows.byteLength);
+  return { ...kBare, ...rest, type: ExpertFrameType.rows, expert: slots, rows: bytes };
+}
+
+// Nobody waits for these any more.
+export function cancelFrame(sequence: number, layer: number, expert: number): ExpertFrame {
+  return { ...kBare, type: ExpertFrameType.cancel, sequence, layer, expert };
+}
+
+// Rows of f32, copied: a message is not aligned.
+export function floatRowsOf({ rows }: ExpertFrame): Float32Array<ArrayBuffer> {
+  return new Float32Array(rows.slice().buffer);
 }

@@ -86,13 +86,16 @@ export class LayerLoader {
     return layer;
   }
 
-  // A checked program, whose weights are in the source.
+  // A valid program, whose weights are in the source.
   loadProgram(
     program: Program,
     source: WeightSource,
     onBytes: (bytes: number) => void,
   ): Promise<LoadedLayer> {
-    return this.#inTurn(() => this.#loadProgram(program, source, onBytes));
+    return this.#inTurn(async () => {
+      checkRunnable(program, program.layerIndex, this.#buffers.gpu.hasIntegerDots);
+      return await this.#loadProgram(program, source, onBytes);
+    });
   }
 
   async #loadProgram(

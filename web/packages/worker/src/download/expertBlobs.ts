@@ -1,6 +1,8 @@
-// What experts and ranges of an output head take of the package: the programs of their layers cut
-// down to them (@weft/engine/program/shards.ts), and the blobs that these name.
+// What experts, ranges of an output head and hubs take of the package. These are the programs of
+// their layers cut down to them (@weft/engine/program), and the blobs that these name.
+import type { LayerRange } from "@weft/engine";
 import { decodeProgram } from "@weft/engine/program/decode.ts";
+import { hubProgram } from "@weft/engine/program/hubProgram.ts";
 import type { Program } from "@weft/engine/program/ir.ts";
 import { blobsOf, partPrograms } from "@weft/engine/program/shards.ts";
 import type { LayerExperts } from "@weft/wire";
@@ -17,12 +19,32 @@ export class ExpertBlobs {
 
   // Fetches the layer's program where it is missing. Throws EngineError.
   async programs({ layer, experts }: LayerExperts): Promise<Program[]> {
+    return partPrograms(await this.#whole(layer), experts);
+  }
+
+  // What a hub runs of the layer. Fetches and throws as programs() does.
+  async hubProgram(layer: number): Promise<Program> {
+    return hubProgram(await this.#whole(layer));
+  }
+
+  async #whole(layer: number): Promise<Program> {
     let whole = this.#programs.get(layer);
     if (!whole) {
       whole = decodeProgram(await this.source.readBlob(this.source.layerProgram(layer)));
       this.#programs.set(layer, whole);
     }
-    return partPrograms(whole, experts);
+    return whole;
+  }
+
+  // Of the weights of these layers without their experts.
+  async hubDigests(ranges: readonly LayerRange[]): Promise<string[]> {
+    const digests = new Set<string>();
+    for (const { first, end } of ranges) {
+      for (let layer = first; layer < end; ++layer) {
+        for (const digest of blobsOf(await this.hubProgram(layer))) digests.add(digest);
+      }
+    }
+    return [...digests];
   }
 
   async digests(sets: readonly LayerExperts[]): Promise<string[]> {

@@ -22,7 +22,7 @@ export interface Offer {
   readonly engineName: string; // what makeEngine will give
   readonly needsOnnx: boolean;
   readonly makesTokens: number; // sessions whose tokens it makes in one batch; 0: it knows none
-  readonly takesExperts: boolean; // holds experts for hubs
+  readonly takesExperts: boolean; // holds experts for hubs, or is one that asks the server
   readonly keepsState: boolean; // runs layers with recurrent state
   readonly statesAhead: boolean; // makesTokens holds for models with such layers, too
   readonly dtypes: readonly number[]; // of weights beside f32, f16, bf16, q8 and q4 that it runs
@@ -100,6 +100,7 @@ function connectMessage(
       halfRows: offer.takesExperts,
       sumSteps: offer.takesExperts,
       integerRows: offer.takesExperts,
+      rowsToServer: offer.takesExperts,
       keepsState: offer.keepsState,
       statesAhead: offer.statesAhead,
       dtypes: [...offer.dtypes],

@@ -56,6 +56,14 @@ export interface HeldBinding {
   readonly claims?: readonly ({ readonly session: number } & HeldSession)[]; // the same, and more
 }
 
+// A binding whose layers are looked at.
+export interface StockBinding {
+  readonly id: number;
+  readonly stage: number;
+  readonly layers: LayerRange;
+  readonly isHub: boolean;
+}
+
 // What joining has found out of the package and of this device.
 export interface JoinedAs {
   readonly connect: ConnectKind;
@@ -130,6 +138,17 @@ export type Event =
       readonly isLast: boolean;
     }
   | { readonly kind: "tokensFailed"; readonly sequence: number; readonly fault: Fault }
+  // The step of a hub that is under way has stopped at a layer's experts: rows
+  // [tokens, hidden + 2 * slots], each with its route behind it. `giveRows` or `refuseRows` is the
+  // answer.
+  | {
+      readonly kind: "rowsWait";
+      readonly layer: number;
+      readonly slots: number; // of a row; 0: rows are for all neuron groups
+      readonly tokens: number;
+      readonly hidden: number;
+      readonly rows: Float32Array;
+    }
   | { readonly kind: "workDone"; readonly outcome: Outcome }
   // `apiKey` shows that the user may ask for it; empty: there is none.
   | { readonly kind: "wholeWished"; readonly isWanted: boolean; readonly apiKey: string }
@@ -151,6 +170,7 @@ export type Work =
       readonly kind: "installLayers";
       readonly binding: number;
       readonly layers: LayerRange;
+      readonly isHub: boolean; // without their experts
       readonly isLast: boolean;
       readonly doneBytes: number;
       readonly totalBytes: number;
@@ -165,6 +185,7 @@ export type Work =
       readonly kind: "runStep";
       readonly frame: Frame;
       readonly layers: LayerRange;
+      readonly isHub: boolean;
       readonly arrival: number;
     }
   // The next of these sets of experts; what they do not name goes.
@@ -186,15 +207,25 @@ export type Work =
       readonly layers: LayerRange;
     }
   // A session begins as another one in these layers.
-  | { readonly kind: "forkSession"; readonly layers: LayerRange; readonly fork: SessionFork }
+  | {
+      readonly kind: "forkSession";
+      readonly layers: LayerRange;
+      readonly isHub: boolean;
+      readonly fork: SessionFork;
+    }
   | { readonly kind: "takeSampling"; readonly sampling: Sampling }
   | { readonly kind: "releaseSessions"; readonly sessions: readonly number[] }
   | { readonly kind: "releaseAll" }
-  | { readonly kind: "keepLayers"; readonly keep: readonly LayerRange[] }
+  // `hubs`: of the layers that are loaded without their experts.
+  | {
+      readonly kind: "keepLayers";
+      readonly keep: readonly LayerRange[];
+      readonly hubs: readonly LayerRange[];
+    }
   // Looks up what the layers of these bindings hold of these sessions.
   | {
       readonly kind: "takeStock";
-      readonly bindings: readonly Omit<HeldBinding, "sessions" | "positions" | "claims">[];
+      readonly bindings: readonly StockBinding[];
       readonly sessions: readonly number[];
     };
 
@@ -217,9 +248,11 @@ export type Action =
   // nothing is under way.
   | { readonly kind: "join"; readonly init: Init }
   // Layers to this device, verified, in their order, or experts; its FetchEnded brings the next.
+  // Of a hub's layers everything but experts comes, and nobody is told of single layers.
   | {
       readonly kind: "fetch";
       readonly ranges: readonly LayerRange[];
+      readonly isHub: boolean;
       readonly experts: readonly LayerExperts[];
     }
   | { readonly kind: "interruptFetch" } // the one under way: FetchEnded still comes
@@ -229,6 +262,9 @@ export type Action =
   | { readonly kind: "joinTokens"; readonly frame: GenerateFrame }
   | { readonly kind: "stopTokens"; readonly sequence: number }
   | { readonly kind: "pauseTokens" }
+  // What a hub's step waits for: [tokens, hidden] of its `rowsWait`, or why they do not come.
+  | { readonly kind: "giveRows"; readonly rows: Float32Array }
+  | { readonly kind: "refuseRows"; readonly message: string }
   | { readonly kind: "finish"; readonly ending: Ending } // once, the last one
   // This connection is over, and the next one may do better: it is to be closed, and another one to
   // be opened with what is held. Nothing is sent after it. `isLater`: the server has asked for a

@@ -5,10 +5,15 @@
 import type { LayerRange } from "@weft/engine";
 import type { LayerExperts } from "@weft/wire";
 
-import type { Probe } from "./events.ts";
+import type { Action, Probe } from "./events.ts";
 
 export type Purpose =
-  | { readonly kind: "stage"; readonly binding: number; readonly isStandby: boolean }
+  | {
+      readonly kind: "stage";
+      readonly binding: number;
+      readonly isStandby: boolean;
+      readonly isHub: boolean;
+    }
   | { readonly kind: "experts"; readonly binding: number }
   | {
       readonly kind: "measurement";
@@ -25,9 +30,11 @@ export interface Fetch {
 }
 
 // What an action to fetch names of it.
-export function wantedOf({ ranges, experts = [] }: Fetch): Required<Omit<Fetch, "purpose">> {
-  return { ranges, experts };
+export function wantedOf({ purpose, ranges, experts = [] }: Fetch): Wanted {
+  return { ranges, experts, isHub: purpose.kind === "stage" && purpose.isHub };
 }
+
+type Wanted = Omit<Extract<Action, { kind: "fetch" }>, "kind">;
 
 function missingOf(ranges: readonly LayerRange[], came: ReadonlySet<number>): LayerRange[] {
   const missing: LayerRange[] = [];

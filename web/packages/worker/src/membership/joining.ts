@@ -109,7 +109,7 @@ export class Joining {
       if (this.#keeping.isOutdated(this.#init)) return this.#sayConnect([]);
       this.#isTakingStock = true;
       const bindings = this.#stages.bindings()
-        .map(([id, { stage, layers }]) => ({ id, stage, layers }));
+        .map(([id, { stage, layers, isHub }]) => ({ id, stage, layers, isHub }));
       const sessions = this.#queue.sessions.all();
       return this.#queue.push({ kind: "takeStock", bindings, sessions });
     }

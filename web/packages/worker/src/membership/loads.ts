@@ -68,12 +68,12 @@ export class Loads {
     this.#fetches.push(measurementOf(message, this.layerCount));
   }
 
-  prepare({ binding: id, stage, layers, standby }: PrepareStage): void {
+  prepare({ binding: id, stage, layers, standby, isHub }: PrepareStage): void {
     const range = checkedRange(layers, this.layerCount);
-    if (!this.#stages.prepare(id, stage, range, standby)) {
+    if (!this.#stages.prepare(id, stage, range, standby, isHub)) {
       return this.#out.finish("retry", unpreparable(id));
     }
-    const purpose = { kind: "stage", binding: id, isStandby: standby } as const;
+    const purpose = { kind: "stage", binding: id, isStandby: standby, isHub } as const;
     this.#fetches.push({ purpose, ranges: [range] });
   }
 
@@ -90,7 +90,7 @@ export class Loads {
     this.#queue.stopOver();
     this.#kept = ranges;
     this.#forgetFetches();
-    this.#queue.push({ kind: "keepLayers", keep: ranges });
+    this.#queue.push({ kind: "keepLayers", keep: ranges, hubs: this.#stages.ranges(true) });
   }
 
   release(): void {
@@ -178,11 +178,12 @@ export class Loads {
       if (!isStandby) --this.#urgentInstalls;
       const stage = this.#stages.unfinished(binding);
       if (!stage) return null;
-      const { next } = stage;
+      const { next, isHub } = stage;
       const [doneBytes, totalBytes] = installedBytes(this.#layerBytes, stage);
       const layers = { first: next, end: next + 1 };
       const isLast = layers.end === stage.layers.end;
-      return { kind: "installLayers", binding, layers, isLast, doneBytes, totalBytes };
+      const bytes = { doneBytes, totalBytes };
+      return { kind: "installLayers", binding, layers, isHub, isLast, ...bytes };
     };
     const stage = this.#stages.unfinished(binding)!;
     stage.hasTurn = stage.next < stage.thereEnd;
@@ -220,9 +221,25 @@ export class Loads {
   // Steps and Generates that wait came before whatever has dropped their binding since, and are
   // still computed.
   #keepingWhatIsNeeded(): Turn {
-    const keep = (): LayerRange[] =>
-      [...this.#stages.ranges(), ...this.#kept, ...this.#queue.layersNeeded()];
-    return { take: () => ({ kind: "keepLayers", keep: keep() }), forgets: true };
+    const needed = (isHub: boolean): LayerRange[] =>
+      [...this.#stages.ranges(isHub), ...this.#queue.layersNeeded(isHub)];
+    const take = (): Work => {
+      const keep = [...needed(false), ...this.#keptWhole()];
+      return { kind: "keepLayers", keep, hubs: needed(true) };
+    };
+    return { take, forgets: true };
+  }
+
+  // Layers that are kept for more than what a hub runs of them.
+  #keptWhole(): readonly LayerRange[] {
+    const hubs = this.#stages.ranges(true);
+    if (hubs.length === 0) return this.#kept;
+    const isHub = (layer: number): boolean =>
+      hubs.some(({ first, end }) => first <= layer && layer < end);
+    return this.#kept.flatMap(({ first, end }) =>
+      Array.from({ length: end - first }, (_, index) => first + index)
+        .filter((layer) => !isHub(layer))
+        .map((layer) => ({ first: layer, end: layer + 1 })));
   }
 
   // What is neither loaded nor under way ends.

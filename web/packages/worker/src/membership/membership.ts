@@ -5,7 +5,8 @@
 //
 // Here events are told to the part that they are for; each part owns its data, and asks for actions
 // through the outbox: joining.ts (how it comes in and back), loads.ts (what is on its way into
-// memory), stepQueue.ts (what waits to be computed), expertWork.ts (experts for hubs).
+// memory), stepQueue.ts (what waits to be computed), expertWork.ts (experts for hubs), hubWaits.ts
+// (rows for experts elsewhere).
 //
 // Work waits in the order of the messages, and one piece of it is under way at a time. So an answer
 // never waits behind work that came after it, and no message waits for work at all: pings, Stop and
@@ -16,13 +17,14 @@
 // stay for as long as keeping.ts says, and the Connect of the next connection names them.
 import {
   decodeFork, decodeFrame, decodeWholeFrame, decodeServerMessage, isForkFrame, isWholeFrame,
-  isShardMessage, kControlByte,
+  isShardMessage, kControlByte, shardPeerOf,
 } from "@weft/wire";
 import type { ForkFrame, Ping, PrepareStage, ServerMessage, WholeFrame } from "@weft/wire";
 
 import { EngineHealth } from "./engineHealth.ts";
 import type { Action, Event } from "./events.ts";
 import { ExpertWork } from "./expertWork.ts";
+import { HubWaits } from "./hubWaits.ts";
 import { Joining } from "./joining.ts";
 import { Loads } from "./loads.ts";
 import { Outbox } from "./outbox.ts";
@@ -41,6 +43,7 @@ export interface MembershipOptions {
   readonly wantsWhole: boolean; // the user's wish so far
   readonly apiKey: string; // said with the wish
   readonly takesExperts: boolean; // the engine can hold experts for hubs
+  readonly rowsToServer: boolean; // it can be a hub that leaves to the server whom to ask
 }
 
 export class Membership {
@@ -49,6 +52,8 @@ export class Membership {
   readonly #out = new Outbox();
   readonly #stages = new StageTable(); // changed by loads
   readonly #experts: ExpertWork;
+  readonly #waits: HubWaits;
+  readonly #rowsToServer: boolean;
   readonly #queue: StepQueue;
   readonly #loads: Loads;
   readonly #joining: Joining;
@@ -65,10 +70,12 @@ export class Membership {
     const loads = new Loads(out, stages, experts, queue);
     const wish = new WholeWish(wantsWhole, apiKey);
     const joining = new Joining(out, stages, queue, loads, wish);
+    const waits = (this.#waits = new HubWaits(out));
+    this.#rowsToServer = options.rowsToServer;
     this.#note = note;
     [this.#wish, this.#experts, this.#queue] = [wish, experts, queue];
     [this.#loads, this.#joining] = [loads, joining];
-    this.#outcomes = new Outcomes({ out, health, experts, queue, loads, joining });
+    this.#outcomes = new Outcomes({ out, health, experts, waits, queue, loads, joining });
   }
 
   // Whether the layers that come now are installed, and not only kept.
@@ -92,6 +99,7 @@ export class Membership {
     this.#joining.answerInit();
     this.#loads.fetchNext();
     this.#queue.computeNext();
+    if (this.#queue.hasOtherWork) this.#waits.giveWay();
   }
 
   #on(event: Event): void {
@@ -112,6 +120,8 @@ export class Membership {
         return this.#queue.onTokensMade(event);
       case "tokensFailed":
         return this.#queue.onTokensFailed(event.sequence, event.fault);
+      case "rowsWait":
+        return this.#waits.ask(event, this.#queue.isHubWanted);
       case "workDone":
         return this.#outcomes.on(event.outcome);
       case "wholeWished":
@@ -121,8 +131,10 @@ export class Membership {
       case "leaveAsked":
         return this.#joining.leave(event.reason, event.isDraining);
       case "connectionLost":
+        this.#waits.onConnectionLost();
         return this.#joining.onConnectionLost(event.now);
       case "connectedAgain":
+        this.#waits.onConnectionLost(); // whoever did not hear of it
         return this.#joining.onConnectedAgain(event.now);
       case "keptLongEnough":
         return this.#joining.onKeptLongEnough(event.now);
@@ -136,13 +148,20 @@ export class Membership {
     try {
       if (isWholeFrame(message)) return this.#onWholeFrame(decodeWholeFrame(message));
       if (isForkFrame(message)) return this.#onFork(decodeFork(message));
-      if (isShardMessage(message) && isMember) return this.#experts.take(message);
+      if (isShardMessage(message) && isMember) return this.#onShards(message);
       if (message[0] !== kControlByte) return this.#queue.onFrame(decodeFrame(message), arrival);
       this.#onControl(decodeServerMessage(message), arrival);
     } catch (error) {
       const why = error instanceof Error ? error.message : String(error);
       this.#violation(`The server sent what cannot be used: ${why}`);
     }
+  }
+
+  // The server itself is peer 0, and answers hubs.
+  #onShards(message: Uint8Array): void {
+    const mayAnswer = this.#rowsToServer && shardPeerOf(message) === 0;
+    if (mayAnswer && this.#waits.take(message)) return;
+    this.#experts.take(message);
   }
 
   #violation(message: string): void {
@@ -199,7 +218,7 @@ export class Membership {
   }
 
   #onPrepareStage(message: PrepareStage): void {
-    if (message.isHub) this.#refuseHub();
+    if (message.isHub && !this.#rowsToServer) this.#refuseHub();
     else this.#loads.prepare(message);
   }
 

@@ -2,6 +2,7 @@
 import type { EngineHealth } from "./engineHealth.ts";
 import type { Fault, Outcome, Work } from "./events.ts";
 import type { ExpertWork } from "./expertWork.ts";
+import type { HubWaits } from "./hubWaits.ts";
 import type { Joining } from "./joining.ts";
 import type { Loads } from "./loads.ts";
 import type { Outbox } from "./outbox.ts";
@@ -12,6 +13,7 @@ export interface OutcomeParts {
   readonly out: Outbox;
   readonly health: EngineHealth;
   readonly experts: ExpertWork;
+  readonly waits: HubWaits;
   readonly queue: StepQueue;
   readonly loads: Loads;
   readonly joining: Joining;
@@ -21,14 +23,16 @@ export class Outcomes {
   readonly #out: Outbox;
   readonly #health: EngineHealth;
   readonly #experts: ExpertWork;
+  readonly #waits: HubWaits;
   readonly #queue: StepQueue;
   readonly #loads: Loads;
   readonly #joining: Joining;
 
-  constructor({ out, health, experts, queue, loads, joining }: OutcomeParts) {
+  constructor({ out, health, experts, waits, queue, loads, joining }: OutcomeParts) {
     this.#out = out;
     this.#health = health;
     this.#experts = experts;
+    this.#waits = waits;
     this.#queue = queue;
     this.#loads = loads;
     this.#joining = joining;
@@ -61,6 +65,7 @@ export class Outcomes {
     switch (work.kind) {
       case "runStep":
         this.#out.sendStepFailed(work.frame.header, fault);
+        if (work.isHub && this.#waits.takeRefusal()) return;
         break;
       case "makeTokens":
         this.#queue.onBatchFailed(fault);

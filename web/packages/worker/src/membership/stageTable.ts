@@ -17,6 +17,7 @@ export interface Binding {
   readonly stage: number;
   readonly layers: LayerRange;
   readonly isStandby: boolean; // nobody waits for it
+  readonly isHub: boolean; // its layers are without their experts
   isLoaded: boolean;
   // Until then: layers before `thereEnd` are on this device, those before `next` were installed,
   // and the one at `next` has its turn.
@@ -52,13 +53,19 @@ export class StageTable {
 
   // False, and nothing changed, unless it is newer than every one that is held or that came on this
   // connection, and there is room.
-  prepare(id: number, stage: number, layers: LayerRange, isStandby: boolean): boolean {
+  prepare(
+    id: number,
+    stage: number,
+    layers: LayerRange,
+    isStandby: boolean,
+    isHub = false,
+  ): boolean {
     const newest = Math.max(this.#newest, ...this.#bindings.keys());
     if (id <= newest || this.#bindings.size >= kMaxBindings) return false;
     this.#newest = id;
     const { first } = layers;
     const loading = { isLoaded: false, thereEnd: first, next: first, hasTurn: false };
-    this.#bindings.set(id, { stage, layers, isStandby, ...loading });
+    this.#bindings.set(id, { stage, layers, isStandby, isHub, ...loading });
     return true;
   }
 
@@ -78,12 +85,12 @@ export class StageTable {
     return this.bindings().some(([, it]) => !it.isLoaded && it.thereEnd > it.layers.first);
   }
 
-  // The layers that a step of this binding and stage runs; undefined unless they are loaded.
-  toRun(id: number, stage: number): LayerRange | undefined {
+  // The binding that a step of this number and stage runs; undefined unless it is loaded.
+  toRun(id: number, stage: number): Binding | undefined {
     const binding = this.#bindings.get(id);
     if (binding?.isLoaded !== true || binding.stage !== stage) return undefined;
     this.#lastRun = id;
-    return binding.layers;
+    return binding;
   }
 
   // What is computed here: the layers of the last step, or those of the newest binding that is
@@ -129,8 +136,9 @@ export class StageTable {
     }
   }
 
-  // Of every binding.
-  ranges(): LayerRange[] {
-    return [...this.#bindings.values()].map(({ layers }) => layers);
+  // Of every binding of this form.
+  ranges(isHub: boolean): LayerRange[] {
+    const bindings = [...this.#bindings.values()].filter((each) => each.isHub === isHub);
+    return bindings.map(({ layers }) => layers);
   }
 }

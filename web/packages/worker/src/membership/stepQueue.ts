@@ -75,35 +75,51 @@ export class StepQueue {
     this.#turns.unshift(turn);
   }
 
-  // What steps and Generates need loaded until they are computed.
-  layersNeeded(): LayerRange[] {
-    const waiting = this.#turns.flatMap(({ step }) => step?.layers ?? []);
-    if (!this.#generates.isEmpty) waiting.push({ first: 0, end: this.#layerCount });
+  // What steps and Generates need loaded until they are computed, in this form.
+  layersNeeded(isHub: boolean): LayerRange[] {
+    const waiting = this.#turns.flatMap(({ step }) => (step?.isHub === isHub ? step.layers : []));
+    if (!isHub && !this.#generates.isEmpty) waiting.push({ first: 0, end: this.#layerCount });
     return waiting;
+  }
+
+  // Whether a hub's step is under way for the connection that is there.
+  get isHubWanted(): boolean {
+    return this.#underWay.isHubWanted;
+  }
+
+  // Whether something waits that is not of steps.
+  get hasOtherWork(): boolean {
+    return this.#turns.some(({ isOfSteps }) => isOfSteps !== true);
   }
 
   // Which layers it runs is settled when it comes: Retire may drop the stage while it waits.
   onFrame(frame: Frame, arrival: number): void {
     const { type, sequence, binding, stage } = frame.header;
-    const layers = type === FrameType.step ? this.#stages.toRun(binding, stage) : undefined;
-    const problem = layers
+    const found = type === FrameType.step ? this.#stages.toRun(binding, stage) : undefined;
+    const problem = found
       ? this.sessions.takeRuns(frame.runs)
       : `Stage ${stage} of binding ${binding} is not prepared on this worker.`;
-    if (layers && problem === "") return this.push({ kind: "runStep", frame, layers, arrival });
+    if (found && problem === "") {
+      const { layers, isHub } = found;
+      return this.push({ kind: "runStep", frame, layers, isHub, arrival });
+    }
     this.#refuse(sequence, binding, stage, problem);
   }
 
   // A fork that cannot be made is not answered: the next step of its session says so.
   onFork({ binding, stage, session: to, ...rest }: ForkFrame): void {
-    const layers = this.#stages.toRun(binding, stage);
-    if (!layers || this.sessions.take(to, rest.positionCount) !== "") return;
-    this.push({ kind: "forkSession", layers, fork: { ...rest, to } });
+    const found = this.#stages.toRun(binding, stage);
+    if (!found || this.sessions.take(to, rest.positionCount) !== "") return;
+    const { layers, isHub } = found;
+    this.push({ kind: "forkSession", layers, isHub, fork: { ...rest, to } });
   }
 
   onGenerate(frame: GenerateFrame, isMember: boolean): void {
     const { sequence, binding } = frame;
-    const layers = isMember ? this.#stages.toRun(binding, 0) : undefined;
-    if (layers?.first !== 0 || layers.end !== this.#layerCount) {
+    const found = isMember ? this.#stages.toRun(binding, 0) : undefined;
+    const isWhole = found?.isHub === false && found.layers.first === 0 &&
+      found.layers.end === this.#layerCount;
+    if (!isWhole) {
       const message = `The whole model of binding ${binding} is not prepared on this worker.`;
       return this.#refuse(sequence, binding, 0, message);
     }
@@ -124,7 +140,7 @@ export class StepQueue {
       this.#out.sendStepFailed({ sequence, binding, stage }, said);
       return null;
     };
-    this.#turns.push({ take, forgets: false });
+    this.#turns.push({ take, forgets: false, isOfSteps: true });
   }
 
   invalidate(sessions: readonly number[]): void {

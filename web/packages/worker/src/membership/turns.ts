@@ -9,6 +9,8 @@ export interface Turn {
   // It leaves less behind: that is done whether there is a connection or not.
   readonly forgets: boolean;
   readonly step?: StepWork; // the work of a step
+  // A step, or what it needs before it: it waits for as long as a hub's step waits for rows.
+  readonly isOfSteps?: boolean;
   // A Generate: its turn may come while others make tokens.
   readonly joins?: boolean;
 }
@@ -16,9 +18,12 @@ export interface Turn {
 export type StepWork = Extract<Work, { kind: "runStep" }>;
 
 const kForgetting: readonly Work["kind"][] = ["releaseSessions", "releaseAll", "keepLayers"];
+const kOfSteps: readonly Work["kind"][] = ["runStep", "takeSampling", "forkSession"];
 
 export function turnOf(work: Work): Turn {
-  const turn = { take: () => work, forgets: kForgetting.includes(work.kind) };
+  const { kind } = work;
+  const isOfSteps = kOfSteps.includes(kind);
+  const turn = { take: () => work, forgets: kForgetting.includes(kind), isOfSteps };
   return work.kind === "runStep" ? { ...turn, step: work } : turn;
 }
 

@@ -1,7 +1,7 @@
 // What the engine computes now. One piece of work is under way at a time, but for steps: those of
-// different sessions, and, where the engine takes them, those that follow in one session. A GPU
-// waits while a step is encoded and while its result is read, so that the next step is begun
-// meanwhile:
+// different sessions, and, where the engine takes them, those that follow in one session. Of steps
+// that wait for experts elsewhere there is one at a time. A GPU waits while a step is encoded and
+// while its result is read, so that the next step is begun meanwhile:
 //
 //   one at a time    encode A | A on the GPU | read A | encode B | B on the GPU | read B
 //   two              encode A | A on the GPU          | B on the GPU           | read B
@@ -37,6 +37,11 @@ export class WorkUnderWay {
     return this.#running[0]?.work ?? null;
   }
 
+  // Whether a hub's step is under way whose connection is still there.
+  get isHubWanted(): boolean {
+    return this.#running.some((each) => isOfHub(each) && !each.isUnanswered);
+  }
+
   // Whether the connection that asked for the oldest is still there.
   get isOldestWanted(): boolean {
     return this.#running[0]?.isUnanswered === false;
@@ -45,6 +50,7 @@ export class WorkUnderWay {
   // Whether the step may begin before what is under way has ended.
   mayBeginBehind(step: StepWork): boolean {
     if (this.#running.length >= this.#steps.stepsInFlight) return false;
+    if (step.isHub && this.#running.some(isOfHub)) return false;
     return this.#running.every(
       ({ work }) => work.kind === "runStep" && this.#mayFollow(step, work),
     );
@@ -75,4 +81,8 @@ export class WorkUnderWay {
   onConnectionLost(): void {
     for (const each of this.#running) each.isUnanswered = true;
   }
+}
+
+function isOfHub({ work }: Running): boolean {
+  return work.kind === "runStep" && work.isHub;
 }

@@ -62,6 +62,10 @@ export const there = (layer: number): Event =>
 export function prepare(binding: number, first: number, end: number, standby = false): ServerKind {
   return { case: "prepareStage", value: { binding, stage: 0, layers: { first, end }, standby } };
 }
+export function prepareHub(binding: number, first: number, end: number): ServerKind {
+  const layers = { first, end };
+  return { case: "prepareStage", value: { binding, stage: 0, layers, isHub: true } };
+}
 // Keeps these bindings, and layers [first, end).
 export const retire = (bindings: number[], first: number, end: number): ServerKind =>
   ({ case: "retire", value: { bindings, keep: [{ first, end }] } });
@@ -114,8 +118,10 @@ function heldWords(connect: { held?: readonly HeldBinding[] }): string {
 // " 1:3 1:4" for results (or dispatches) of experts 3 and 4 of layer 1.
 function framesText(frames: readonly ExpertFrame[]): string {
   return frames
-    .map(({ type, layer, expert, failed }) => {
+    .map(({ type, layer, expert, tokens, failed }) => {
       if (type === ExpertFrameType.heartbeat) return " heartbeat";
+      if (type === ExpertFrameType.rows) return ` ${tokens} rows of ${layer} in ${expert} slots`;
+      if (type === ExpertFrameType.cancel) return ` cancel ${layer}:${expert}`;
       return `${failed ? " failed" : ""} ${layer}:${expert}`;
     })
     .join("");
@@ -125,6 +131,8 @@ function shardWords(message: Uint8Array): string {
   const { peer, frames } = decodeShardMessage(message);
   return `shards to ${peer}${framesText(frames)}`;
 }
+
+const hubWord = ({ isHub }: { isHub: boolean }): string => (isHub ? "hub " : "");
 
 // An action in a few words; "" for what only the page sees.
 function words(action: Action): string {
@@ -146,19 +154,24 @@ function words(action: Action): string {
     }
     case "fetch": {
       const experts = action.experts.map((set) => `${set.layer}:${set.experts.join("+")}`);
-      return `fetch ${[...action.ranges.map(span), ...experts].join()}`;
+      return `fetch ${hubWord(action)}${[...action.ranges.map(span), ...experts].join()}`;
     }
     case "compute": {
       const { work } = action;
-      if (work.kind === "installLayers") return `install ${span(work.layers)} of ${work.binding}`;
-      if (work.kind === "keepLayers") return `keep ${work.keep.map(span).join()}`;
+      if (work.kind === "installLayers") {
+        return `install ${hubWord(work)}${span(work.layers)} of ${work.binding}`;
+      }
+      if (work.kind === "keepLayers") {
+        const hubs = work.hubs.length > 0 ? `, hubs ${work.hubs.map(span).join()}` : "";
+        return `keep ${work.keep.map(span).join()}${hubs}`;
+      }
       if (work.kind === "installExperts") return `install experts of ${work.binding}`;
       if (work.kind === "runExperts") {
         return `experts for ${work.hub}:${framesText(work.dispatches)}`;
       }
       if (work.kind === "measureSpeed") return `measure ${work.ranges.map(span).join()}`;
       if (work.kind === "runStep") {
-        return `step ${work.frame.header.sequence} over ${span(work.layers)}`;
+        return `${hubWord(work)}step ${work.frame.header.sequence} over ${span(work.layers)}`;
       }
       if (work.kind === "makeTokens") {
         return `make tokens ${work.frames.map(({ sequence }) => sequence).join()}`;
@@ -178,6 +191,8 @@ function words(action: Action): string {
       return `joinTokens ${action.frame.sequence}`;
     case "stopTokens":
       return `stopTokens ${action.sequence}`;
+    case "giveRows":
+      return `giveRows ${action.rows.join()}`;
     case "finish":
       return `finish ${action.ending.kind}`;
     case "keepFor":
@@ -203,7 +218,7 @@ export function expectTable(membership: Membership, rows: readonly Row[]): void 
 }
 
 export function made(change: Partial<MembershipOptions> = {}): Membership {
-  const none = { needsOnnx: false, takesExperts: false, note: "" };
+  const none = { needsOnnx: false, takesExperts: false, rowsToServer: false, note: "" };
   const steps = { stepsInFlight: 1, stepsFollow: false };
   return new Membership({ ...none, ...steps, wantsWhole: false, apiKey: "", ...change });
 }

@@ -73,6 +73,7 @@ class Player {
     this.#membership = new Membership({
       needsOnnx: options.needsOnnx === true, takesExperts: options.takesExperts === true,
       stepsInFlight: options.stepsInFlight ?? 1,
+      rowsToServer: false,
       stepsFollow: false,
       note: "", wantsWhole: false, apiKey: "",
     });

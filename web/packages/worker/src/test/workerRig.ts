@@ -2,13 +2,15 @@
 // tests play the orchestrator.
 import {
   decodeFrame,
+  decodeShardMessage,
   decodeWholeFrame,
   encodeWholeFrame,
+  isShardMessage,
   isWholeFrame,
   kControlByte,
   kProtocolVersion,
 } from "@weft/wire";
-import type { Frame, TokensFrame, WholeFrame } from "@weft/wire";
+import type { Frame, ShardMessage, TokensFrame, WholeFrame } from "@weft/wire";
 import { decodeWorkerMessage, encodeServerMessage } from "@weft/wire/test/orchestrator.ts";
 import type { ServerKind, WorkerMessage } from "@weft/wire/test/orchestrator.ts";
 
@@ -57,6 +59,7 @@ export function init(change: Record<string, unknown> = {}): ServerKind {
 export class WorkerRig {
   readonly sent: (WorkerMessage["kind"] | Frame)[] = [];
   readonly whole: WholeFrame[] = []; // frames of its kind that were sent
+  readonly shards: ShardMessage[] = []; // the same
   readonly endings: Ending[] = [];
   readonly hungUp: { reason: string; isLater: boolean }[] = [];
   readonly successors: Successor[] = [];
@@ -71,7 +74,12 @@ export class WorkerRig {
   makeEngine = (): FakeEngine => new FakeEngine();
 
   // `share`: of the time, that it may compute.
-  constructor(fetch: Fetch = fakeServer(rigPackage).fetch, wantsWhole = false, share = 1) {
+  constructor(
+    fetch: Fetch = fakeServer(rigPackage).fetch,
+    wantsWhole = false,
+    share = 1,
+    takesExperts = false,
+  ) {
     this.wantsWhole = wantsWhole;
     const origins = (): string[] => ["http://server"];
     const http = new ServerHttp(origins, "token", fetch, new AbortController().signal);
@@ -88,7 +96,7 @@ export class WorkerRig {
         engineName: "ort-wasm",
         needsOnnx: true,
         makesTokens: 4,
-        takesExperts: false,
+        takesExperts,
         keepsState: true,
         statesAhead: true,
         dtypes: [],
@@ -132,6 +140,7 @@ export class WorkerRig {
   connect(): void {
     this.sent.length = 0;
     this.whole.length = 0;
+    this.shards.length = 0;
     const number = ++this.#connections;
     this.worker.connected({
       send: (message) => {
@@ -146,6 +155,7 @@ export class WorkerRig {
     if (isWholeFrame(message)) {
       return void this.whole.push(decodeWholeFrame(message));
     }
+    if (isShardMessage(message)) return void this.shards.push(decodeShardMessage(message));
     const isControl = message[0] === kControlByte;
     this.sent.push(isControl ? decodeWorkerMessage(message).kind : decodeFrame(message));
   }

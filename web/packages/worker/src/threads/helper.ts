@@ -1,4 +1,4 @@
-// One engine of this tab and the worker around it, over the connections that follow each other.
+// The engines of this tab and the worker around them, over the connections that follow each other.
 import type { StageEngine } from "@weft/engine";
 
 import { MemoryStore } from "../download/blobStore.ts";
@@ -61,7 +61,6 @@ export class Helper {
   readonly #life = new AbortController();
   readonly #memory: MemoryStore;
   readonly #recent: RecentChunks;
-  #engine: StageEngine | null = null;
   #connection: Connection | null = null;
   #unexplained = 0; // connections in a row that never opened
   #refusals = 0; // servers in a row that let it in no more
@@ -116,7 +115,7 @@ export class Helper {
       wantsWhole,
       apiKey,
       onWholeEnded: () => events.onWholeEnded(),
-      makeEngine: (manifest) => this.#makeEngine(manifest),
+      makeEngine: (manifest, otherBytes) => this.#makeEngine(manifest, otherBytes),
       measureDownload: (byteCount, limitMs) => http.measureDownload(byteCount, limitMs),
       source,
       board,
@@ -138,11 +137,11 @@ export class Helper {
     this.#options.events.onLost(reason, { isLater });
   }
 
-  async #makeEngine(manifest: Manifest): Promise<StageEngine> {
+  async #makeEngine(manifest: Manifest, otherBytes: () => number): Promise<StageEngine> {
     const { board, memoryBytes, engine, events } = this.#options;
     try {
-      const made = await engine.make(memoryBytes, () => this.#memory.memoryBytes, manifest);
-      this.#engine = made;
+      const alsoHeld = (): number => this.#memory.memoryBytes + otherBytes();
+      const made = await engine.make(memoryBytes, alsoHeld, manifest);
       board.set({ engineDetail: made.detail ?? "" });
       void made.lost?.then((reason) => events.onEngineLost(reason));
       return made;
@@ -155,10 +154,7 @@ export class Helper {
 
   // What counts against the offer.
   #heldBytes(): number {
-    const memoryBytes = this.#memory.memoryBytes + this.#recent.memoryBytes;
-    if (!this.#engine) return memoryBytes;
-    const { weightBytes, kvBytes, scratchBytes } = this.#engine.memory();
-    return weightBytes + kvBytes + scratchBytes + memoryBytes;
+    return this.#worker.engineBytes + this.#memory.memoryBytes + this.#recent.memoryBytes;
   }
 
   connect(): void {

@@ -60,7 +60,7 @@ export interface EngineOffer {
   readonly guessWeightFactor: (quantisation: string) => number;
   // How much of this memory the device gives; absent where nothing is to be found out.
   readonly probe?: (memoryBytes: number) => Promise<number>;
-  // `alsoHeld`: bytes of the offer that the tab uses for something else.
+  // `alsoHeld`: bytes of the offer that the tab uses for something else, such as another engine.
   readonly make: (
     memoryBytes: number,
     alsoHeld: () => number,

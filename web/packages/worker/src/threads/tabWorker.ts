@@ -9,12 +9,10 @@
 // cannot do that loads layer by layer between steps, so that one that comes meanwhile waits for one
 // layer.
 import { EngineError, KernelRefusedError } from "@weft/engine";
-import type { LayerRange, StageEngine } from "@weft/engine";
 import { encodeWorkerMessage } from "@weft/wire";
-import type { GenerateFrame, Init, LayerExperts } from "@weft/wire";
+import type { GenerateFrame, Init } from "@weft/wire";
 
 import { Downloader } from "../download/downloader.ts";
-import type { Manifest } from "../download/manifest.ts";
 import type { PackageSource } from "../download/packageSource.ts";
 import { toHex } from "../download/sha256.ts";
 import { join } from "../joining/joining.ts";
@@ -23,11 +21,13 @@ import type {
   Action, Ending, Event, Fault, Outcome, Shown, Successor, Work,
 } from "../membership/events.ts";
 import { Membership } from "../membership/membership.ts";
+import type { RowsAway } from "../stage/hubExchange.ts";
 import { StageHost } from "../stage/stageHost.ts";
+import type { Installed, MakeEngine } from "../stage/stageHost.ts";
 import type { StatusBoard } from "./statusBoard.ts";
 
 export interface TabWorkerOptions extends JoiningParts {
-  readonly makeEngine: (manifest: Manifest) => Promise<StageEngine>;
+  readonly makeEngine: MakeEngine;
   readonly stepsInFlight: number; // in its engine
   readonly stepsFollow: boolean; // also of one session
   readonly share: number; // of the time, that it may compute; 1: all of it
@@ -48,11 +48,21 @@ export interface TabWorkerOptions extends JoiningParts {
   readonly finish: (ending: Ending) => void;
 }
 
+type Fetching = Extract<Action, { kind: "fetch" }>;
+
+const kStopped = "The worker was stopped while its step waited for rows.";
+
 // What a connection is to its worker.
 export interface Line {
   readonly send: (message: Uint8Array<ArrayBuffer>) => void;
   // When nothing at all was heard for this time, it is lost.
   readonly limitSilence: (ms: number) => void;
+}
+
+// A hub's step that waits for the rows of its experts.
+interface WaitingStep {
+  readonly resolve: (rows: Float32Array) => void;
+  readonly reject: (error: EngineError) => void;
 }
 
 // What exists from Init on.
@@ -73,6 +83,7 @@ export class TabWorker {
   #fetch = new AbortController(); // of the fetch under way
   #brought: Promise<void> = Promise.resolve(); // the last layer that came
   #told: Promise<void> = Promise.resolve(); // the outcome of what was begun last
+  #waiting: WaitingStep | null = null;
   // Of the MakeTokens under way: who joins it, whose rest nobody wants, and whether it is to end.
   #joiningTokens: GenerateFrame[] = [];
   readonly #stoppedTokens = new Set<number>();
@@ -83,7 +94,8 @@ export class TabWorker {
   constructor(options: TabWorkerOptions) {
     this.#options = options;
     const { needsOnnx, takesExperts } = options.offer;
-    this.#membership = new Membership({ ...options, needsOnnx, takesExperts });
+    const abilities = { needsOnnx, takesExperts, rowsToServer: takesExperts };
+    this.#membership = new Membership({ ...options, ...abilities });
     this.#downloader = new Downloader(options.source, options.now, {
       onProgress: (doneBytes, totalBytes) =>
         this.#feed({ kind: "fetchProgressed", doneBytes, totalBytes }),
@@ -92,6 +104,11 @@ export class TabWorker {
         this.#brought = told;
       },
     });
+  }
+
+  // Of the offer, what engines hold.
+  get engineBytes(): number {
+    return this.#joined?.host.usedBytes() ?? 0;
   }
 
   // True from Init until Connect, while the server has nothing to say.
@@ -139,6 +156,7 @@ export class TabWorker {
   // Settles when everything is freed.
   async close(): Promise<void> {
     this.#isClosed = true;
+    this.#refuseRows(kStopped);
     this.#setKeepTimer(null);
     this.#fetch.abort();
     await Promise.all(this.#underWay);
@@ -168,7 +186,7 @@ export class TabWorker {
       case "join":
         return this.#start(this.#join(action.init));
       case "fetch":
-        return this.#start(this.#runFetch(action.ranges, action.experts));
+        return this.#start(this.#runFetch(action));
       case "interruptFetch":
         return this.#fetch.abort();
       case "compute":
@@ -182,6 +200,12 @@ export class TabWorker {
       case "pauseTokens":
         this.#pausesTokens = true;
         return;
+      case "giveRows":
+        this.#waiting?.resolve(action.rows);
+        this.#waiting = null;
+        return;
+      case "refuseRows":
+        return this.#refuseRows(action.message);
       case "show":
         return this.#show(action.shown);
       case "wholeEnded":
@@ -189,6 +213,20 @@ export class TabWorker {
       case "finish":
         return finish(action.ending);
     }
+  }
+
+  // Rows of a hub's step go away; one step waits at a time.
+  #ask(rows: RowsAway): Promise<Float32Array> {
+    return new Promise((resolve, reject) => {
+      this.#waiting = { resolve, reject };
+      if (this.#isClosed) this.#refuseRows(kStopped);
+      else this.#feed({ kind: "rowsWait", ...rows });
+    });
+  }
+
+  #refuseRows(why: string): void {
+    this.#waiting?.reject(new EngineError("unavailable", why));
+    this.#waiting = null;
   }
 
   #setKeepTimer(ms: number | null): void {
@@ -235,18 +273,18 @@ export class TabWorker {
     this.#feed({ kind: "layerFetched", layer, byteCount, elapsedUs });
   }
 
-  async #runFetch(
-    ranges: readonly LayerRange[],
-    experts: readonly LayerExperts[],
-  ): Promise<void> {
+  async #runFetch({ ranges, experts, isHub }: Fetching): Promise<void> {
     this.#fetch = new AbortController();
     const { signal } = this.#fetch;
-    this.#joined?.host.warmUp();
+    const host = this.#joined?.host;
+    host?.warmUp(isHub);
     let fault: Fault | null = null;
     try {
-      await this.#downloader.download(ranges, signal);
-      const blobs = (await this.#joined?.host.blobsOfExperts.digests(experts)) ?? [];
-      await this.#downloader.downloadBlobs(blobs, signal);
+      if (!isHub) await this.#downloader.download(ranges, signal);
+      const blobs = isHub
+        ? await host?.blobsOfExperts.hubDigests(ranges)
+        : await host?.blobsOfExperts.digests(experts);
+      await this.#downloader.downloadBlobs(blobs ?? [], signal);
     } catch (error) {
       fault = faultOf(error);
     }
@@ -276,20 +314,12 @@ export class TabWorker {
   async #done(work: Work, { init, host }: Joined): Promise<Outcome> {
     const { board, now } = this.#options;
     switch (work.kind) {
-      case "installLayers": {
-        let { doneBytes } = work;
-        const installed = await host.install(work.layers, work.isLast, init, (bytes) => {
-          doneBytes = Math.min(work.totalBytes, doneBytes + bytes);
-          if (board.current.download) return; // which the card shows
-          const [done, total] = [doneBytes, work.totalBytes].map((it) => (it / 1e6).toFixed(0));
-          board.set({ phase: "loading", message: `Loading its layers: ${done} of ${total} MB.` });
-        });
-        return { kind: "installed", ...installed };
-      }
+      case "installLayers":
+        return { kind: "installed", ...(await this.#install(work, init, host)) };
       case "measureSpeed":
         return asAnsweredWith(this.#options.share, await host.measure(work));
       case "runStep": {
-        const { message, computeMs } = await host.step(work.frame, work.layers, work.arrival);
+        const { message, computeMs } = await host.step(work, (rows) => this.#ask(rows));
         board.addStep(work.frame.header.rows, computeMs);
         await this.#rest(computeMs);
         return { kind: "computed", message };
@@ -311,7 +341,7 @@ export class TabWorker {
       case "makeTokens":
         return await this.#makeTokens(work, host);
       case "forkSession":
-        await host.fork(work.layers, work.fork);
+        await host.fork(work.layers, work.isHub, work.fork);
         return { kind: "done" };
       case "takeSampling": {
         const problem = host.takeSampling(work.sampling);
@@ -325,11 +355,31 @@ export class TabWorker {
         await host.releaseAll();
         return { kind: "done" };
       case "keepLayers":
-        await host.keep(work.keep);
+        await host.keep(work.keep, work.hubs);
         return { kind: "done" };
       case "takeStock":
         return { kind: "stock", bindings: host.takeStock(work.bindings, work.sessions) };
     }
+  }
+
+  // Of a hub's layers, which are parts of the package's, the card tells no bytes.
+  async #install(
+    work: Extract<Work, { kind: "installLayers" }>,
+    init: Init,
+    host: StageHost,
+  ): Promise<Installed> {
+    const { board } = this.#options;
+    const tell = (what: string): void => {
+      if (board.current.download) return; // which the card shows
+      board.set({ phase: "loading", message: `Loading its layers${what}.` });
+    };
+    if (work.isHub) return await host.installHub(work.layers, init, () => tell(""));
+    let { doneBytes } = work;
+    return await host.install(work.layers, work.isLast, init, (bytes) => {
+      doneBytes = Math.min(work.totalBytes, doneBytes + bytes);
+      const [done, total] = [doneBytes, work.totalBytes].map((it) => (it / 1e6).toFixed(0));
+      tell(`: ${done} of ${total} MB`);
+    });
   }
 
   // So long that what it computed was its share of the time.
@@ -371,7 +421,7 @@ export class TabWorker {
   // The page is told what the device holds by now, too.
   #show(shown: Shown): void {
     const { board, source } = this.#options;
-    const usedBytes = (this.#joined?.host.usedBytes() ?? 0) + source.memoryBytes;
+    const usedBytes = this.engineBytes + source.memoryBytes;
     const { cachedBytes } = source;
     board.set(this.#joined ? { ...shown, usedBytes, cachedBytes } : shown);
   }

@@ -1,13 +1,11 @@
-#include "worker/hub_stats.h"
+#include "dispatch/hub_stats.h"
 
 #include <algorithm>
 
 #include "wire/holder_stats.h"
 
-namespace weft::worker {
+namespace weft::dispatch {
 namespace {
-
-using dispatch::HolderStats;
 
 constexpr uint64_t HolderStats::*kCounts[] = {
     &HolderStats::calls,       &HolderStats::rows,           &HolderStats::hedges,
@@ -47,7 +45,7 @@ void Fill(uint32_t peer, HolderStats stats, wire::pb::HolderStats::Holder& out) 
 
 }  // namespace
 
-void HubStats::Collect(const dispatch::Dispatcher& dispatcher) {
+void HubStats::Collect(const Dispatcher& dispatcher) {
   if (interval_.us == 0) return;
   for (const uint32_t holder : dispatcher.HolderIds()) {
     const HolderStats now = *dispatcher.StatsOf(holder);
@@ -61,7 +59,7 @@ void HubStats::Collect(const dispatch::Dispatcher& dispatcher) {
   }
 }
 
-void HubStats::DropWhoIsGone(const dispatch::Dispatcher& dispatcher) {
+void HubStats::DropWhoIsGone(const Dispatcher& dispatcher) {
   std::erase_if(seen_, [&](const auto& each) { return !dispatcher.StatsOf(each.first); });
 }
 
@@ -74,8 +72,7 @@ void HubStats::NoteRoutes(uint16_t layer, std::span<const uint32_t> experts) {
   }
 }
 
-std::optional<wire::pb::HolderStats> HubStats::Take(Instant now,
-                                                    const dispatch::Dispatcher& dispatcher) {
+std::optional<wire::pb::HolderStats> HubStats::Take(Instant now, const Dispatcher& dispatcher) {
   if (interval_.us == 0 || (told_at_ && now - *told_at_ < interval_)) return std::nullopt;
   Collect(dispatcher);
   wire::pb::HolderStats message;
@@ -91,4 +88,4 @@ std::optional<wire::pb::HolderStats> HubStats::Take(Instant now,
   return message;
 }
 
-}  // namespace weft::worker
+}  // namespace weft::dispatch
