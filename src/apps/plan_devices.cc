@@ -123,6 +123,7 @@ swarm::DeviceNumbers ReadDevice(WorkerReader& reader, const std::string& if_name
   device.name = reader.Text("name", if_nameless);
   device.native = device.messages = reader.OneOf("kind", "native", "web") == "native";
   device.needs_onnx = reader.Flag("needs_onnx");
+  device.rows_to_server = !device.native && !device.needs_onnx;
   device.memory_bytes = reader.Bytes("memory");
   device.weight_factor = reader.Number("weight_factor", 0.01).value_or(1);
   const auto scaled = [&](const char* name, double lowest, double factor) -> std::optional<double> {

@@ -97,9 +97,9 @@ json::array LossesJson(const PlanCase& plan_case) {
   return losses;
 }
 
-// Every device lends experts what its layers leave, neuron groups only native ones. As a hub only
-// native ones.
-std::vector<swarm::ExpertLender> LendersOf(const swarm::ModelInfo& model, const swarm::Costs& costs,
+// Every device with programs lends experts what its layers leave. A hub that the server serves
+// lends nothing.
+std::vector<swarm::ExpertLender> LendersOf(const swarm::Costs& costs,
                                            const std::vector<swarm::DeviceNumbers>& devices,
                                            const swarm::DeviceNumbers* hub) {
   std::vector<swarm::ExpertLender> lenders;
@@ -107,7 +107,7 @@ std::vector<swarm::ExpertLender> LendersOf(const swarm::ModelInfo& model, const 
     uint64_t taken = costs.layers()[0].scratch_bytes;
     if (&device == hub)
       taken += costs.MemoryBytes(device.weight_factor, {0, costs.layer_count(), LayerForm::kHub});
-    const bool lends = device.native || !model.is_in_groups();
+    const bool lends = !device.needs_onnx && !(&device == hub && device.rows_to_server);
     lenders.push_back(
         {device, lends ? device.memory_bytes - std::min(taken, device.memory_bytes) : 0});
   }
@@ -145,6 +145,21 @@ std::vector<planner::Plan> SidePlansOf(const std::vector<planner::LayerCost>& la
   }
 }
 
+// The one device in a browser that may be a hub, as in a swarm (Planning::ServedHub): the fastest
+// of those with room for all layers without their experts.
+const swarm::DeviceNumbers* ServedHub(const swarm::ModelInfo& model, const swarm::Costs& costs,
+                                      const std::vector<swarm::DeviceNumbers>& devices) {
+  if (model.divides_head()) return nullptr;
+  const swarm::DeviceNumbers* best = nullptr;
+  for (const swarm::DeviceNumbers& device : devices) {
+    const uint64_t bytes =
+        costs.MemoryBytes(device.weight_factor, {0, costs.layer_count(), LayerForm::kHub});
+    if (!device.rows_to_server || bytes > device.memory_bytes) continue;
+    if (best == nullptr || swarm::BytesPerUs(device) > swarm::BytesPerUs(*best)) best = &device;
+  }
+  return best;
+}
+
 PlanCase SolveKind(const swarm::CoreOptions& core, const std::vector<swarm::DeviceNumbers>& devices,
                    const PlanSettings& settings, LayerForm form) {
   const swarm::Costs costs(core);
@@ -154,14 +169,16 @@ PlanCase SolveKind(const swarm::CoreOptions& core, const std::vector<swarm::Devi
   const bool in_groups = core.model.is_in_groups();
   if (is_hub) result.kind = in_groups ? "tensor" : "experts";
   result.layers = costs.layers(form);
+  const swarm::DeviceNumbers* served = ServedHub(core.model, costs, devices);
   for (size_t i = 0; i < devices.size(); ++i) {
     const swarm::DeviceNumbers& device = devices[i];
     if (device.needs_onnx ? !core.model.has_onnx : !core.model.lowered) continue;
-    if ((is_hub || in_groups) && !device.native) continue;
+    if ((is_hub || in_groups) && device.needs_onnx) continue;
+    if (is_hub && !device.native && &device != served) continue;
     result.workers.push_back(swarm::MetricsOf(device));
     if (is_hub)
-      result.workers.back().exchange_us = swarm::ExchangeUs(
-          core, device, LendersOf(core.model, costs, devices, &device), static_cast<int>(i));
+      result.workers.back().exchange_us =
+          swarm::ExchangeUs(core, device, LendersOf(costs, devices, &device), static_cast<int>(i));
   }
   planner::PlanContext context;
   context.objective = settings.objective;
@@ -171,11 +188,13 @@ PlanCase SolveKind(const swarm::CoreOptions& core, const std::vector<swarm::Devi
     context.balance = planner::kServedBalance;
   result.outcome = swarm::RunPlanning(swarm::PlanningJob(costs, result.workers, context, form));
   if (is_hub && result.outcome.plan) {
-    std::vector<swarm::ExpertLender> lenders = LendersOf(core.model, costs, devices, nullptr);
+    std::vector<swarm::ExpertLender> lenders = LendersOf(costs, devices, nullptr);
     for (const planner::StageAssignment& stage : result.outcome.plan->stages)
       for (swarm::ExpertLender& lender : lenders)
         if (lender.device.name == result.workers[static_cast<size_t>(stage.worker)].name)
-          lender.room_bytes -= std::min(stage.memory_bytes, lender.room_bytes);
+          lender.room_bytes -= lender.device.rows_to_server
+                                   ? lender.room_bytes
+                                   : std::min(stage.memory_bytes, lender.room_bytes);
     if (!swarm::ExpertsFit(core.model, lenders)) {
       result.outcome.plan.reset();
       result.outcome.problem = std::string("The devices have too little memory for all ") +

@@ -137,6 +137,31 @@ TEST(PlanReport, WhoIsBlindForBandwidthTakesTheSlowLink) {
   EXPECT_THAT(ReportOf(blind), HasSubstr("Planned without all metrics: it was believed to take "));
 }
 
+// Ten layers of 20 MB, 16 of which are eight experts: two tabs of 180 MB have none of them whole.
+TEST(PlanReport, ATabIsTheHubWhereNobodyElseIs) {
+  swarm::CoreOptions core = TenLayers();
+  for (size_t layer = 1; layer + 1 < core.model.layers.size(); ++layer) {
+    swarm::ModelLayer& costs = core.model.layers[layer];
+    costs.expert_count = 8;
+    costs.experts_per_token = 2;
+    costs.expert_bytes = 2'000'000;
+  }
+  PlanSettings settings;
+  settings.kind = swarm::PlanKind::kExperts;
+  const PlanCase plan = SolvePlanCase(
+      core, Devices({"slow=180MB,kind=web,read_gb_per_s=1", "fast=180MB,kind=web,read_gb_per_s=2"}),
+      settings);
+  ASSERT_TRUE(plan.outcome.plan) << plan.outcome.problem;
+  ASSERT_EQ(plan.outcome.plan->stages.size(), 1u);
+  EXPECT_EQ(plan.workers[static_cast<size_t>(plan.outcome.plan->stages[0].worker)].name, "fast");
+  // The hub holds no experts, and the other one has no room for all.
+  const PlanCase tight = SolvePlanCase(
+      core, Devices({"slow=100MB,kind=web,read_gb_per_s=1", "fast=180MB,kind=web,read_gb_per_s=2"}),
+      settings);
+  EXPECT_FALSE(tight.outcome.plan);
+  EXPECT_THAT(tight.outcome.problem, HasSubstr("too little memory"));
+}
+
 // Layers of 20 MB of which 16 are eight neuron groups: 10 ms each on one of these devices.
 TEST(PlanReport, NeuronGroupsPayWhereARoundTripIsShort) {
   swarm::CoreOptions core = TenLayers();
@@ -166,7 +191,8 @@ TEST(PlanReport, NeuronGroupsPayWhereARoundTripIsShort) {
   // Of 8 ms of groups four at most are left, beside 2 ms that the hub computes itself.
   EXPECT_LT(us_with("near=2GB,latency_ms=0.5"), 0.85 * alone_us);
   EXPECT_EQ(us_with("far=2GB,latency_ms=100"), alone_us);
-  EXPECT_EQ(us_with("tab=2GB,latency_ms=0.5,kind=web"), alone_us);
+  EXPECT_EQ(us_with("tab=2GB,latency_ms=0.5,kind=web,needs_onnx=true"), alone_us);
+  EXPECT_LE(us_with("tab=2GB,latency_ms=0.5,kind=web"), alone_us);
   settings.kind = swarm::PlanKind::kAuto;
   EXPECT_EQ(SolvePlanCase(core, Devices({hub}), settings).kind, "layers");
   const std::string lines = ",read_gb_per_s=2,upload_mb_per_s=100,download_mb_per_s=100";
