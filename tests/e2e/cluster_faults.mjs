@@ -62,12 +62,16 @@ test("a long prompt is not read again", options, (t) => explained(async () => {
 
 test("a leader is killed while a prompt is read", options, (t) => explained(async () => {
   const { server } = await cluster.settled();
-  const { firstMs } = await expectedOf(server, requestOf(165, 20, "Before. "));
+  // A machine that was busy when this was measured may be quick by now.
+  let { firstMs } = await expectedOf(server, requestOf(165, 20, "Before. "));
   for (let kills = 0, tries = 0; kills < kKills; ++tries) {
     const request = requestOf(165, 20, `This is story number ${tries}. `);
     const { text, ...run } = await loseReader(cluster, request, kKill, firstMs / 2);
     t.diagnostic(JSON.stringify(run));
-    if (run.was_missed) continue;
+    if (run.was_missed) {
+      firstMs /= 2;
+      continue;
+    }
     assert.ok(run.is_same, `${text} ${run.error}`);
     ++kills;
   }
