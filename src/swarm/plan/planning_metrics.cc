@@ -69,10 +69,10 @@ std::vector<ExpertLender> Planning::Lenders(const std::vector<PlanStage>& stages
         worker.check->state == CheckState::kFailed || probation_.IsAside(worker.probation_key, now))
       continue;
     // A hub that the server serves holds nothing for others.
-    const auto is_served = [&, id = id](const PlanStage& stage) {
-      return stage.worker == id && IsHub(stage.form) && worker.offer.rows_to_server;
+    const auto is_hub = [id = id](const PlanStage& stage) {
+      return stage.worker == id && IsHub(stage.form);
     };
-    if (std::ranges::any_of(stages, is_served)) continue;
+    if (worker.offer.rows_to_server && std::ranges::any_of(stages, is_hub)) continue;
     uint64_t taken = costs_.layers()[0].scratch_bytes;
     for (const PlanStage& stage : stages)
       if (stage.worker == id)

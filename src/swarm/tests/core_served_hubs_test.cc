@@ -22,7 +22,7 @@ using testing::SizeIs;
 
 using Kind = wire::pb::ServerMessage::KindCase;
 
-constexpr uint32_t kColumns = 4, kSparseExperts = 4, kSparse = 4;
+constexpr uint32_t kSparseExperts = 4, kSparse = 4;
 
 // Layers 1 to 4 have four experts each, two of which a row asks for.
 CoreOptions ServedOptions() {
