@@ -258,9 +258,10 @@ void ServedHubs::Say(const Worker& hub, const wire::ExpertFrame& frame) {
 void ServedHubs::TellStats(const Worker& hub, Served& served, Instant now) {
   const auto stats = served.stats.Take(now, served.dispatcher);
   if (!stats) return;
-  // They are the server's own counts.
+  // Of counts of its own the server refuses only those of more holders than it lets in, which have
+  // come and gone since the last ones: nobody misses them.
   const Status noted = reports_.OnHolderStats(hub, *stats, now);
-  CHECK(noted.ok());
+  static_cast<void>(noted);
 }
 
 }  // namespace weft::swarm
