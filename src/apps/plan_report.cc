@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <boost/json/array.hpp>
 #include <cmath>
+#include <optional>
 
 #include "planner/balance.h"
 #include "planner/explain.h"
@@ -145,21 +146,6 @@ std::vector<planner::Plan> SidePlansOf(const std::vector<planner::LayerCost>& la
   }
 }
 
-// The one device in a browser that may be a hub, as in a swarm (Planning::ServedHub): the fastest
-// of those with room for all layers without their experts.
-const swarm::DeviceNumbers* ServedHub(const swarm::ModelInfo& model, const swarm::Costs& costs,
-                                      const std::vector<swarm::DeviceNumbers>& devices) {
-  if (model.divides_head()) return nullptr;
-  const swarm::DeviceNumbers* best = nullptr;
-  for (const swarm::DeviceNumbers& device : devices) {
-    const uint64_t bytes =
-        costs.MemoryBytes(device.weight_factor, {0, costs.layer_count(), LayerForm::kHub});
-    if (!device.rows_to_server || bytes > device.memory_bytes) continue;
-    if (best == nullptr || swarm::BytesPerUs(device) > swarm::BytesPerUs(*best)) best = &device;
-  }
-  return best;
-}
-
 PlanCase SolveKind(const swarm::CoreOptions& core, const std::vector<swarm::DeviceNumbers>& devices,
                    const PlanSettings& settings, LayerForm form) {
   const swarm::Costs costs(core);
@@ -169,12 +155,13 @@ PlanCase SolveKind(const swarm::CoreOptions& core, const std::vector<swarm::Devi
   const bool in_groups = core.model.is_in_groups();
   if (is_hub) result.kind = in_groups ? "tensor" : "experts";
   result.layers = costs.layers(form);
-  const swarm::DeviceNumbers* served = ServedHub(core.model, costs, devices);
+  const std::optional<size_t> served =
+      core.model.divides_head() ? std::nullopt : swarm::ServedHubOf(costs, devices);
   for (size_t i = 0; i < devices.size(); ++i) {
     const swarm::DeviceNumbers& device = devices[i];
     if (device.needs_onnx ? !core.model.has_onnx : !core.model.lowered) continue;
     if ((is_hub || in_groups) && device.needs_onnx) continue;
-    if (is_hub && !device.native && &device != served) continue;
+    if (is_hub && !device.native && i != served) continue;
     result.workers.push_back(swarm::MetricsOf(device));
     if (is_hub)
       result.workers.back().exchange_us =

@@ -345,6 +345,14 @@ void Dispatcher::RetryMissing(Instant now) {
 
 // ---- answers
 
+Dispatcher::AnswerTimes Dispatcher::TimesOf(std::span<const wire::ExpertFrame> frames,
+                                            std::optional<Instant> came) {
+  AnswerTimes times{came, std::nullopt};
+  if (frames.size() > 1 && frames.back().type == wire::ExpertFrameType::kHeartbeat)
+    times.computed = Microseconds(wire::ReadHeartbeat(frames.back()).compute_us);
+  return times;
+}
+
 Actions Dispatcher::OnResult(Instant now, uint32_t holder, const wire::ExpertFrame& frame,
                              const AnswerTimes& times) {
   times_ = times;

@@ -191,6 +191,9 @@ class Dispatcher {
     std::optional<Instant> came;
     std::optional<Duration> computed;
   };
+  // Of a message with results: a heartbeat behind them says how long they took.
+  static AnswerTimes TimesOf(std::span<const wire::ExpertFrame> frames,
+                             std::optional<Instant> came = std::nullopt);
   // Takes a decoded result frame. An answer counts against the holder and is refused in three
   // cases. It does not answer a dispatch exactly, it is not finite, or it cannot be the sum of so
   // many experts.

@@ -123,10 +123,7 @@ Status Hub::SetHolders(Instant now, const wire::pb::ExpertHolders& statement,
 
 void Hub::Hear(Instant now, uint32_t holder, std::span<const wire::ExpertFrame> frames,
                std::optional<Instant> came) {
-  dispatch::Dispatcher::AnswerTimes times{came, std::nullopt};
-  // One behind results says how long these took.
-  if (frames.size() > 1 && frames.back().type == wire::ExpertFrameType::kHeartbeat)
-    times.computed = Microseconds(wire::ReadHeartbeat(frames.back()).compute_us);
+  const auto times = dispatch::Dispatcher::TimesOf(frames, came);
   for (const wire::ExpertFrame& frame : frames) {
     if (frame.type == wire::ExpertFrameType::kResult)
       Apply(now, dispatcher_.OnResult(now, holder, frame, times));

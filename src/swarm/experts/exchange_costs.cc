@@ -1,6 +1,7 @@
 #include "swarm/experts/exchange_costs.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "planner/expert_cost.h"
 #include "wire/expert_frame.h"
@@ -122,6 +123,22 @@ double ExchangeUs(const CoreOptions& options, const DeviceNumbers& hub,
               DispatchUs(model, *usual, layer_count, hub, lenders, own, rows);
   for (const ModelLayer* head : heads) us += DispatchUs(model, *head, 1, hub, lenders, own, rows);
   return us / static_cast<double>(layer_count);
+}
+
+std::optional<size_t> ServedHubOf(const Costs& costs, const std::vector<DeviceNumbers>& devices) {
+  const LayerSpan all{{0, costs.layer_count()}, LayerForm::kHub};
+  std::optional<size_t> best;
+  std::pair<bool, double> least;  // whether it has no room for all; the time for a token
+  for (size_t i = 0; i < devices.size(); ++i) {
+    const DeviceNumbers& device = devices[i];
+    if (!device.rows_to_server) continue;
+    const bool is_tight = costs.MemoryBytes(device.weight_factor, all) > device.memory_bytes;
+    const std::pair cost{is_tight, OverheadUs(device) + costs.Cost(all) / BytesPerUs(device)};
+    if (best && cost >= least) continue;
+    best = i;
+    least = cost;
+  }
+  return best;
 }
 
 bool ExpertsFit(const ModelInfo& model, const std::vector<ExpertLender>& lenders) {

@@ -2,6 +2,7 @@
 // for workers that are connected and for those that somebody describes in a file (`weft plan`).
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,11 @@ struct ExpertLender {
 // `own`: of `lenders`, the hub; -1: it lends nothing.
 double ExchangeUs(const CoreOptions& options, const DeviceNumbers& hub,
                   const std::vector<ExpertLender>& lenders, int own);
+
+// Of devices that hold no experts while they are hubs (rows_to_server) the one that may be a hub:
+// with two of them as hubs of a half of the layers each, nobody would hold any. It is the fastest
+// of those with room for all layers, or of all where nobody has; its place in `devices`.
+std::optional<size_t> ServedHubOf(const Costs& costs, const std::vector<DeviceNumbers>& devices);
 
 // Whether all experts find a place.
 bool ExpertsFit(const ModelInfo& model, const std::vector<ExpertLender>& lenders);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <span>
 #include <string>
 #include <utility>
@@ -16,41 +15,17 @@ namespace {
 
 constexpr uint32_t kBatch = 0;  // a hub has one ROWS under way
 
-// Rows of a ROWS as numbers: each row, then the experts of its slots, then their weights.
-struct Portion {
-  std::vector<float> rows;
-  std::vector<uint32_t> experts;
-  std::vector<float> weights;
-};
-
-float ValueAt(const wire::ExpertFrame& frame, size_t index) {
-  return wire::RowValue(frame.rows.bytes().data(), wire::RowType::kF32, index);
-}
-
-size_t StrideOf(const wire::ExpertFrame& frame) {
-  return frame.hidden + wire::RouteColumns(frame.expert);
-}
-
-Portion PortionOf(const wire::ExpertFrame& frame, uint32_t first, uint32_t count) {
-  Portion portion;
-  const uint32_t slots = frame.expert;
-  for (uint32_t row = first; row < first + count; ++row) {
-    const size_t at = row * StrideOf(frame);
-    for (uint32_t i = 0; i < frame.hidden; ++i) portion.rows.push_back(ValueAt(frame, at + i));
-    for (uint32_t j = 0; j < slots; ++j) {
-      const size_t route = at + frame.hidden + j;
-      portion.experts.push_back(static_cast<uint32_t>(ValueAt(frame, route)));
-      portion.weights.push_back(ValueAt(frame, route + slots));
-    }
-  }
-  return portion;
-}
-
 // So many rows of a ROWS have room in a message to one holder of all their experts.
 uint32_t MostTokens(const wire::ExpertFrame& frame, uint32_t slots) {
   const uint64_t row_bytes = uint64_t{slots} * frame.hidden * sizeof(float);
   return static_cast<uint32_t>(
       std::clamp<uint64_t>(wire::kMaxShardRowBytes / row_bytes, 1, wire::kMaxFrameTokens));
+}
+
+std::vector<float> ValuesOf(const wire::ExpertFrame& rows) {
+  std::vector<float> values(rows.rows.byte_count() / sizeof(float));
+  wire::ReadRow(rows.rows.bytes().data(), wire::RowType::kF32, 0, values);
+  return values;
 }
 
 bool RunsAsHub(const Worker& worker, uint32_t layer) {
@@ -64,6 +39,19 @@ Error Malformed(std::string message) {
 }
 
 }  // namespace
+
+std::span<const float> ServedHubs::Asked::RowAt(size_t row) const {
+  const size_t stride = rows.hidden + wire::RouteColumns(rows.expert);
+  return std::span(values).subspan(row * stride, stride);
+}
+
+float ServedHubs::Asked::ExpertAt(size_t row, uint32_t slot) const {
+  return RowAt(row)[rows.hidden + slot];
+}
+
+float ServedHubs::Asked::WeightAt(size_t row, uint32_t slot) const {
+  return RowAt(row)[rows.hidden + rows.expert + slot];
+}
 
 void ServedHubs::SetHolders(const Worker& hub, const wire::pb::ExpertHolders& statement,
                             Instant now) {
@@ -95,10 +83,11 @@ Status ServedHubs::OnHub(const Worker& hub, const Slice& message, Instant now) {
       return Malformed("A hub sent the server a frame of type " +
                        std::to_string(static_cast<int>(frame.type)) +
                        ", expected 8 (rows) or 3 (cancel).");
-    TRY(CheckRows(frame));
+    Asked asked{.rows = frame, .values = ValuesOf(frame)};
+    TRY(CheckRows(asked));
     // Its layers may have been retired while this was on its way.
     if (served != hubs_.end() && RunsAsHub(hub, frame.layer))
-      OnRows(hub, served->second, frame, now);
+      OnRows(hub, served->second, std::move(asked), now);
     else
       Say(hub, wire::FailedGiven(frame, "This worker is no hub of layer " +
                                             std::to_string(frame.layer) + " any more."));
@@ -114,7 +103,8 @@ void ServedHubs::Retire(const Worker& hub) {
   hubs_.erase(served);
 }
 
-Status ServedHubs::CheckRows(const wire::ExpertFrame& rows) const {
+Status ServedHubs::CheckRows(const Asked& asked) const {
+  const wire::ExpertFrame& rows = asked.rows;
   const auto& layers = options_.model.layers;
   const ModelLayer* layer = rows.layer < layers.size() ? &layers[rows.layer] : nullptr;
   if (layer == nullptr || layer->expert_count == 0 || layer->head_range_columns > 0)
@@ -126,25 +116,26 @@ Status ServedHubs::CheckRows(const wire::ExpertFrame& rows) const {
                      std::to_string(rows.expert) + " slots, expected " +
                      std::to_string(options_.model.hidden_columns) + " and " +
                      std::to_string(slots) + ".");
+  // Holders would refuse them, and be blamed for it.
+  if (!std::ranges::all_of(asked.values, [](float value) { return std::isfinite(value); }))
+    return Malformed("ROWS of layer " + std::to_string(rows.layer) +
+                     " have values or weights that are not finite.");
   for (uint32_t row = 0; row < rows.tokens; ++row)
     for (uint32_t j = 0; j < slots; ++j) {
-      const size_t at = row * StrideOf(rows) + rows.hidden + j;
-      const float expert = ValueAt(rows, at);
-      const bool is_one = expert >= 0 && expert < static_cast<float>(layer->expert_count) &&
-                          expert == std::floor(expert);
-      if (!is_one || !std::isfinite(ValueAt(rows, at + slots)))
-        return Malformed("ROWS name expert " + std::to_string(expert) + " with weight " +
-                         std::to_string(ValueAt(rows, at + slots)) +
+      const float expert = asked.ExpertAt(row, j);
+      if (expert < 0 || expert >= static_cast<float>(layer->expert_count) ||
+          expert != std::floor(expert))
+        return Malformed("ROWS name expert " + std::to_string(expert) +
                          ", expected a whole number below " + std::to_string(layer->expert_count) +
-                         " and a finite weight.");
+                         ".");
     }
   return OkStatus();
 }
 
-void ServedHubs::OnRows(const Worker& hub, Served& served, wire::ExpertFrame rows, Instant now) {
+void ServedHubs::OnRows(const Worker& hub, Served& served, Asked asked, Instant now) {
   if (std::exchange(served.asked, std::nullopt))
     Apply(hub, served, served.dispatcher.Abandon(now, kBatch), now);
-  served.asked = Asked{.rows = std::move(rows)};
+  served.asked = std::move(asked);
   BeginPortion(hub, served, now);
 }
 
@@ -161,24 +152,24 @@ void ServedHubs::BeginPortion(const Worker& hub, Served& served, Instant now) {
   Asked& asked = *served.asked;
   const ModelLayer& layer = options_.model.layers[asked.rows.layer];
   const uint32_t slots = layer.groups ? layer.expert_count : layer.experts_per_token;
-  const uint32_t count =
-      std::min(asked.rows.tokens - asked.begun_tokens, MostTokens(asked.rows, slots));
-  Portion portion = PortionOf(asked.rows, asked.begun_tokens, count);
-  asked.begun_tokens += count;
-  if (layer.groups) {
-    portion.experts.resize(uint64_t{count} * slots);
-    for (uint32_t row = 0; row < count; ++row)
-      std::iota(portion.experts.begin() + row * slots, portion.experts.begin() + (row + 1) * slots,
-                0);
-  } else {
-    served.stats.NoteRoutes(asked.rows.layer, portion.experts);
+  const uint32_t end =
+      std::min(asked.rows.tokens, asked.begun_tokens + MostTokens(asked.rows, slots));
+  std::vector<float> rows;
+  std::vector<uint32_t> experts;
+  for (; asked.begun_tokens < end; ++asked.begun_tokens) {
+    const auto row = asked.RowAt(asked.begun_tokens).first(asked.rows.hidden);
+    rows.insert(rows.end(), row.begin(), row.end());
+    for (uint32_t j = 0; j < slots; ++j)
+      experts.push_back(
+          layer.groups ? j : static_cast<uint32_t>(asked.ExpertAt(asked.begun_tokens, j)));
   }
+  if (!layer.groups) served.stats.NoteRoutes(asked.rows.layer, experts);
   dispatch::LayerWork work;
   work.layer = asked.rows.layer;
   work.top_k = slots;
   work.hidden = asked.rows.hidden;
-  work.rows = portion.rows;
-  work.experts = portion.experts;
+  work.rows = rows;
+  work.experts = experts;
   work.kind = layer.groups ? SlotKind::kSums : SlotKind::kExperts;
   Apply(hub, served, served.dispatcher.Begin(now, kBatch, work), now);
 }
@@ -192,12 +183,8 @@ void ServedHubs::OnHolder(const Worker& hub, const Worker& holder, const Slice& 
     Apply(hub, served, served.dispatcher.OnMalformed(now, peer, decoded.error().message()), now);
     return;
   }
-  dispatch::Dispatcher::AnswerTimes times;
-  // One behind results says how long these took.
-  const auto& frames = decoded->frames;
-  if (frames.size() > 1 && frames.back().type == wire::ExpertFrameType::kHeartbeat)
-    times.computed = Microseconds(wire::ReadHeartbeat(frames.back()).compute_us);
-  for (const wire::ExpertFrame& frame : frames) {
+  const auto times = dispatch::Dispatcher::TimesOf(decoded->frames);
+  for (const wire::ExpertFrame& frame : decoded->frames) {
     if (frame.type == wire::ExpertFrameType::kResult)
       Apply(hub, served, served.dispatcher.OnResult(now, peer, frame, times), now);
     else if (frame.type == wire::ExpertFrameType::kHeartbeat)
@@ -229,26 +216,29 @@ void ServedHubs::Apply(const Worker& hub, Served& served, dispatch::Actions acti
   if (actions.done.empty()) return GiveWay(hub, served, now);
   CHECK(served.asked && actions.done.size() == 1);
   Asked& asked = *served.asked;
-  const std::vector<float>& rows = actions.done.front().slot_rows;
-  const uint32_t hidden = asked.rows.hidden, slots = asked.rows.expert;
-  const size_t first = asked.sums.size() / hidden;
-  if (slots == 0) {
-    asked.sums.insert(asked.sums.end(), rows.begin(), rows.end());
-  } else {
-    for (size_t row = 0; row < rows.size() / (uint64_t{slots} * hidden); ++row) {
-      const size_t at = asked.sums.size();
-      asked.sums.resize(at + hidden);
-      for (uint32_t j = 0; j < slots; ++j) {
-        const float weight =
-            ValueAt(asked.rows, (first + row) * StrideOf(asked.rows) + hidden + slots + j);
-        const float* slot = &rows[(row * slots + j) * hidden];
-        for (uint32_t i = 0; i < hidden; ++i) asked.sums[at + i] += weight * slot[i];
-      }
-    }
-  }
+  AddUp(asked, actions.done.front().slot_rows);
   if (asked.begun_tokens < asked.rows.tokens) return BeginPortion(hub, served, now);
   Say(hub, wire::GivenFrame(asked.rows, asked.sums));
   served.asked.reset();
+}
+
+// The slots' rows of a portion; of neuron groups they are sums already.
+void ServedHubs::AddUp(Asked& asked, std::span<const float> slot_rows) {
+  const size_t hidden = asked.rows.hidden;
+  const uint32_t slots = asked.rows.expert;
+  if (slots == 0) {
+    asked.sums.insert(asked.sums.end(), slot_rows.begin(), slot_rows.end());
+    return;
+  }
+  size_t row = asked.sums.size() / hidden;
+  for (size_t slot = 0; slot < slot_rows.size() / hidden; slot += slots, ++row) {
+    asked.sums.resize((row + 1) * hidden);
+    for (uint32_t j = 0; j < slots; ++j) {
+      const float weight = asked.WeightAt(row, j);
+      const float* values = &slot_rows[(slot + j) * hidden];
+      for (size_t i = 0; i < hidden; ++i) asked.sums[row * hidden + i] += weight * values[i];
+    }
+  }
 }
 
 void ServedHubs::Say(const Worker& hub, const wire::ExpertFrame& frame) {

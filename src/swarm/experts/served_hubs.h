@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "base/result.h"
@@ -60,9 +61,14 @@ class ServedHubs {
   // What a hub has asked, and how much of it is done.
   struct Asked {
     wire::ExpertFrame rows;
+    std::vector<float> values;  // of it: each row, the experts of its slots, their weights
     bool gives_way = false;     // other work waits: where nobody holds the experts, it is given up
     uint32_t begun_tokens = 0;  // of portions that are done or under way
     std::vector<float> sums;    // of those that are done
+
+    std::span<const float> RowAt(size_t row) const;
+    float ExpertAt(size_t row, uint32_t slot) const;
+    float WeightAt(size_t row, uint32_t slot) const;
   };
   struct Served {
     dispatch::Dispatcher dispatcher{dispatch::Options()};
@@ -71,11 +77,12 @@ class ServedHubs {
     std::optional<Instant> timer;
   };
 
-  Status CheckRows(const wire::ExpertFrame& rows) const;
-  void OnRows(const Worker& hub, Served& served, wire::ExpertFrame rows, Instant now);
+  Status CheckRows(const Asked& asked) const;
+  void OnRows(const Worker& hub, Served& served, Asked asked, Instant now);
   void GiveWay(const Worker& hub, Served& served, Instant now);
   void BeginPortion(const Worker& hub, Served& served, Instant now);
   void Apply(const Worker& hub, Served& served, dispatch::Actions actions, Instant now);
+  static void AddUp(Asked& asked, std::span<const float> slot_rows);
   void Say(const Worker& hub, const wire::ExpertFrame& frame);
   void TellStats(const Worker& hub, Served& served, Instant now);
 

@@ -99,24 +99,18 @@ std::vector<WorkerId> Planning::Eligible(LayerForm form, Instant now) const {
   return eligible;
 }
 
-// A hub that the server serves holds no experts. So there is one of them at most: with two devices
-// as hubs of a half of the layers each, nobody would hold any. The one that serves goes on; else it
-// is the fastest of those with room for all layers.
+// The one that serves goes on.
 std::optional<WorkerId> Planning::ServedHub(Instant now) const {
-  const LayerSpan all{{0, costs_.layer_count()}, LayerForm::kHub};
-  std::optional<WorkerId> best;
-  std::pair<bool, double> least;  // whether it has no room for all; the time for a token
+  std::vector<DeviceNumbers> devices;
+  std::vector<WorkerId> ids;
   for (const auto& [id, worker] : roster_) {
     if (!worker.offer.rows_to_server || !IsEligible(worker, LayerForm::kHub, now)) continue;
     if (lifecycle_.active() && lifecycle_.active()->is_hub() && lifecycle_.IsUsed(id)) return id;
-    const bool is_tight =
-        costs_.MemoryBytes(worker.memory->weight_factor, all) > worker.limit->bytes;
-    const std::pair cost{is_tight, costs_.TokenUs(worker, all)};
-    if (best && cost >= least) continue;
-    best = id;
-    least = cost;
+    devices.push_back(costs_.NumbersOf(worker));
+    ids.push_back(id);
   }
-  return best;
+  const std::optional<size_t> best = ServedHubOf(costs_, devices);
+  return best ? std::optional(ids[*best]) : std::nullopt;
 }
 
 // While a plan serves, whoever comes stands by first: one that goes again before it has done

@@ -357,9 +357,10 @@ TEST(CoreServedHubs, EndTheirConnectionWithWhatCannotBe) {
   const std::vector<Row> unknown = {{{1, 2, 3, 4}, {{0, 1}, {4, 1}}}};
   const std::vector<Row> halved = {{{1, 2, 3, 4}, {{0, 1}, {1.5f, 1}}}};
   const std::vector<Row> endless = {{{1, 2, 3, 4}, {{0, 1}, {1, INFINITY}}}};
+  const std::vector<Row> broken = {{{1, NAN, 3, 4}, {{0, 1}, {1, 1}}}};
   const std::vector<std::pair<uint16_t, std::vector<Row>>> wrong = {
-      {1, narrow},  {1, one_slot}, {1, unknown},   {1, halved},
-      {1, endless}, {0, kTwoRows}, {900, kTwoRows}};
+      {1, narrow},  {1, one_slot}, {1, unknown},  {1, halved},
+      {1, endless}, {1, broken},   {0, kTwoRows}, {900, kTwoRows}};
   for (const auto& [layer, rows] : wrong) {
     ServedHub test;
     test.Ask(1, layer, rows);
