@@ -28,6 +28,7 @@
 #include "engine/engine.h"
 #include "package/group_predictor.h"
 #include "package/package.h"
+#include "program/product_ranges.h"
 #include "program/shards.h"
 #include "wire/group_sums.h"
 #include "worker/layer_loader.h"
@@ -118,7 +119,7 @@ class Model {
     std::vector<program::Program> hubs, shards;
     for (const program::Program& layer : programs) {
       const bool is_hub = program::HasGroups(layer);  // the head stays whole
-      hubs.push_back(is_hub ? program::HubProgram(layer) : layer);
+      hubs.push_back(is_hub ? program::HubProgram(program::WithWholeProducts(layer)) : layer);
       if (!is_hub) continue;
       std::vector<uint32_t> all(program::FindExperts(layer)->experts);
       std::iota(all.begin(), all.end(), 0u);

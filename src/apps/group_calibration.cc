@@ -7,6 +7,7 @@
 
 #include "apps/text_evaluation.h"
 #include "program/neuron_groups.h"
+#include "program/product_ranges.h"
 #include "program/shards.h"
 #include "text/utf8.h"
 
@@ -93,7 +94,7 @@ GroupCalibration::GroupCalibration(const package::Manifest& manifest,
 Status GroupCalibration::Load() {
   std::vector<program::Program> hubs, shards;
   for (const program::Program& layer : grouped_) {
-    hubs.push_back(program::HubProgram(layer));
+    hubs.push_back(program::HubProgram(program::WithWholeProducts(layer)));
     const program::MoeExperts* groups = program::FindExperts(layer);
     if (groups == nullptr) continue;
     std::vector<uint32_t> all(groups->experts);

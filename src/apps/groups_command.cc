@@ -16,7 +16,7 @@
 #include "apps/progress_line.h"
 #include "convert/package/group_package.h"
 #include "program/expert_parts.h"
-#include "program/head_ranges.h"
+#include "program/product_ranges.h"
 #include "program/shards.h"
 #include "program/weight_parts.h"
 #include "registry/library.h"
@@ -33,6 +33,7 @@ struct GroupsOptions {
   uint32_t documents = 64;
   uint32_t threads = std::max(1u, std::thread::hardware_concurrency());
   bool whole_head = false;
+  std::string attention = "whole";
   bool force = false;
 };
 
@@ -103,6 +104,30 @@ Status MakeParts(const GroupsOptions& options, const package::Package& package,
   return OkStatus();
 }
 
+uint64_t BytesOf(const program::Weight& weight) {
+  return program::ByteCount(weight.data) + program::ByteCount(weight.scale) +
+         program::ByteCount(weight.zero);
+}
+
+// Puts products inside layers in ranges of about as many bytes as a neuron group.
+void DivideAttention(std::vector<program::Program>& layers) {
+  for (program::Program& layer : layers) {
+    if (program::FindExperts(layer) == nullptr) continue;
+    const program::MoeExperts& groups = *program::FindExperts(layer);
+    const uint64_t group_bytes =
+        (BytesOf(layer.weights[groups.gate_up]) + BytesOf(layer.weights[groups.down])) /
+        groups.experts;
+    uint64_t most_row_bytes = 1;
+    for (const program::Op& op : layer.ops) {
+      const auto* product = std::get_if<program::MatMul>(&op);
+      if (product == nullptr) continue;
+      const program::Weight& weight = layer.weights[product->weight.weight];
+      most_row_bytes = std::max(most_row_bytes, BytesOf(weight) / weight.shape[0]);
+    }
+    layer = program::ProductsInRanges(layer, static_cast<uint32_t>(group_bytes / most_row_bytes));
+  }
+}
+
 Status MakeGroups(const GroupsOptions& options) {
   ASSIGN_OR_RETURN(const std::filesystem::path source,
                    registry::FindPackage(registry::LibraryFolder(std::getenv), options.package));
@@ -122,6 +147,7 @@ Status MakeGroups(const GroupsOptions& options) {
                    InGroups(programs, options.columns.value_or(kGroupColumns)));
   if (!manifest.embedding && !options.whole_head)
     plain.back() = program::HeadInRanges(plain.back());
+  if (options.attention == "divided") DivideAttention(plain);
   ASSIGN_OR_RETURN(const api::ModelText text, LoadModelText(package));
   ASSIGN_OR_RETURN(Documents documents, ReadTokens(options.text, text, options.documents));
   ASSIGN_OR_RETURN(Documents chats, ReadChats(options.text, text));
@@ -144,8 +170,15 @@ Status MakeGroups(const GroupsOptions& options) {
   const auto ranges = program::FindHeadRanges(made.programs().back());
   const std::string head =
       ranges ? ", the output head in " + std::to_string(ranges->count) + " ranges" : "";
-  std::printf("%s: %u layers of %u neuron groups%s. Serve it with  weft serve %s --plan tensor\n",
-              manifest.name.c_str(), layers, groups, head.c_str(), options.folder.c_str());
+  uint32_t in_layers = 0;
+  for (const program::Program& layer : made.programs())
+    for (const program::ProductRanges& each : program::FindRanges(layer))
+      if (program::HasGroups(layer)) in_layers += each.count;
+  const std::string attention =
+      in_layers > 0 ? ", attention in " + std::to_string(in_layers) + " ranges" : "";
+  std::printf("%s: %u layers of %u neuron groups%s%s. Serve it with  weft serve %s --plan tensor\n",
+              manifest.name.c_str(), layers, groups, attention.c_str(), head.c_str(),
+              options.folder.c_str());
   return OkStatus();
 }
 
@@ -180,6 +213,12 @@ void AddGroupsCommand(CLI::App& app, int* exit_code) {
   command->add_flag(
       "--whole-head", options->whole_head,
       "Leave the output head on the hub: for lines that lose packets (serve --lossy)");
+  command
+      ->add_option("--attention", options->attention,
+                   "Whether attention's products are the hub's, or several devices hold and "
+                   "compute them, too: whole or divided")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"whole", "divided"}));
   command->add_flag("--force", options->force, "Replace an existing package");
   command->callback([options, exit_code] {
     OutliveReaders();

@@ -1,12 +1,13 @@
 #include "apps/model_info.h"
 
 #include <algorithm>
+#include <set>
 
 #include "base/log.h"
 #include "package/group_norms.h"
 #include "program/codec.h"
-#include "program/head_ranges.h"
 #include "program/ir.h"
+#include "program/product_ranges.h"
 #include "program/shards.h"
 
 namespace weft::apps {
@@ -27,6 +28,22 @@ void FindDTypes(const program::Program& program, swarm::ModelInfo& model) {
     if (is_old || std::ranges::find(model.dtypes, weight.dtype) != model.dtypes.end()) continue;
     model.dtypes.push_back(weight.dtype);
   }
+}
+
+// What it says of products inside the layer that are in ranges.
+void AddRanges(const program::Program& program, swarm::ModelLayer& costs) {
+  uint64_t bytes = 0;
+  std::set<uint32_t> exchanges;
+  for (const program::ProductRanges& ranges : program::FindRanges(program)) {
+    const auto& product = std::get<program::MatMul>(program.ops[ranges.product]);
+    const program::Weight& weight = program.weights[product.weight.weight];
+    bytes += BytesOf(weight) / weight.shape[0] * ranges.columns * ranges.count;
+    costs.range_count += ranges.count;
+    costs.range_columns = std::max(costs.range_columns, ranges.columns);
+    exchanges.insert(ranges.exchange);
+  }
+  costs.range_exchanges = static_cast<uint32_t>(exchanges.size());
+  if (costs.range_count > 0) costs.range_bytes = bytes / costs.range_count;
 }
 
 // What the layer's program says of its weights, and of its experts, if it has any.
@@ -54,6 +71,7 @@ Status ReadProgram(const package::Package& package, const package::LayerInfo& la
     if (weight) costs.expert_bytes += BytesOf(program.weights[*weight]);
   costs.expert_bytes /= experts->experts;
   costs.groups = program::HasGroups(program);
+  AddRanges(program, costs);
   return OkStatus();
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 
 #include "base/check.h"
 #include "base/sentence.h"
@@ -424,8 +425,7 @@ Result<Dispatcher::Copy*> Dispatcher::AskedFor(uint32_t id, const wire::ExpertFr
   return copy;
 }
 
-Status Dispatcher::CheckRows(const Batch& batch, const Task& task,
-                             const wire::ExpertFrame& frame) const {
+Status Dispatcher::CheckRows(const Batch& batch, const Task& task, const wire::ExpertFrame& frame) {
   if (frame.tokens != task.slots.size() || frame.hidden != batch.slot_hidden)
     return Refused(Sentence("It answers expert ", frame.expert, " with ", frame.tokens, " rows of ",
                             frame.hidden, " columns, expected ", task.slots.size(), " of ",
@@ -439,25 +439,28 @@ Status Dispatcher::CheckRows(const Batch& batch, const Task& task,
   if (frame.rows.byte_count() != count * wire::ElementBytes(frame.row_type))
     return Refused(Sentence("Its rows have ", frame.rows.byte_count(), " bytes, expected ", count,
                             " numbers."));
+  values_.resize(count);
+  wire::ReadValues(frame.rows, frame.row_type, batch.slot_step, values_);
   const size_t experts = 1 + frame.added.size();
   const float largest = batch.largest_slot * static_cast<float>(experts);
-  for (size_t i = 0; i < count; ++i) {
-    const float value = ValueAt(batch, frame, i);
-    if (!std::isfinite(value))
-      return Refused(Sentence("Its rows of expert ", frame.expert,
-                              " hold a number that is not finite at ", i,
-                              ", expected finite ones."));
-    if (largest > 0 && std::abs(value) > largest)
-      return Refused(Sentence("Its sum of ", experts, " experts of layer ", frame.layer, " holds ",
-                              value, " at ", i, ", expected at most ", largest, "."));
-  }
-  return OkStatus();
+  const float most = largest > 0 ? largest : std::numeric_limits<float>::max();
+  bool fits = true;
+  for (const float value : values_) fits &= std::abs(value) <= most;  // no NaN either
+  if (fits) return OkStatus();
+  const auto bad =
+      std::ranges::find_if(values_, [most](float v) { return !(std::abs(v) <= most); });
+  const auto at = bad - values_.begin();
+  if (std::isfinite(*bad))
+    return Refused(Sentence("Its sum of ", experts, " experts of layer ", frame.layer, " holds ",
+                            *bad, " at ", at, ", expected at most ", largest, "."));
+  return Refused(Sentence("Its rows of expert ", frame.expert,
+                          " hold a number that is not finite at ", at, ", expected finite ones."));
 }
 
 void Dispatcher::Take(Instant now, uint32_t index, Task& task, Copy& copy,
                       const wire::ExpertFrame& frame) {
   HolderState& holder = holders_.at(copy.holder);
-  if (IsOfHead(batches_[index].kind))
+  if (IsInRanges(batches_[index].kind))
     NoteRanges(times_.came.value_or(now), holder, batches_[index], copy, task.slots.size());
   else
     NoteAnswer(times_.came.value_or(now), holder, copy, task.slots.size(), 1);
@@ -482,14 +485,16 @@ void Dispatcher::NoteAnswer(Instant came, HolderState& holder, const Copy& copy,
   holder.demoted_until = {};
 }
 
-void Dispatcher::TakeRows(Batch& batch, const Task& task, const wire::ExpertFrame& frame) {
+void Dispatcher::TakeRows(Batch& batch, const Task& task, const wire::ExpertFrame& frame) const {
   if (batch.account) return TakeSum(batch, frame);
+  const size_t columns = batch.slot_hidden;
   for (size_t i = 0; i < task.slots.size(); ++i) {
-    float* out = &batch.slot_rows[size_t{task.slots[i]} * batch.slot_hidden];
-    for (size_t c = 0; c < batch.slot_hidden; ++c) {
-      const float value = ValueAt(batch, frame, i * batch.slot_hidden + c);
-      out[c] = batch.kind == SlotKind::kSums ? out[c] + value : value;
-    }
+    float* out = &batch.slot_rows[task.slots[i] * columns];
+    const float* row = &values_[i * columns];
+    if (batch.kind == SlotKind::kSums)
+      for (size_t c = 0; c < columns; ++c) out[c] += row[c];
+    else
+      std::copy_n(row, columns, out);
   }
 }
 

@@ -20,7 +20,8 @@
 // is copied ahead of a timeout, as shares, unlike experts, are as many as there are holders.
 //
 // The output head may be in ranges of the vocabulary. Everybody has a share of these, too, and
-// answers with the logits of each range in it, or with the two best where no more is wanted.
+// answers with the logits of each range in it, or with the two best where no more is wanted. So may
+// products inside a layer, such as those of attention.
 //
 // A layer in groups may lose some of them (LayerWork::may_lose). Holders with a line for datagrams
 // are then asked for their sums in fragments (wire/group_sums.h), and nobody waits for a lost
@@ -96,11 +97,11 @@ struct LayerWork {
   // Of sums: no value of an expert's row is further from 0; 0: that is not known. Who sends more
   // has not computed it.
   float largest_slot = 0;
-  uint16_t range_columns = 0;  // of an output head: columns of a slot's row
+  uint16_t range_columns = 0;  // in ranges: columns of a slot's row
   float slot_step = 0;         // of sums: all values are whole multiples of it; 0: of none
   // The experts multiply whole numbers (tensor/integer_row.h): the rows may travel as such.
   bool in_integers = false;
-  uint16_t slot_hidden() const { return IsOfHead(kind) ? range_columns : hidden; }
+  uint16_t slot_hidden() const { return IsInRanges(kind) ? range_columns : hidden; }
 };
 
 // Frames for a holder, dispatches or cancels, that fit one shard message.
@@ -289,7 +290,7 @@ class Dispatcher {
     LatencyWindow round_trips;     // of short messages
     std::optional<double> row_us;  // of long ones
     // Of short messages, and of long ones times their rows.
-    std::array<ShareCost, 2> sum_costs, range_costs;
+    std::array<ShareCost, 2> sum_costs, range_costs, product_costs;
     uint32_t open = 0;  // copies that are not closed
     Duration queue;     // at its last heartbeat
     uint32_t timeouts_in_a_row = 0, bad_answers = 0;
@@ -309,11 +310,6 @@ class Dispatcher {
   };
   using Holders = std::map<uint32_t, HolderState>;
 
-  // Value number `index` of an answer's rows.
-  static float ValueAt(const Batch& batch, const wire::ExpertFrame& frame, size_t index) {
-    const float value = wire::RowValue(frame.rows.bytes().data(), frame.row_type, index);
-    return frame.row_type == wire::RowType::kSteps ? value * batch.slot_step : value;
-  }
   static std::vector<Task> MakeTasks(const LayerWork& work, wire::RowType type, bool in_integers);
   static Slice Packed(const LayerWork& work, std::span<const uint32_t> rows, wire::RowType type);
 
@@ -332,15 +328,17 @@ class Dispatcher {
   // Sums (dispatcher_sums.cc).
   void DispatchShares(Instant now, uint32_t batch);
   using Costs = std::array<ShareCost, 2>;
-  static Costs& CostsOf(HolderState& holder, SlotKind kind) {
-    return IsOfHead(kind) ? holder.range_costs : holder.sum_costs;
-  }
   static const Costs& CostsOf(const HolderState& holder, SlotKind kind) {
+    if (kind == SlotKind::kProducts) return holder.product_costs;
     return IsOfHead(kind) ? holder.range_costs : holder.sum_costs;
   }
+  static Costs& CostsOf(HolderState& holder, SlotKind kind) {
+    return const_cast<Costs&>(CostsOf(std::as_const(holder), kind));
+  }
+  static double WorkOf(const Batch& batch, double parts);
   double ShareUs(const HolderState& holder, SlotKind kind, bool is_long, double count) const;
   void NoteRanges(Instant came, HolderState& holder, const Batch& batch, const Copy& copy,
-                  size_t row_count) const;
+                  size_t row_count);
   // Sums that may lose some (dispatcher_lossy.cc).
   struct Choice {
     Task* task = nullptr;
@@ -387,12 +385,14 @@ class Dispatcher {
   static Task* FindTask(Batch& batch, uint16_t expert);
   // The copy of this expert, of which the frame is an answer that is owed.
   Result<Copy*> AskedFor(uint32_t holder, const wire::ExpertFrame& frame, uint16_t expert);
-  Status CheckRows(const Batch& batch, const Task& task, const wire::ExpertFrame& frame) const;
+  // Reads the frame's rows into values_, too.
+  Status CheckRows(const Batch& batch, const Task& task, const wire::ExpertFrame& frame);
   void Take(Instant now, uint32_t batch, Task& task, Copy& copy, const wire::ExpertFrame& frame);
   void NoteAnswer(Instant came, HolderState& holder, const Copy& copy, size_t row_count,
                   size_t shares);
   void NoteComputed(HolderState& holder, size_t row_count, size_t groups) const;
-  static void TakeRows(Batch& batch, const Task& task, const wire::ExpertFrame& frame);
+  // REQUIRES: CheckRows of this frame was ok.
+  void TakeRows(Batch& batch, const Task& task, const wire::ExpertFrame& frame) const;
   void End(Instant now, Batch& batch, Task& task);
   void EndIfDone(Instant now, uint32_t batch);
   void Sample(HolderState& holder, Duration round_trip, size_t row_count);
@@ -426,7 +426,8 @@ class Dispatcher {
   };
   std::map<uint32_t, std::vector<Queued>> outbox_;
   std::map<uint32_t, std::vector<wire::ExpertFrame>> cancels_;
-  AnswerTimes times_;  // of the result that is taken
+  AnswerTimes times_;          // of the result that is taken
+  std::vector<float> values_;  // its rows'
   Actions actions_;
 };
 

@@ -30,9 +30,16 @@ void Dispatcher::NoteComputed(HolderState& holder, size_t row_count, size_t grou
   holder.stats.computed_us += static_cast<uint64_t>(std::max<int64_t>(times_.computed->us, 0));
 }
 
+// Ranges of unlike products have costs of their own lengths: theirs are counted in 2^20 weights.
+double Dispatcher::WorkOf(const Batch& batch, double parts) {
+  constexpr double kWeights = 1 << 20;
+  return batch.kind == SlotKind::kProducts ? parts * batch.hidden * batch.slot_hidden / kWeights
+                                           : parts;
+}
+
 // The ranges of a share are answered one by one: its cost is known with the last of them.
 void Dispatcher::NoteRanges(Instant came, HolderState& holder, const Batch& batch, const Copy& copy,
-                            size_t row_count) const {
+                            size_t row_count) {
   size_t asked = 0;
   for (const Task& task : batch.tasks)
     for (const Copy& other : task.copies) {
@@ -41,8 +48,14 @@ void Dispatcher::NoteRanges(Instant came, HolderState& holder, const Batch& batc
       if (&other != &copy && !other.is_closed) return;
     }
   const bool is_long = row_count > kShortRows;
-  holder.range_costs[is_long].NoteLongAnswers(
-      came - copy.sent, times_.computed, static_cast<double>(asked * (is_long ? row_count : 1)));
+  const bool in_products = batch.kind == SlotKind::kProducts;
+  const double work = WorkOf(batch, static_cast<double>(asked * (is_long ? row_count : 1)));
+  ShareCost& cost = CostsOf(holder, batch.kind)[is_long];
+  if (in_products) Sample(holder, came - copy.sent, row_count);
+  if (in_products && !is_long)
+    cost.Note(came - copy.sent, times_.computed, work);
+  else
+    cost.NoteLongAnswers(came - copy.sent, times_.computed, work);
   if (copy.is_timed_out) return;
   holder.timeouts_in_a_row = 0;
   holder.demoted_until = {};
@@ -73,7 +86,8 @@ void Dispatcher::DispatchShares(Instant now, uint32_t batch_index) {
     std::tuple<bool, double, uint32_t> best{true, HUGE_VAL, 0};
     for (const uint32_t id : ids) {
       const HolderState& holder = holders_.at(id);
-      const double us = ShareUs(holder, batch.kind, task->slots.size() > kShortRows, given[id] + 1);
+      const double us = ShareUs(holder, batch.kind, task->slots.size() > kShortRows,
+                                WorkOf(batch, given[id] + 1));
       best = std::min(best, {now < holder.demoted_until, us, id});
     }
     chosen = std::get<2>(best);

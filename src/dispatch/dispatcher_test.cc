@@ -261,6 +261,35 @@ TEST(Dispatcher, RangesAreSharedByRateAndStandSideBySide) {
   EXPECT_EQ(To(next, 8).size(), 1u);
 }
 
+// What the ranges of products inside layers take says nothing of the head's, and where the way
+// takes longer than all of them at the hub, nobody else is asked.
+TEST(Dispatcher, RangesOfProductsHaveCostsOfTheirOwnWithTheWayInThem) {
+  Dispatcher dispatcher({});
+  (void)dispatcher.SetHolders(kStart, 1, HoldersOf({{7, {4, 5, 6, 7}}, {8, {4, 5, 6, 7}}}));
+  const std::vector<float> row = {1.5f, -2.0f};
+  const std::vector<uint32_t> ranges = {4, 5, 6, 7};
+  LayerWork work{kLayer, 4, kHidden, row, ranges, SlotKind::kProducts};
+  work.range_columns = 3;
+  const auto answer = [&dispatcher](Instant now, Actions begun, uint32_t id, Duration computed) {
+    const auto asked = To(begun, id);
+    Actions last;
+    for (const auto& each : asked)
+      last = dispatcher.OnResult(now, id, RangeOf(each), {std::nullopt, computed});
+    return std::pair(asked.size(), last);
+  };
+  // The hub has no way. The other one computes as fast, and is 20 ms away.
+  Actions begun = dispatcher.Begin(kStart, 0, work);
+  EXPECT_EQ(answer(At(2), begun, 7, Milliseconds(2)).first, 2u);
+  Actions last = answer(At(22), begun, 8, Milliseconds(2)).second;
+  ASSERT_EQ(last.done.size(), 1u);
+  EXPECT_EQ(last.done[0].slot_rows,
+            (std::vector<float>{40, 41, 42, 50, 51, 52, 60, 61, 62, 70, 71, 72}));
+  begun = dispatcher.Begin(At(30), 0, work);
+  EXPECT_EQ(To(begun, 7).size(), 4u);
+  EXPECT_THAT(To(begun, 8), SizeIs(0));
+  EXPECT_THAT(answer(At(34), begun, 7, Milliseconds(4)).second.done, SizeIs(1));
+}
+
 TEST(Dispatcher, OfARangeTheBestMayBeEnough) {
   Dispatcher dispatcher({});
   (void)dispatcher.SetHolders(kStart, 1, HoldersOf({{7, {0, 1}}}));

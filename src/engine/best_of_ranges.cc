@@ -9,7 +9,7 @@
 
 namespace weft::engine {
 
-Result<Selection> BestOfRanges(const program::HeadRanges& ranges, std::span<const float> slots) {
+Result<Selection> BestOfRanges(const program::ProductRanges& ranges, std::span<const float> slots) {
   CHECK(slots.size() == ranges.count * kBestColumns);
   std::vector<sampling::TokenLogit> found;
   for (uint32_t range = 0; range < ranges.count; ++range)

@@ -101,6 +101,7 @@ struct SlotRequest {
   uint32_t layer = 0;
   size_t row_count = 0;
   uint32_t experts = 0;  // of the layer: experts, groups or ranges
+  uint32_t first = 0;    // number of the first of them among the layer's parts (program/shards.h)
   uint32_t top_k = 0;
   uint32_t columns = 0, slot_columns = 0;
   std::span<const float> in;     // [row_count, columns]: what goes into the experts
@@ -133,6 +134,11 @@ struct StepInput {
   std::span<const Run> runs;           // each session at most once
   std::span<const int32_t> token_ids;  // [rows] when layers.first == 0, else empty
   std::span<const float> hidden;       // [rows, hidden_columns] when layers.first > 0, else empty
+  // Of a program of parts of a layer (program/shards.h): which of them are wanted of every row, by
+  // their place in it. Of a RangesProgram the columns of all others are 0. Of an ExpertProgram the
+  // rows' own experts do not count, and each row's result is the sum of these. Empty: all ranges,
+  // or each row's expert.
+  std::span<const uint32_t> parts = {};
 };
 
 // One entry for each run whose output is kArgmax (two candidates: best and runner-up), kCandidates

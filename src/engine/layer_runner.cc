@@ -4,7 +4,7 @@
 #include <cmath>
 #include <string>
 
-#include "program/head_ranges.h"
+#include "program/product_ranges.h"
 
 namespace weft::engine {
 
@@ -21,7 +21,7 @@ void ScratchNeeds::Include(const ScratchNeeds& other) {
   per_thread = std::max(per_thread, other.per_thread);
 }
 
-ScratchNeeds NeedsOf(const LoadedLayer& layer, size_t rows, uint32_t end_position) {
+ScratchNeeds NeedsOf(const LoadedLayer& layer, size_t rows, uint32_t end_position, size_t parts) {
   ScratchNeeds needs;
   needs.residual =
       rows * std::max(layer.input_columns(), layer.is_head() ? 0 : layer.output_columns());
@@ -43,9 +43,10 @@ ScratchNeeds NeedsOf(const LoadedLayer& layer, size_t rows, uint32_t end_positio
     } else if (const auto* experts = std::get_if<program::MoeExperts>(&op)) {
       const size_t columns = experts->in.columns;
       const size_t width = layer.weight(experts->down).matrices()[0].columns;
-      needs.experts = kernels::MoeExpertsScratchFloats(rows, experts->top_k, columns, width);
-      needs.matmul +=
-          kernels::MatMulScratchFloats(rows * (experts->top_k + 1), std::max(columns, width));
+      const size_t top_k = std::max<size_t>(experts->top_k, parts);
+      needs.experts = kernels::MoeExpertsScratchFloats(rows, top_k, columns, width);
+      needs.matmul += kernels::MatMulScratchFloats(rows * (top_k + 1), std::max(columns, width));
+      needs.buffers += rows * 2 * parts;
     } else if (const auto* route = std::get_if<program::MoeRoute>(&op)) {
       needs.per_thread = std::max(needs.per_thread, kernels::MoeRouteFloats(route->experts));
     } else if (const auto* exchange = std::get_if<program::SlotExchange>(&op)) {
@@ -118,15 +119,10 @@ static_assert(KernelKind(program::Activation::kSilu) == kernels::ActivationKind:
               kernels::kMostConvTaps == program::kMaxConvTaps &&
               kernels::kMostStateColumns == program::kMaxStateColumns);
 
-bool Overlap(const program::View& a, const program::View& b) {
-  return a.buffer == b.buffer && a.first_column < b.first_column + b.columns &&
-         b.first_column < a.first_column + a.columns;
-}
-
 // Whether `later` may run at the same time as `earlier`.
 bool Independent(const program::MatMul& earlier, const program::MatMul& later) {
-  return !Overlap(earlier.out, later.in) && !Overlap(earlier.out, later.out) &&
-         !Overlap(earlier.in, later.out);
+  return !program::Overlap(earlier.out, later.in) && !program::Overlap(earlier.out, later.out) &&
+         !program::Overlap(earlier.in, later.out);
 }
 
 }  // namespace
@@ -149,6 +145,7 @@ class LayerRunner::OpRunner {
     return {layer_.program().layer_index,
             in.rows,
             op.experts,
+            0,
             op.top_k,
             op.in.columns,
             op.out.columns,
@@ -158,18 +155,24 @@ class LayerRunner::OpRunner {
             op.sums ? op.grid.step * op.grid.limit : 0,
             op.sums ? op.grid.step : 0};
   }
-  SlotRequest Request(const program::RangeExchange& op, float* given) const {
+  // Of all exchanges that are one with that at ops[at].
+  SlotRequest RequestRanges(size_t at, float* given) const {
+    const program::Program& program = layer_.program();
+    const auto& op = std::get<program::RangeExchange>(program.ops[at]);
     const Rows in = At(op.in);
     for (size_t row = 0; row < in.rows; ++row)
       std::ranges::copy(in.Row(row), given + row * in.columns);
     SlotRequest request;
     request.layer = layer_.program().layer_index;
     request.row_count = in.rows;
-    request.experts = request.top_k = op.ranges;
+    request.first = program::FirstPartAt(program, at);
+    for (size_t i = at; i < at + program::ExchangedTogether(program, at); ++i)
+      request.experts += std::get<program::RangeExchange>(program.ops[i]).ranges;
+    request.top_k = request.experts;
     request.columns = op.in.columns;
     request.slot_columns = op.range_columns;
     request.in = {given, in.rows * in.columns};
-    request.kind = SlotKind::kRanges;
+    request.kind = layer_.is_head() ? SlotKind::kRanges : SlotKind::kProducts;
     return request;
   }
 
@@ -189,15 +192,23 @@ class LayerRunner::OpRunner {
   }
 
   // Ranges that overlap have the same bits where they do.
-  Status TakeSlots(const program::RangeExchange& op, std::span<const float> slots) {
-    const Rows out = At(op.out);
-    TRY(CheckSlots("ranges", rows_.count * op.ranges, op.range_columns, slots));
-    const program::HeadRanges ranges{0, op.ranges, op.range_columns, op.out.columns};
-    for (size_t row = 0; row < out.rows; ++row)
-      for (uint32_t range = 0; range < op.ranges; ++range) {
-        std::ranges::copy(slots.first(op.range_columns),
-                          out.Row(row).begin() + ranges.First(range));
-        slots = slots.subspan(op.range_columns);
+  Status TakeRanges(size_t at, std::span<const float> slots) {
+    const std::span<const program::Op> ops(layer_.program().ops);
+    const auto together = ops.subspan(at, program::ExchangedTogether(layer_.program(), at));
+    size_t slot_count = 0;
+    for (const program::Op& op : together)
+      slot_count += rows_.count * std::get<program::RangeExchange>(op).ranges;
+    const uint32_t columns = std::get<program::RangeExchange>(ops[at]).range_columns;
+    TRY(CheckSlots("ranges", slot_count, columns, slots));
+    for (size_t row = 0; row < rows_.count; ++row)
+      for (const program::Op& each : together) {
+        const auto& op = std::get<program::RangeExchange>(each);
+        const program::ProductRanges ranges{0, 0, 0, op.ranges, columns, op.out.columns};
+        const Rows out = At(op.out);
+        for (uint32_t range = 0; range < op.ranges; ++range) {
+          std::ranges::copy(slots.first(columns), out.Row(row).begin() + ranges.First(range));
+          slots = slots.subspan(columns);
+        }
       }
     return OkStatus();
   }
@@ -315,14 +326,17 @@ class LayerRunner::OpRunner {
                        runner_.workspace_);
   }
   void RunOp(const program::MoeExperts& op) {
-    if (op.route.buffer == layer_.program().input) {
-      status_ = CheckGivenRoutes(op);
-      if (!status_.ok()) return;
-    }
     kernels::MoeExpertsArgs args;
+    if (!rows_.parts.empty()) {
+      args.route = RouteToParts();
+      args.top_k = rows_.parts.size();
+    } else {
+      if (op.route.buffer == layer_.program().input) status_ = CheckGivenRoutes(op);
+      if (!status_.ok()) return;
+      args.route = At(op.route);
+      args.top_k = op.top_k;
+    }
     args.in = At(op.in);
-    args.route = At(op.route);
-    args.top_k = op.top_k;
     args.kind = KernelKind(op.kind);
     args.gate_up = layer_.weight(op.gate_up).matrices();
     args.down = layer_.weight(op.down).matrices();
@@ -390,6 +404,18 @@ class LayerRunner::OpRunner {
     return runner_.state_runs_;
   }
 
+  // One route for all rows: to each wanted part with the weight 1.
+  kernels::ConstRows RouteToParts() {
+    const size_t count = rows_.parts.size();
+    float* route = runner_.free_;
+    for (size_t row = 0; row < rows_.count; ++row)
+      for (size_t i = 0; i < count; ++i) {
+        route[row * 2 * count + i] = static_cast<float>(rows_.parts[i]);
+        route[row * 2 * count + count + i] = 1;
+      }
+    return {route, rows_.count, 2 * count, 2 * count};
+  }
+
   // Routes that came with the rows instead of from a MoeRoute.
   Status CheckGivenRoutes(const program::MoeExperts& op) const {
     const Rows route = At(op.route);
@@ -436,25 +462,28 @@ Result<LayerEnd> LayerRunner::Run(const LoadedLayer& layer, const RowBatch& rows
       free += rows.count * program.buffers[id].columns;
     }
   }
+  free_ = free;
   OpRunner runner(*this, layer, rows);
   size_t first = 0;
   if (resume != nullptr) {
-    first = resume->stopped_at + 1;
+    const size_t at = resume->stopped_at;
+    const auto* experts = std::get_if<program::SlotExchange>(&program.ops[at]);
+    first = at + (experts ? 1 : program::ExchangedTogether(program, at));
     for (size_t index = 0; index < first; ++index) runner.SkipState(program.ops[index]);
-    const program::Op& stopped = program.ops[resume->stopped_at];
-    const auto* ranges = std::get_if<program::RangeExchange>(&stopped);
-    TRY(ranges ? runner.TakeSlots(*ranges, resume->slots)
-               : runner.TakeSlots(std::get<program::SlotExchange>(stopped), resume->slots));
+    TRY(experts ? runner.TakeSlots(*experts, resume->slots) : runner.TakeRanges(at, resume->slots));
   }
+  const bool some_ranges = !rows.parts.empty() && layer.is_head();
+  if (some_ranges) std::fill_n(output, rows.count * program.buffers[program.output].columns, 0.0F);
   for (size_t index = first; index < program.ops.size(); ++index) {
+    if (some_ranges && std::ranges::find(rows.parts, index) == rows.parts.end()) continue;
     const program::Op& op = program.ops[index];
     if (const auto* exchange = std::get_if<program::SlotExchange>(&op)) {
       runner.FlushMatMuls();
       return LayerEnd{nullptr, index, runner.Request(*exchange, scratch.given.Reserve(0))};
     }
-    if (const auto* ranges = std::get_if<program::RangeExchange>(&op)) {
+    if (std::holds_alternative<program::RangeExchange>(op)) {
       runner.FlushMatMuls();
-      return LayerEnd{nullptr, index, runner.Request(*ranges, scratch.given.Reserve(0))};
+      return LayerEnd{nullptr, index, runner.RequestRanges(index, scratch.given.Reserve(0))};
     }
     std::visit(runner, op);
     TRY(runner.status());

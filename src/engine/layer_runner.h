@@ -21,6 +21,7 @@ struct RowBatch {
   std::span<const uint32_t> positions;             // [count]
   std::span<const kernels::AttentionRow> kv_rows;  // [count], layers with attention only
   std::span<const kernels::StateRun> state_runs;   // layers with recurrent state only
+  std::span<const uint32_t> parts = {};            // StepInput's
 };
 
 // Scratch memory in f32 values.
@@ -38,7 +39,9 @@ struct ScratchNeeds {
 };
 
 // What `rows` rows of `layer` need when their sessions end at most at position `end_position`.
-ScratchNeeds NeedsOf(const LoadedLayer& layer, size_t rows, uint32_t end_position);
+// `parts`: how many StepInput's are.
+ScratchNeeds NeedsOf(const LoadedLayer& layer, size_t rows, uint32_t end_position,
+                     size_t parts = 0);
 
 // What a step computes in and keeps while it waits. Grows to what the largest step needed and is
 // then used again.
@@ -108,6 +111,7 @@ class LayerRunner {
   kernels::Workspace workspace_;
   // Kept between runs so that decoding does not allocate.
   std::vector<float*> buffers_;                  // [buffer id] of the running program
+  float* free_ = nullptr;                        // behind these
   std::vector<const program::MatMul*> pending_;  // products waiting to run as one parallel region
   std::vector<kernels::MatMulArgs> matmuls_;
   std::vector<kernels::StateRun> state_runs_;  // those of the batch, at one operation's state

@@ -79,11 +79,6 @@ bool EndsInLogits(const program::Program& program) {
   return held[program.output] == Held::kOther;
 }
 
-bool Overlap(const program::View& a, const program::View& b) {
-  return a.buffer == b.buffer && a.first_column < b.first_column + b.columns &&
-         b.first_column < a.first_column + a.columns;
-}
-
 // Expert indices are read from a buffer, so they must be what a MoeRoute wrote there, or what came
 // in: nothing else may have touched them.
 Status CheckRoutes(const program::Program& program) {
@@ -97,14 +92,14 @@ Status CheckRoutes(const program::Program& program) {
           [&](const auto& op) {
             using Op = std::decay_t<decltype(op)>;
             if constexpr (std::is_same_v<Op, program::MoeRoute>) {
-              if (Overlap(op.out, experts->route)) {
+              if (program::Overlap(op.out, experts->route)) {
                 routed = op.out.first_column == experts->route.first_column &&
                          op.out.columns == experts->route.columns &&
                          op.top_k * op.parts == experts->top_k &&
                          op.experts * op.parts == experts->experts;
               }
             } else {
-              if (Overlap(op.out, experts->route)) routed = false;
+              if (program::Overlap(op.out, experts->route)) routed = false;
             }
           },
           program.ops[earlier]);
@@ -118,21 +113,22 @@ Status CheckRoutes(const program::Program& program) {
   return OkStatus();
 }
 
-// Ranges cover the head's columns, each from where the one before ends or earlier (head_ranges.h).
-Status CheckRanges(const program::Program& program, bool is_head) {
+// Ranges cover the product's columns, each from where the one before ends or earlier
+// (product_ranges.h).
+Status CheckRanges(const program::Program& program) {
   for (const program::Op& op : program.ops) {
     const auto* ranges = std::get_if<program::RangeExchange>(&op);
     if (ranges == nullptr) continue;
-    const uint64_t vocabulary = ranges->out.columns, columns = ranges->range_columns;
-    const bool covers = ranges->ranges >= 2 && columns >= 1 && columns <= vocabulary &&
-                        columns <= UINT16_MAX && (ranges->ranges - 1) * columns < vocabulary &&
-                        vocabulary <= ranges->ranges * columns;
-    if (is_head && covers) continue;
+    const uint64_t total = ranges->out.columns, columns = ranges->range_columns;
+    const bool covers = ranges->ranges >= 2 && columns >= 1 && columns <= total &&
+                        columns <= UINT16_MAX && (ranges->ranges - 1) * columns < total &&
+                        total <= ranges->ranges * columns;
+    if (covers) continue;
     return Error(ErrorCode::kInvalidData,
                  "The program of layer " + std::to_string(program.layer_index) + " exchanges " +
                      std::to_string(ranges->ranges) + " ranges of " + std::to_string(columns) +
-                     " columns, which are not those of an output head of " +
-                     std::to_string(vocabulary) + " columns.");
+                     " columns, which are not those of a product of " + std::to_string(total) +
+                     " columns.");
   }
   return OkStatus();
 }
@@ -146,22 +142,23 @@ Result<LoadedLayer> LoadedLayer::Load(const program::Program& program, DType kv_
   WeightUses found;
   found.uses.resize(program.weights.size());
   LoadedLayer layer;
-  bool exchanges = false;
+  bool slots = false, ranges = false;
   for (const program::Op& op : program.ops) {
     if (std::holds_alternative<program::Exchange>(op))
       return Error(ErrorCode::kUnsupported,
                    "The program of layer " + std::to_string(program.layer_index) +
                        " has an Exchange, which this engine does not run.");
-    exchanges |= std::holds_alternative<program::SlotExchange>(op);
+    slots |= std::holds_alternative<program::SlotExchange>(op);
+    ranges |= std::holds_alternative<program::RangeExchange>(op);
     std::visit(found, op);
   }
   TRY(CheckRoutes(program));
   layer.program_ = program;
   layer.kv_dtype_ = kv_dtype;
   layer.is_head_ = EndsInLogits(program);
-  layer.exchanges_ = exchanges;
-  TRY(CheckRanges(program, layer.is_head_));
-  if (layer.is_head_ && exchanges) {
+  layer.exchanges_ = slots || (ranges && !layer.is_head_);
+  TRY(CheckRanges(program));
+  if (layer.is_head_ && slots) {
     return Error(ErrorCode::kUnsupported,
                  "The program of layer " + std::to_string(program.layer_index) +
                      " has an exchange in the output head, whose rows are not those of the step.");

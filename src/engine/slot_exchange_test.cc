@@ -9,7 +9,7 @@
 #include "engine/test_cut_model.h"
 #include "engine/test_model.h"
 #include "engine/test_shards.h"
-#include "program/head_ranges.h"
+#include "program/product_ranges.h"
 
 namespace weft::engine {
 namespace {
@@ -112,8 +112,11 @@ class RangedModel {
     for (const program::Program& layer : model.programs) hubs.push_back(program::HubProgram(layer));
     EXPECT_TRUE(hub->Load(hubs, model.source).ok());
     const std::vector<uint32_t> all = {0, 1, 2};
-    std::vector<program::Program> parts = program::PartPrograms(head, all).value();
-    for (uint32_t range = 0; range < 3; ++range) parts[range].layer_index = range;
+    std::vector<program::Program> parts;
+    for (const uint32_t range : all) {
+      parts.push_back(program::RangesProgram(head, {&range, 1}).value());
+      parts.back().layer_index = range;
+    }
     EXPECT_TRUE(holder_->Load(parts, model.source).ok());
   }
 

@@ -179,7 +179,7 @@ ScratchNeeds StepRunner::NeedsOfStep(const LayerMap& layers, const StepInput& in
     const size_t rows = layer.is_head()
                             ? std::min(kHeadRowsPerPass, selects ? head_rows : row_count)
                             : std::min(rows_per_pass, row_count);
-    needs.Include(NeedsOf(layer, rows, end_position));
+    needs.Include(NeedsOf(layer, rows, end_position, input.parts.size()));
   }
   // Whatever the layers, the input rows of a pass and the gathered rows of the head must fit.
   const LoadedLayer& first = layers.at(input.layers.first);
@@ -282,7 +282,7 @@ void StepRunner::AskForBest(const LoadedLayer& layer, StepFlight& step,
 Status StepRunner::TakeBest(const LoadedLayer& layer, StepFlight& step, size_t row_count,
                             std::span<const float> slots) {
   const auto& op = std::get<program::RangeExchange>(layer.program().ops[*step.stopped_at]);
-  const program::HeadRanges ranges{0, op.ranges, op.range_columns, op.out.columns};
+  const program::ProductRanges ranges{0, 0, 0, op.ranges, op.range_columns, op.out.columns};
   const size_t row_values = op.ranges * kBestColumns;
   if (slots.size() != row_count * row_values)
     return Invalid("Layer " + std::to_string(layer.program().layer_index) + " wants " +
@@ -332,10 +332,12 @@ Result<bool> StepRunner::RunHead(const LoadedLayer& layer, StepFlight& step,
                     gathered + i * columns);
       Place(layer, step, indices);
     }
-    ASSIGN_OR_RETURN(const LayerEnd end,
-                     runner_.Run(layer, {indices.size(), {}, state.positions, state.kv_rows, {}},
-                                 state.scratch, gathered, state.scratch.logits.Reserve(0),
-                                 step.stopped_at ? &resume : nullptr));
+    ASSIGN_OR_RETURN(
+        const LayerEnd end,
+        runner_.Run(layer,
+                    {indices.size(), {}, state.positions, state.kv_rows, {}, step.input.parts},
+                    state.scratch, gathered, state.scratch.logits.Reserve(0),
+                    step.stopped_at ? &resume : nullptr));
     step.stopped_at.reset();
     if (end.result == nullptr) {
       step.stopped_at = end.stopped_at;
@@ -385,7 +387,9 @@ Result<bool> StepRunner::RunPass(const LayerMap& layers, StepFlight& step,
     float* stream = state.scratch.residual[step.in].Reserve(0);
     ASSIGN_OR_RETURN(
         const LayerEnd end,
-        runner_.Run(layer, {step.row_count, ids, state.positions, state.kv_rows, state.state_runs},
+        runner_.Run(layer,
+                    {step.row_count, ids, state.positions, state.kv_rows, state.state_runs,
+                     step.input.parts},
                     state.scratch, stream, state.scratch.residual[1 - step.in].Reserve(0),
                     step.stopped_at ? &resume : nullptr));
     step.stopped_at.reset();

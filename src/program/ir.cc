@@ -10,6 +10,12 @@ const Attention* FindAttention(const Program& program) {
   return nullptr;
 }
 
+const MoeExperts* FindExperts(const Program& program) {
+  for (const Op& op : program.ops)
+    if (const auto* experts = std::get_if<MoeExperts>(&op)) return experts;
+  return nullptr;
+}
+
 std::string_view OpName(const Op& op) {
   return std::visit([](const auto& any) { return OpNameOf(any); }, op);
 }

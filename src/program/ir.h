@@ -69,6 +69,9 @@ struct Program {
 // The Attention of a layer that has one, else nullptr.
 const Attention* FindAttention(const Program& program);
 
+// The experts of a layer; nullptr where it has none.
+const MoeExperts* FindExperts(const Program& program);
+
 // Gives the operation's name for messages: "MatMul", "Attention", ...
 std::string_view OpName(const Op& op);
 

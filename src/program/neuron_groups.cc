@@ -26,11 +26,6 @@ struct Mlp {
   size_t down = 0;
 };
 
-bool Overlap(const View& a, const View& b) {
-  return a.buffer == b.buffer && a.first_column < b.first_column + b.columns &&
-         b.first_column < a.first_column + a.columns;
-}
-
 // The product that wrote the whole view, if that was the last one before `end` to write there.
 std::optional<size_t> WriterOf(const Program& program, const View& view, size_t end) {
   for (size_t i = end; i-- > 0;) {

@@ -27,14 +27,6 @@ std::string NameOf(const Buffer& buffer) {
   return "'" + buffer.name.substr(0, 200) + "'";
 }
 
-bool Overlap(const View& a, const View& b) {
-  return a.buffer == b.buffer && a.first_column < b.first_column + b.columns &&
-         b.first_column < a.first_column + a.columns;
-}
-bool Same(const View& a, const View& b) {
-  return a.buffer == b.buffer && a.first_column == b.first_column && a.columns == b.columns;
-}
-
 Error WrongShape(std::string_view role, const Weight& weight, const std::string& expected) {
   return Invalid(Quoted(role) + " is '" + weight.name.substr(0, 200) + "' of shape " +
                  ShapeText(weight.shape) + "; expected " + expected + ".");

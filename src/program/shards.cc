@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "program/head_ranges.h"
 #include "program/op_views.h"
+#include "program/product_ranges.h"
 #include "program/weight_parts.h"
 
 namespace weft::program {
@@ -38,12 +38,6 @@ Weight WeightOfExperts(const Weight& weight, std::span<const uint32_t> experts) 
   return picked;
 }
 
-const MoeExperts* FindExperts(const Program& program) {
-  for (const Op& op : program.ops)
-    if (const auto* experts = std::get_if<MoeExperts>(&op)) return experts;
-  return nullptr;
-}
-
 bool HasGroups(const Program& program) {
   const MoeExperts* experts = FindExperts(program);
   if (experts == nullptr || experts->grid.step == 0) return false;
@@ -54,18 +48,23 @@ bool HasGroups(const Program& program) {
   });
 }
 
-bool TakesIntegers(const Program& program) {
+bool TakesIntegers(const Program& program, uint32_t part) {
   const auto is_integer = [&](WeightId id) {
     return IsSuperblockFormat(program.weights[id].dtype);
   };
-  if (const MoeExperts* experts = FindExperts(program)) return is_integer(experts->gate_up);
-  const std::optional<HeadRanges> ranges = FindHeadRanges(program);
-  return ranges && is_integer(std::get<MatMul>(program.ops[ranges->product]).weight.weight);
+  const MoeExperts* experts = FindExperts(program);
+  if (experts != nullptr && part < experts->experts) return is_integer(experts->gate_up);
+  const std::vector<ProductRanges> products = FindRanges(program);
+  const ProductRanges* asked = FindRange(products, part);
+  return asked != nullptr && std::ranges::all_of(products, [&](const ProductRanges& each) {
+           return each.exchange != asked->exchange ||
+                  is_integer(std::get<MatMul>(program.ops[each.product]).weight.weight);
+         });
 }
 
 Program HubProgram(const Program& program) {
-  if (FindHeadRanges(program)) return HeadHubProgram(program);
   Program hub = program;
+  ExchangeRanges(FindRanges(program), hub);
   const bool sums = HasGroups(program);
   for (Op& op : hub.ops) {
     const auto* experts = std::get_if<MoeExperts>(&op);
@@ -115,15 +114,32 @@ Result<Program> ExpertProgram(const Program& program, std::span<const uint32_t> 
   return shard;
 }
 
-Result<std::vector<Program>> PartPrograms(const Program& program, std::span<const uint32_t> parts) {
-  std::vector<Program> programs;
-  if (!FindHeadRanges(program)) {
-    ASSIGN_OR_RETURN(programs.emplace_back(), ExpertProgram(program, parts));
-    return programs;
-  }
-  for (const uint32_t range : parts) {
-    ASSIGN_OR_RETURN(programs.emplace_back(), RangeProgram(program, range));
-  }
+Result<std::vector<PartProgram>> PartPrograms(const Program& program,
+                                              std::span<const uint32_t> parts) {
+  const MoeExperts* experts = FindExperts(program);
+  const std::vector<ProductRanges> products = FindRanges(program);
+  const bool is_head = experts == nullptr && !products.empty();
+  const auto is_range = [&](uint32_t part) {
+    return is_head || (!products.empty() && part >= experts->experts);
+  };
+  // Whether both are computed by one program.
+  const auto together = [&](uint32_t a, uint32_t b) {
+    if (!is_range(a) || !is_range(b)) return is_range(a) == is_range(b);
+    const ProductRanges* one = FindRange(products, a);
+    const ProductRanges* other = FindRange(products, b);
+    return !is_head && one != nullptr && other != nullptr && one->exchange == other->exchange;
+  };
+  std::vector<PartProgram> programs;
+  size_t begin = 0, end = 0;
+  do {
+    while (end < parts.size() && (end == begin || together(parts[begin], parts[end]))) ++end;
+    const auto some = parts.subspan(begin, end - begin);
+    PartProgram& part = programs.emplace_back(PartProgram{{}, begin, end});
+    const bool in_ranges = !some.empty() && is_range(some.front());
+    ASSIGN_OR_RETURN(part.program,
+                     in_ranges ? RangesProgram(program, some) : ExpertProgram(program, some));
+    begin = end;
+  } while (begin < parts.size());
   return programs;
 }
 

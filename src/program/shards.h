@@ -15,19 +15,17 @@
 
 namespace weft::program {
 
-// The experts of a layer; nullptr where it has none.
-const MoeExperts* FindExperts(const Program& program);
-
 // Whether the layer's MLP is in neuron groups (neuron_groups.h): experts that are all chosen with
 // weight 1 and lie on a grid, so that their outputs may be added up by whoever has some of them.
 bool HasGroups(const Program& program);
 
-// Whether whoever holds experts, neuron groups or ranges of the layer multiplies its rows as whole
-// numbers (tensor/integer_row.h), and does nothing else with them. False: it has no such parts.
-bool TakesIntegers(const Program& program);
+// Whether whoever holds this part of the layer, an expert, neuron group or range, and those that
+// are asked for with it, multiplies its rows as whole numbers (tensor/integer_row.h), and does
+// nothing else with them. False: the layer has no such part.
+bool TakesIntegers(const Program& program, uint32_t part);
 
-// The program with SlotExchange in the place of MoeExperts, or RangeExchange in that of an output
-// head in ranges (head_ranges.h), without the weights that nothing uses any more. A program without
+// The program with SlotExchange in the place of MoeExperts, and RangeExchange in that of products
+// in ranges (product_ranges.h), without the weights that nothing uses any more. A program without
 // either stays as it is.
 Program HubProgram(const Program& program);
 
@@ -40,8 +38,16 @@ Result<Program> ExpertProgram(const Program& program, std::span<const uint32_t> 
 // A weight [experts, rows, columns] of these experts alone, in this order. REQUIRES: it has them.
 Weight WeightOfExperts(const Weight& weight, std::span<const uint32_t> experts);
 
-// The programs of whoever holds these parts of a layer. It is one ExpertProgram, or in an output
-// head one RangeProgram for each of the ranges. kInvalidArgument: as of these.
-Result<std::vector<Program>> PartPrograms(const Program& program, std::span<const uint32_t> parts);
+// A program of whoever holds parts of a layer, and which of these it computes.
+struct PartProgram {
+  Program program;
+  size_t begin = 0, end = 0;  // of the parts that were asked for
+};
+
+// The programs of whoever holds these parts of a layer, which rise. They are one ExpertProgram of
+// all experts, one RangesProgram of all ranges that are asked for together, and in an output head
+// one of each range. kInvalidArgument: as of these.
+Result<std::vector<PartProgram>> PartPrograms(const Program& program,
+                                              std::span<const uint32_t> parts);
 
 }  // namespace weft::program

@@ -16,6 +16,16 @@ struct View {
   uint32_t columns = 0;
 };
 
+inline bool Same(const View& a, const View& b) {
+  return a.buffer == b.buffer && a.first_column == b.first_column && a.columns == b.columns;
+}
+
+// Whether they have a column in common.
+inline bool Overlap(const View& a, const View& b) {
+  return a.buffer == b.buffer && a.first_column < b.first_column + b.columns &&
+         b.first_column < a.first_column + a.columns;
+}
+
 // A view of a weight is rows [first_row, first_row + rows) of a matrix. Packed q/k/v and gate/up
 // are views of one weight.
 struct WeightView {

@@ -193,8 +193,8 @@ class HashEngine::Pending : public engine::PendingStep {
     }
     const HashModel::Mixture& mixture = model.mixtures[layer];
     const SlotKind kind = mixture.groups ? SlotKind::kSums : SlotKind::kExperts;
-    request_ = {layer,  rows.size(), mixture.experts, mixture.chosen, kRowColumns, kRowColumns, in_,
-                route_, kind};
+    request_ = {layer,       rows.size(), mixture.experts, 0,   mixture.chosen, kRowColumns,
+                kRowColumns, in_,         route_,          kind};
   }
 
   const LayerRange layers;

@@ -47,11 +47,17 @@ Result<engine::StepOutput> HashExperts::Step(const engine::StepInput& input) {
   double bytes = 0;
   for (size_t at = 0; at < input.hidden.size(); at += kColumns) {
     const std::span<const float> row = input.hidden.subspan(at, kColumns);
-    const auto place = static_cast<size_t>(row[kRowColumns]);
-    const HashModel::Expert expert = shard->second.at(place);
-    const auto columns = HashModel::ExpertRow(expert.layer, expert.expert, RowOf(row));
-    output.hidden.insert(output.hidden.end(), columns.begin(), columns.end());
-    bytes += static_cast<double>(machine_.model.expert_bytes[expert.layer]);
+    // Of one expert, or the sum of those that all rows want.
+    const auto own = static_cast<uint32_t>(row[kRowColumns]);
+    const std::span<const uint32_t> places = input.parts.empty() ? std::span(&own, 1) : input.parts;
+    std::vector<float> sum(kRowColumns);
+    for (const uint32_t place : places) {
+      const HashModel::Expert expert = shard->second.at(place);
+      const auto columns = HashModel::ExpertRow(expert.layer, expert.expert, RowOf(row));
+      for (size_t c = 0; c < kRowColumns; ++c) sum[c] += columns[c];
+      bytes += static_cast<double>(machine_.model.expert_bytes[expert.layer]);
+    }
+    output.hidden.insert(output.hidden.end(), sum.begin(), sum.end());
   }
   if (random_.Uniform() < machine_.device.numbers_failure)
     output.hidden[random_.Below(output.hidden.size())] = std::numeric_limits<float>::quiet_NaN();

@@ -35,6 +35,15 @@ struct ModelLayer {
   // are not. The last ones overlap, so they have more bytes than the weight.
   uint32_t head_range_columns = 0;
   bool is_shared() const { return groups || head_range_columns > 0; }
+  // Ranges of other products, of which a token asks for all, in so many exchanges. They are parts
+  // behind the experts. All count with the mean of their bytes, which are counted as experts' are.
+  uint32_t range_count = 0, range_exchanges = 0, range_columns = 0;
+  uint64_t range_bytes = 0;
+  uint32_t part_count() const { return expert_count + range_count; }
+  uint64_t part_bytes(uint32_t part) const {
+    return part < expert_count ? expert_bytes : range_bytes;
+  }
+  uint64_t parts_bytes() const { return expert_count * expert_bytes + range_count * range_bytes; }
   std::vector<float> group_norms;  // of their outputs, by group; empty: not known
   // `tied_bytes` of weight_bytes are the same blobs as in the earlier layer `tied_to` (-1: none).
   int tied_to = -1;
@@ -65,6 +74,9 @@ struct ModelInfo {
   bool divides_head() const {
     return std::ranges::any_of(layers,
                                [](const ModelLayer& l) { return l.head_range_columns > 0; });
+  }
+  bool divides_products() const {
+    return std::ranges::any_of(layers, [](const ModelLayer& l) { return l.range_count > 0; });
   }
   // Of weights, beside f32, f16, bf16, q8 and q4: a worker says which of them it runs.
   std::vector<DType> dtypes;

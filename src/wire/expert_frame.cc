@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
 #include <string>
 
 #include "base/check.h"
@@ -382,6 +383,17 @@ void ReadRow(const uint8_t* rows, RowType type, size_t index, std::span<float> r
   if (type == RowType::kIntegers)
     return ReadIntegerRow(rows + index * IntegerRowBytes(row.size()), row);
   for (size_t i = 0; i < row.size(); ++i) row[i] = RowValue(rows, type, index * row.size() + i);
+}
+
+void ReadValues(const Slice& rows, RowType type, float step, std::span<float> values) {
+  const uint8_t* bytes = rows.bytes().data();
+  if (type == RowType::kF32) {
+    std::memcpy(values.data(), bytes, values.size_bytes());
+    return;
+  }
+  const float unit = type == RowType::kSteps ? step : 1;
+  float* out = values.data();
+  for (size_t i = 0; i < values.size(); ++i) out[i] = unit * RowValue(bytes, type, i);
 }
 
 std::optional<Slice> StepsOf(const Slice& rows, float step) {

@@ -137,6 +137,9 @@ inline float RowValue(const uint8_t* rows, RowType type, size_t index) {
   return LoadLe<float>(rows + index * sizeof(float));
 }
 
+// Reads an answer's values, of steps times `step`. REQUIRES: rows of so many values; no integers.
+void ReadValues(const Slice& rows, RowType type, float step, std::span<float> values);
+
 struct ExpertFrame {
   ExpertFrameType type = ExpertFrameType::kDispatch;
   uint32_t sequence = 0;

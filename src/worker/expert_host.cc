@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "program/head_ranges.h"
+#include "program/product_ranges.h"
 #include "program/shards.h"
 
 namespace weft::worker {
@@ -19,50 +19,17 @@ bool MayAdd(const wire::ExpertFrame& first, const wire::ExpertFrame& later) {
          first.rows.byte_count() == later.rows.byte_count();
 }
 
-void AddRows(const Slice& more, std::vector<uint8_t>& sum) {
-  const uint8_t* from = more.bytes().data();
-  for (size_t i = 0; i < sum.size(); i += sizeof(float))
-    StoreLe<float>(&sum[i], LoadLe<float>(&sum[i]) + LoadLe<float>(from + i));
-}
-
-// Results on a grid are added up as they come: the order changes no bit (kernels/sum_grid.h).
-std::vector<wire::ExpertFrame> AddedUp(std::span<const wire::ExpertFrame> dispatches,
-                                       std::vector<wire::ExpertFrame> results) {
-  std::vector<wire::ExpertFrame> added_up;
-  std::optional<size_t> first;  // of the dispatches whose results go into the last of added_up
-  std::vector<uint8_t> sum;
-  const auto end_sum = [&] {
-    if (first && !added_up.back().added.empty()) added_up.back().rows = Slice(std::move(sum));
-    first.reset();
-  };
-  for (size_t i = 0; i < results.size(); ++i) {
-    wire::ExpertFrame& result = results[i];
-    if (first && !result.failed && MayAdd(dispatches[*first], dispatches[i]) &&
-        (added_up.back().added.empty() || added_up.back().added.back() < result.expert)) {
-      if (added_up.back().added.empty()) {
-        const ByteSpan bytes = added_up.back().rows.bytes();
-        sum.assign(bytes.begin(), bytes.end());
-      }
-      AddRows(result.rows, sum);
-      added_up.back().added.push_back(result.expert);
-      continue;
-    }
-    end_sum();
-    if (!result.failed) first = i;
-    added_up.push_back(std::move(result));
-  }
-  end_sum();
-  return added_up;
-}
-
-// Where the expert stands among those that are held. REQUIRES: it does.
-size_t PlaceOf(const std::vector<uint32_t>& held, uint32_t expert) {
-  return static_cast<size_t>(std::lower_bound(held.begin(), held.end(), expert) - held.begin());
-}
-
 uint64_t AnswerBytes(const wire::ExpertFrame& asked, uint32_t slot_columns) {
   return uint64_t{asked.tokens} * (asked.best ? kBestColumns : slot_columns) *
          wire::ElementBytes(wire::AnswerType(asked.row_type));
+}
+
+std::vector<float> RowsOf(const wire::ExpertFrame& asked) {
+  std::vector<float> rows(size_t{asked.tokens} * asked.hidden);
+  for (size_t token = 0; token < asked.tokens; ++token)
+    wire::ReadRow(asked.rows.bytes().data(), asked.row_type, token,
+                  std::span(rows).subspan(token * asked.hidden, asked.hidden));
+  return rows;
 }
 
 wire::ExpertFrame ResultOf(const wire::ExpertFrame& asked, uint32_t columns,
@@ -115,17 +82,17 @@ Result<std::unique_ptr<engine::LoadedLayers>> ExpertHost::Read(
     shard.layers.first = next_index_;
     const program::MoeExperts* experts = program::FindExperts(layers[i]);
     shard.step = experts != nullptr ? experts->grid.step : 0;
-    for (program::Program& part : parts) {
-      part.layer_index = next_index_++;
-      shard.slot_columns = part.buffers[part.output].columns;
+    for (auto& [part, begin, end] : parts) {
+      Piece& piece = shard.pieces.emplace_back(Piece{begin, end, next_index_++});
+      part.layer_index = piece.layer;
+      const auto* product = std::get_if<program::MatMul>(&part.ops.front());
+      piece.columns = part.buffers[product ? product->in.buffer : part.output].columns;
+      piece.slot_columns = product ? product->out.columns : piece.columns;
+      if (product) piece.kind = experts ? SlotKind::kProducts : SlotKind::kRanges;
       programs.push_back(std::move(part));
     }
     shard.layers.end = next_index_;
     shard.experts = set.experts;
-    const std::optional<program::HeadRanges> ranges = program::FindHeadRanges(layers[i]);
-    shard.in_ranges = ranges.has_value();
-    shard.columns = ranges ? std::get<program::MatMul>(layers[i].ops[ranges->product]).in.columns
-                           : shard.slot_columns;
   }
   ASSIGN_OR_RETURN(loaded->layers, engine_->Read(programs, source));
   return std::unique_ptr<engine::LoadedLayers>(std::move(loaded));
@@ -153,44 +120,44 @@ void ExpertHost::Clear() {
 }
 
 std::vector<wire::ExpertFrame> ExpertHost::Run(std::span<const wire::ExpertFrame> dispatches) {
-  std::vector<wire::ExpertFrame> results(dispatches.size());
-  std::map<uint32_t, std::vector<size_t>> by_layer;
-  // Ranges of a head answer with more columns than they are asked with.
+  Results results(dispatches.size());
+  std::map<const Piece*, std::vector<size_t>> by_piece;
+  // Ranges may answer with more columns than they are asked with.
   uint64_t answered_bytes = 0;
   for (size_t i = 0; i < dispatches.size(); ++i) {
     const wire::ExpertFrame& asked = dispatches[i];
-    const auto shard = shards_.find(asked.layer);
-    const bool held =
-        shard != shards_.end() && std::binary_search(shard->second.experts.begin(),
-                                                     shard->second.experts.end(), asked.expert);
-    if (!held) {
+    const Piece* piece = FindPiece(asked);
+    if (piece == nullptr) {
       results[i] =
           wire::FailedResult(asked, "Expert " + std::to_string(asked.expert) + " of layer " +
                                         std::to_string(asked.layer) + " is not held here.");
-    } else if (asked.hidden != shard->second.columns) {
-      results[i] =
-          wire::FailedResult(asked, "The rows have " + std::to_string(asked.hidden) +
-                                        " columns, layer " + std::to_string(asked.layer) +
-                                        " takes " + std::to_string(shard->second.columns) + ".");
-    } else if ((answered_bytes += AnswerBytes(asked, shard->second.slot_columns)) >
+    } else if (asked.hidden != piece->columns) {
+      results[i] = wire::FailedResult(asked, "The rows have " + std::to_string(asked.hidden) +
+                                                 " columns, layer " + std::to_string(asked.layer) +
+                                                 " takes " + std::to_string(piece->columns) + ".");
+    } else if ((answered_bytes += AnswerBytes(asked, piece->slot_columns)) >
                wire::kMaxShardRowBytes) {
       results[i] = wire::FailedResult(asked, "The answers to a message would have " +
                                                  std::to_string(answered_bytes) +
                                                  " bytes of rows, expected at most " +
                                                  std::to_string(wire::kMaxShardRowBytes) + ".");
     } else {
-      by_layer[asked.layer].push_back(i);
+      by_piece[piece].push_back(i);
     }
   }
-  for (const auto& [layer, which] : by_layer) {
-    const Status status = RunLayer(shards_.at(layer), dispatches, which, results);
+  for (const auto& [piece, which] : by_piece) {
+    const Status status = RunPiece(*piece, dispatches, which, results);
     if (status.ok()) continue;
     for (const size_t i : which)
       results[i] = wire::FailedResult(dispatches[i], status.error().ToString());
   }
-  std::vector<wire::ExpertFrame> added_up = AddedUp(dispatches, std::move(results));
-  for (wire::ExpertFrame& result : added_up) PutInSteps(result);
-  return added_up;
+  std::vector<wire::ExpertFrame> given;
+  for (std::optional<wire::ExpertFrame>& result : results) {
+    if (!result) continue;
+    PutInSteps(*result);
+    given.push_back(*std::move(result));
+  }
+  return given;
 }
 
 void ExpertHost::PutInSteps(wire::ExpertFrame& result) const {
@@ -203,25 +170,79 @@ void ExpertHost::PutInSteps(wire::ExpertFrame& result) const {
   }
 }
 
-Status ExpertHost::RunLayer(const Shard& shard, std::span<const wire::ExpertFrame> dispatches,
-                            std::span<const size_t> which,
-                            std::vector<wire::ExpertFrame>& results) {
-  if (!shard.in_ranges) return RunExperts(shard, dispatches, which, results);
-  for (const size_t i : which) TRY(RunRange(shard, dispatches[i], results[i]));
+const ExpertHost::Piece* ExpertHost::FindPiece(const wire::ExpertFrame& asked) const {
+  const auto shard = shards_.find(asked.layer);
+  if (shard == shards_.end()) return nullptr;
+  const std::vector<uint32_t>& held = shard->second.experts;
+  const auto found = std::ranges::lower_bound(held, asked.expert);
+  if (found == held.end() || *found != asked.expert) return nullptr;
+  const auto place = static_cast<size_t>(found - held.begin());
+  return &*std::ranges::find_if(shard->second.pieces,
+                                [place](const Piece& piece) { return place < piece.end; });
+}
+
+size_t ExpertHost::PlaceOf(const Piece& piece, const wire::ExpertFrame& asked) const {
+  const std::vector<uint32_t>& held = shards_.at(asked.layer).experts;
+  const auto place = std::ranges::lower_bound(held, asked.expert) - held.begin();
+  return static_cast<size_t>(place) - piece.begin;
+}
+
+Status ExpertHost::RunPiece(const Piece& piece, std::span<const wire::ExpertFrame> dispatches,
+                            std::span<const size_t> which, Results& results) {
+  if (piece.kind == SlotKind::kProducts) return RunProducts(piece, dispatches, which, results);
+  if (piece.kind == SlotKind::kRanges) {
+    for (const size_t i : which) TRY(RunRange(piece, dispatches[i], results[i].emplace()));
+    return OkStatus();
+  }
+  std::vector<size_t> single;
+  for (size_t begin = 0, end = 0; begin < which.size(); begin = end) {
+    const wire::ExpertFrame& first = dispatches[which[begin]];
+    for (end = begin + 1; end < which.size(); ++end)
+      if (dispatches[which[end]].expert <= dispatches[which[end - 1]].expert ||
+          !MayAdd(first, dispatches[which[end]]))
+        break;
+    if (end - begin > 1)
+      TRY(RunSum(piece, dispatches, which.subspan(begin, end - begin), results));
+    else
+      single.push_back(which[begin]);
+  }
+  return single.empty() ? OkStatus() : RunExperts(piece, dispatches, single, results);
+}
+
+// Each row goes in once, and the engine adds up: values on a grid have the same sum in any order
+// (kernels/sum_grid.h).
+Status ExpertHost::RunSum(const Piece& piece, std::span<const wire::ExpertFrame> dispatches,
+                          std::span<const size_t> which, Results& results) {
+  const wire::ExpertFrame& first = dispatches[which.front()];
+  const size_t columns = piece.columns;
+  std::vector<uint32_t> places;
+  for (const size_t i : which)
+    places.push_back(static_cast<uint32_t>(PlaceOf(piece, dispatches[i])));
+  std::vector<float> rows(first.tokens * (columns + 2));
+  for (size_t token = 0; token < first.tokens; ++token)
+    wire::ReadRow(first.rows.bytes().data(), first.row_type, token,
+                  std::span(rows).subspan(token * (columns + 2), columns));
+  ASSIGN_OR_RETURN(const engine::StepOutput output,
+                   Step(piece.layer, engine::OutputKind::kHidden, rows, first.tokens, places));
+  wire::ExpertFrame& sum =
+      results[which.front()].emplace(ResultOf(first, piece.slot_columns, output.hidden));
+  for (const size_t i : which.subspan(1)) {
+    sum.added.push_back(dispatches[i].expert);
+    results[i].reset();
+  }
   return OkStatus();
 }
 
-Status ExpertHost::RunExperts(const Shard& shard, std::span<const wire::ExpertFrame> dispatches,
-                              std::span<const size_t> which,
-                              std::vector<wire::ExpertFrame>& results) {
-  const size_t columns = shard.columns;
+Status ExpertHost::RunExperts(const Piece& piece, std::span<const wire::ExpertFrame> dispatches,
+                              std::span<const size_t> which, Results& results) {
+  const size_t columns = piece.columns;
   size_t row_count = 0;
   for (const size_t i : which) row_count += dispatches[i].tokens;
   std::vector<float> rows(row_count * (columns + 2));
   float* row = rows.data();
   for (const size_t i : which) {
     const wire::ExpertFrame& asked = dispatches[i];
-    const auto expert = static_cast<float>(PlaceOf(shard.experts, asked.expert));
+    const auto expert = static_cast<float>(PlaceOf(piece, asked));
     const uint8_t* from = asked.rows.bytes().data();
     for (size_t token = 0; token < asked.tokens; ++token, row += columns + 2) {
       wire::ReadRow(from, asked.row_type, token, {row, columns});
@@ -230,28 +251,52 @@ Status ExpertHost::RunExperts(const Shard& shard, std::span<const wire::ExpertFr
     }
   }
   ASSIGN_OR_RETURN(const engine::StepOutput output,
-                   Step(shard.layers.first, engine::OutputKind::kHidden, rows, row_count));
+                   Step(piece.layer, engine::OutputKind::kHidden, rows, row_count));
   std::span<const float> rest(output.hidden);
   for (const size_t i : which) {
     const auto values = rest.first(dispatches[i].tokens * columns);
     rest = rest.subspan(values.size());
-    results[i] = ResultOf(dispatches[i], shard.slot_columns, values);
+    results[i] = ResultOf(dispatches[i], piece.slot_columns, values);
   }
   return OkStatus();
 }
 
-Status ExpertHost::RunRange(const Shard& shard, const wire::ExpertFrame& asked,
+// Those with the same rows run as one step.
+Status ExpertHost::RunProducts(const Piece& piece, std::span<const wire::ExpertFrame> dispatches,
+                               std::span<const size_t> which, Results& results) {
+  for (size_t begin = 0, end = 0; begin < which.size(); begin = end) {
+    const wire::ExpertFrame& asked = dispatches[which[begin]];
+    std::vector<uint32_t> places;
+    for (; end < which.size(); ++end) {
+      const wire::ExpertFrame& next = dispatches[which[end]];
+      if (next.rows.bytes().data() != asked.rows.bytes().data() || next.tokens != asked.tokens ||
+          next.row_type != asked.row_type)
+        break;
+      places.push_back(static_cast<uint32_t>(PlaceOf(piece, next)));
+    }
+    const std::vector<float> rows = RowsOf(asked);
+    ASSIGN_OR_RETURN(const engine::StepOutput output,
+                     Step(piece.layer, engine::OutputKind::kLogits, rows, asked.tokens, places));
+    const size_t columns = piece.slot_columns, all = output.logits.size() / asked.tokens;
+    std::vector<float> values(asked.tokens * columns);
+    for (size_t i = 0; i < places.size(); ++i) {
+      for (size_t token = 0; token < asked.tokens; ++token)
+        std::copy_n(&output.logits[token * all + places[i] * columns], columns,
+                    &values[token * columns]);
+      const size_t at = which[begin + i];
+      results[at] = ResultOf(dispatches[at], piece.slot_columns, values);
+    }
+  }
+  return OkStatus();
+}
+
+Status ExpertHost::RunRange(const Piece& piece, const wire::ExpertFrame& asked,
                             wire::ExpertFrame& result) {
-  std::vector<float> rows(size_t{asked.tokens} * asked.hidden);
-  for (size_t token = 0; token < asked.tokens; ++token)
-    wire::ReadRow(asked.rows.bytes().data(), asked.row_type, token,
-                  std::span(rows).subspan(token * asked.hidden, asked.hidden));
-  const auto layer =
-      static_cast<uint32_t>(shard.layers.first + PlaceOf(shard.experts, asked.expert));
+  const std::vector<float> rows = RowsOf(asked);
   if (!asked.best) {
     ASSIGN_OR_RETURN(const engine::StepOutput output,
-                     Step(layer, engine::OutputKind::kLogits, rows, asked.tokens));
-    result = ResultOf(asked, shard.slot_columns, output.logits);
+                     Step(piece.layer, engine::OutputKind::kLogits, rows, asked.tokens));
+    result = ResultOf(asked, piece.slot_columns, output.logits);
     return OkStatus();
   }
   // A run gives the best of its last row: each row is a run.
@@ -260,7 +305,7 @@ Status ExpertHost::RunRange(const Shard& shard, const wire::ExpertFrame& asked,
   for (uint32_t row = 0; row < asked.tokens; ++row)
     runs.push_back({row, steps_, 0, 1, {engine::OutputKind::kArgmax}});
   ASSIGN_OR_RETURN(const engine::StepOutput output,
-                   engine_->Step({{layer, layer + 1}, runs, {}, rows}));
+                   engine_->Step({{piece.layer, piece.layer + 1}, runs, {}, rows}));
   std::vector<float> best;
   for (const engine::Selection& selection : output.selections)
     for (const sampling::TokenLogit& each :
@@ -272,9 +317,10 @@ Status ExpertHost::RunRange(const Shard& shard, const wire::ExpertFrame& asked,
 
 // Nothing of it is a session's: shards have no keys and values.
 Result<engine::StepOutput> ExpertHost::Step(uint32_t layer, engine::OutputKind kind,
-                                            std::span<const float> rows, size_t row_count) {
+                                            std::span<const float> rows, size_t row_count,
+                                            std::span<const uint32_t> parts) {
   const engine::Run run = {0, ++steps_, 0, static_cast<uint32_t>(row_count), {kind}};
-  return engine_->Step({{layer, layer + 1}, {&run, 1}, {}, rows});
+  return engine_->Step({{layer, layer + 1}, {&run, 1}, {}, rows, parts});
 }
 
 }  // namespace weft::worker

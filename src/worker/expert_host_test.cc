@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "engine/test_model.h"
+#include "program/product_ranges.h"
 #include "program/shards.h"
 
 namespace weft::worker {
@@ -208,6 +209,65 @@ TEST(ExpertHostRanges, AnswersThatNoMessageHasRoomForAreRefusedAndTheBestFit) {
   EXPECT_EQ(two[1], static_cast<float>(first - values.begin()));
   *first = -1e9f;
   EXPECT_EQ(two[2], *std::max_element(values.begin(), values.end()));
+}
+
+// A layer's products in ranges of 16 columns, and its experts, are held and computed beside each
+// other.
+TEST_F(ExpertHostTest, RangesOfProductsAreTheColumnsOfTheWholeProducts) {
+  program::Program divided = programs_[1];
+  for (program::Op& op : divided.ops)
+    if (auto* product = std::get_if<program::MatMul>(&op))
+      product->ranges = product->out.columns / 16;
+  const std::vector<program::ProductRanges> products = program::FindRanges(divided);
+  ASSERT_EQ(products.size(), 4u) << "q, k, v and o";
+  const uint32_t first = products[0].first_part, end = products[3].first_part + products[3].count;
+  std::vector<uint32_t> all = {1, 3};
+  for (uint32_t part = first; part < end; ++part) all.push_back(part);
+  const std::vector<wire::LayerExperts> sets = {{1, all}};
+  EXPECT_GT(host_->Install(host_->Read(sets, {&divided, 1}, weights_).value()), 0u);
+
+  const auto rows = Rows(2, 0);
+  for (const program::ProductRanges& ranges : products) {
+    const auto& product = std::get<program::MatMul>(divided.ops[ranges.product]);
+    ASSERT_EQ(product.in.columns, 64u);
+    program::Program whole;
+    whole.layer_index = 1;
+    whole.buffers = {{"row", 64}, {"out", ranges.total}};
+    whole.input = 0;
+    whole.output = 1;
+    whole.weights = {divided.weights[product.weight.weight]};
+    whole.ops = {program::MatMul{{0, 0, 64}, {1, 0, ranges.total}, {0, 0, ranges.total}, {}, 0}};
+    const auto engine = engine::MakeNativeEngine({});
+    ASSERT_TRUE(engine->Load({&whole, 1}, weights_).ok());
+    const engine::Run run = {1, 0, 0, 2, {engine::OutputKind::kLogits}};
+    const auto expected = engine->Step({{1, 2}, {&run, 1}, {}, rows});
+    ASSERT_TRUE(expected.ok()) << expected.error().ToString();
+
+    // All but the first, in one message with an expert.
+    const Slice shared = Dispatch(1, 0, rows).rows;
+    std::vector<wire::ExpertFrame> asked = {Dispatch(1, 3, rows)};
+    for (uint32_t range = 1; range < ranges.count; ++range) {
+      asked.push_back(Dispatch(1, static_cast<uint16_t>(ranges.first_part + range), rows));
+      asked.back().rows = shared;
+    }
+    const auto results = host_->Run(asked);
+    ASSERT_EQ(results.size(), asked.size());
+    EXPECT_EQ(Floats(results[0]), Alone(1, 3, rows));
+    for (uint32_t range = 1; range < ranges.count; ++range) {
+      EXPECT_EQ(results[range].expert, ranges.first_part + range);
+      EXPECT_EQ(results[range].hidden, 16u);
+      const std::vector<float> got = Floats(results[range]);
+      ASSERT_EQ(got.size(), 32u);
+      for (size_t row = 0; row < 2; ++row)
+        for (size_t c = 0; c < 16; ++c)
+          EXPECT_EQ(got[row * 16 + c],
+                    expected->logits[row * ranges.total + ranges.First(range) + c]);
+    }
+  }
+  auto none = Dispatch(1, static_cast<uint16_t>(end), rows);
+  const auto failed = host_->Run({&none, 1});
+  ASSERT_TRUE(failed[0].failed);
+  EXPECT_THAT(std::string(AsText(failed[0].body.bytes())), HasSubstr("is not held here"));
 }
 
 }  // namespace

@@ -14,8 +14,8 @@
 #include "base/random.h"
 #include "dispatch/dispatcher.h"
 #include "engine/test_model.h"
-#include "program/head_ranges.h"
 #include "program/neuron_groups.h"
+#include "program/product_ranges.h"
 #include "worker/membership_testing.h"
 #include "worker/stage_host.h"
 
@@ -43,8 +43,8 @@ std::vector<int32_t> Prompt(size_t session) {
 }
 
 struct Model {
-  // A mixture of experts; `grouped`: a dense model of the same shape in eight neuron groups, and
-  // its output head in eight ranges.
+  // A mixture of experts; `grouped`: a dense model of the same shape in eight neuron groups, its
+  // output head in eight ranges, and attention's products in ranges of 16 columns.
   explicit Model(bool grouped = false, DType dtype = DType::kF32) {
     engine::ModelSpec spec = SwarmSpec();
     spec.matrix_dtype = dtype;
@@ -54,12 +54,26 @@ struct Model {
     programs = engine::ModelBuilder(spec, engine::RandomTensors(3), weights).Build();
     if (!grouped) return;
     experts = 8;
-    for (program::Program& layer : programs)
+    for (program::Program& layer : programs) {
       layer = program::GroupedProgram(layer, columns, {0x1p-18f, 0x1p21f}).value();
+      if (program::FindExperts(layer) == nullptr) continue;
+      for (program::Op& op : layer.ops)
+        if (auto* product = std::get_if<program::MatMul>(&op))
+          product->ranges = product->out.columns / 16;
+    }
     std::get<program::MatMul>(programs.back().ops.back()).ranges = experts;
     CHECK(program::FindHeadRanges(programs.back()).has_value());
     last_divided = Whole().end - 1;
   }
+  // Experts or groups, and ranges.
+  uint32_t PartsOf(uint32_t layer) const {
+    uint32_t parts = experts;
+    if (program::FindExperts(programs[layer]) != nullptr)
+      for (const program::ProductRanges& ranges : program::FindRanges(programs[layer]))
+        parts += ranges.count;
+    return parts;
+  }
+
   // Every layer's groups matter by their number, whatever the row.
   std::optional<package::GroupPredictor> Predictor(uint32_t layer) {
     asked_for.insert(layer);
@@ -194,7 +208,7 @@ class ExpertSwarm {
   // number is among them with `hub_holds`.
   ExpertSwarm(Model& model, uint32_t holder_count, const dispatch::Options& options, uint64_t seed,
               bool hub_holds, double loss = -1)
-      : random_(seed), loss_(loss) {
+      : experts_(model.experts), random_(seed), loss_(loss) {
     Offer offer;
     offer.datagrams = loss >= 0;
     if (loss >= 0) offer.datagram_addresses = {AddressOf(kHub)};
@@ -219,7 +233,7 @@ class ExpertSwarm {
       for (uint32_t layer = 1; layer <= model.last_divided; ++layer) {
         wire::LayerExperts& set = holders_[id].sets.emplace_back();
         set.layer = layer;
-        for (uint32_t e = 0; e < model.experts; ++e)
+        for (uint32_t e = 0; e < model.PartsOf(layer); ++e)
           if (e % holder_count == i || (e + 1) % holder_count == i) set.experts.push_back(e);
       }
       pb::ServerMessage hold;
@@ -274,6 +288,7 @@ class ExpertSwarm {
   // Results that holders have sent, but for ranges of the head; those of them that were in f16, and
   // experts that they had in them.
   uint64_t results() const { return results_; }
+  uint64_t product_results() const { return product_results_; }
   uint64_t half_results() const { return half_results_; }
   uint64_t step_results() const { return step_results_; }
   // Dispatches, and those of them whose rows were whole numbers.
@@ -417,6 +432,10 @@ class ExpertSwarm {
       if (frame.row_type == wire::RowType::kIntegers) ++integers_;
       if (frame.type != wire::ExpertFrameType::kResult) continue;
       if (frame.layer > SwarmSpec().layers) continue;  // a range of the head
+      if (frame.expert >= experts_) {
+        ++product_results_;
+        continue;
+      }
       ++results_;
       if (frame.row_type == wire::RowType::kF16) ++half_results_;
       if (frame.row_type == wire::RowType::kSteps) ++step_results_;
@@ -454,6 +473,7 @@ class ExpertSwarm {
     holder.device->Feed(MessageReceived{message});
   }
 
+  const uint32_t experts_;
   SeededRandom random_;
   std::multimap<Instant, std::function<void()>> events_;
   std::unique_ptr<Device> hub_;
@@ -469,6 +489,7 @@ class ExpertSwarm {
   Fault fault_ = Fault::kNone;
   uint32_t statement_ = 0, sequence_ = 0;
   uint64_t results_ = 0, half_results_ = 0, step_results_ = 0, computed_ = 0;
+  uint64_t product_results_ = 0;  // of ranges of products inside layers
   uint64_t dispatches_ = 0, integers_ = 0;
   bool half_rows_ = false;
   double loss_ = -1;  // of datagrams; below 0: there are none
@@ -493,6 +514,7 @@ class ExpertSwarmTest : public testing::Test {
       EXPECT_GE(swarm.elapsed(), Seconds(1));
     }
     results_ += swarm.results();
+    product_results_ += swarm.product_results();
     step_results_ += swarm.step_results();
     computed_ += swarm.computed();
     dispatches_ += swarm.dispatches();
@@ -511,6 +533,7 @@ class ExpertSwarmTest : public testing::Test {
   uint64_t seed_ = 0;
   // Of all swarms.
   uint64_t results_ = 0, step_results_ = 0, computed_ = 0, dispatches_ = 0, integers_ = 0;
+  uint64_t product_results_ = 0;
 };
 
 TEST_F(ExpertSwarmTest, TokensAreThoseOfOneEngineWhoeverHoldsWhat) {
@@ -596,6 +619,7 @@ TEST_F(GroupSwarmTest, TokensAreThoseOfOneEngineForAnyNumberOfHolders) {
   EXPECT_GT(computed_, 2 * results_);
   EXPECT_GT(step_results_, results_ / 4);
   EXPECT_LT(step_results_, results_);
+  EXPECT_GT(product_results_, results_) << "attention is divided, too";
   EXPECT_TRUE(model_.asked_for.empty()) << "nothing may be lost";
 }
 

@@ -57,7 +57,8 @@ Result<std::vector<package::Digest>> LayerLoader::Blobs(const LayerPart& part) {
   if (part.experts.empty()) {
     shards.push_back(program::HubProgram(layer.front()));
   } else {
-    ASSIGN_OR_RETURN(shards, program::PartPrograms(layer.front(), part.experts));
+    ASSIGN_OR_RETURN(auto parts, program::PartPrograms(layer.front(), part.experts));
+    for (program::PartProgram& each : parts) shards.push_back(std::move(each.program));
   }
   std::vector<package::Digest> blobs;
   for (const program::Program& shard : shards)

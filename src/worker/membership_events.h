@@ -152,7 +152,7 @@ struct StepWaits {
   float largest_slot = 0, slot_step = 0;  // engine::SlotRequest's
   // How large the outputs of neuron groups will be, by group, over all rows; empty: not known.
   std::vector<float> norms;
-  uint16_t range_columns = 0;  // of an output head: columns of a slot's row
+  uint16_t range_columns = 0;  // of slots in ranges: columns of a slot's row
   bool in_integers = false;    // whoever holds the experts multiplies the rows as whole numbers
 };
 // Of one Generate of a batch.

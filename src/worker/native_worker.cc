@@ -31,6 +31,7 @@ Offer OfferOf(const NativeWorkerOptions& options) {
   offer.can_be_hub = true;
   offer.runs_groups = true;
   offer.divides_heads = true;
+  offer.divides_products = true;
   offer.half_rows = true;
   offer.sum_steps = true;
   offer.integer_rows = true;

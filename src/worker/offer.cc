@@ -68,6 +68,7 @@ wire::pb::Connect MakeConnect(const Offer& offer, const JoinedPackage& package,
   connect.set_can_be_hub(offer.can_be_hub);
   connect.set_runs_groups(offer.runs_groups);
   connect.set_divides_heads(offer.divides_heads);
+  connect.set_divides_products(offer.divides_products);
   connect.set_datagrams(offer.datagrams);
   connect.set_messages(offer.messages);
   connect.set_half_rows(offer.half_rows);

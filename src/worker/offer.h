@@ -36,6 +36,7 @@ struct Offer {
   bool sum_steps = false;          // sends sums of neuron groups in steps, and takes them as a hub
   bool half_rows = false;          // takes rows of experts in f16, and sends them as a hub
   bool divides_heads = false;      // knows output heads in ranges
+  bool divides_products = false;   // knows products inside layers in ranges
   std::vector<DType> dtypes = {};  // of weights beside f32, f16, bf16, q8 and q4 that it runs
   // Has a socket for datagrams, which others may reach at these addresses.
   bool datagrams = false;

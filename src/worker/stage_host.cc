@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/random.h"
+#include "program/product_ranges.h"
 #include "program/shards.h"
 #include "wire/probe_rows.h"
 
@@ -36,7 +37,7 @@ Result<StepWaits> WaitsOf(const engine::SlotRequest& request) {
   const std::string layer = "Layer " + std::to_string(request.layer);
   constexpr uint32_t kMost = std::numeric_limits<uint16_t>::max();
   if (request.layer > kMost || request.columns > kMost || request.slot_columns > kMost ||
-      request.experts > kMost)
+      request.first + request.experts > kMost)
     return Error(ErrorCode::kUnsupported,
                  layer + " has " + std::to_string(request.experts) + " experts of " +
                      std::to_string(request.columns) +
@@ -44,7 +45,7 @@ Result<StepWaits> WaitsOf(const engine::SlotRequest& request) {
   StepWaits waits;
   waits.layer = static_cast<uint16_t>(request.layer);
   waits.columns = static_cast<uint16_t>(request.columns);
-  if (IsOfHead(request.kind)) waits.range_columns = static_cast<uint16_t>(request.slot_columns);
+  if (IsInRanges(request.kind)) waits.range_columns = static_cast<uint16_t>(request.slot_columns);
   waits.top_k = request.top_k;
   waits.kind = request.kind;
   waits.largest_slot = request.largest_slot;
@@ -61,7 +62,7 @@ Result<StepWaits> WaitsOf(const engine::SlotRequest& request) {
     for (size_t j = 0; j < request.top_k; ++j)
       waits.experts.push_back(
           request.route.empty()
-              ? static_cast<uint32_t>(j)
+              ? request.first + static_cast<uint32_t>(j)
               : static_cast<uint32_t>(request.route[row * 2 * request.top_k + j]));
   return waits;
 }
@@ -73,7 +74,7 @@ class StageHost::LoadedHubs : public engine::LoadedLayers {
  public:
   std::unique_ptr<engine::LoadedLayers> layers;
   std::map<uint32_t, uint64_t> bytes;
-  std::set<uint32_t> in_integers;
+  std::set<std::pair<uint32_t, uint32_t>> in_integers;
 };
 
 Result<std::unique_ptr<engine::LoadedLayers>> StageHost::ReadHubs(
@@ -83,7 +84,12 @@ Result<std::unique_ptr<engine::LoadedLayers>> StageHost::ReadHubs(
   for (const program::Program& program : programs) {
     hubs.push_back(program::HubProgram(program));
     loaded->bytes[program.layer_index] = WeightBytes(hubs.back());
-    if (program::TakesIntegers(program)) loaded->in_integers.insert(program.layer_index);
+    std::vector<uint32_t> asked = {0};  // the first parts of what is asked for together
+    for (const program::ProductRanges& each : program::FindRanges(program))
+      asked.push_back(each.exchange);
+    for (const uint32_t part : asked)
+      if (program::TakesIntegers(program, part))
+        loaded->in_integers.emplace(program.layer_index, part);
   }
   ASSIGN_OR_RETURN(loaded->layers, hub_->Read(hubs, source));
   return std::unique_ptr<engine::LoadedLayers>(std::move(loaded));
@@ -244,7 +250,7 @@ Result<Outcome> StageHost::GoOn(uint32_t place, Instant begin,
   if (auto* pending = std::get_if<std::unique_ptr<engine::PendingStep>>(&*progress)) {
     step->pending = std::move(*pending);
     ASSIGN_OR_RETURN(StepWaits waits, WaitsOf(step->pending->request()));
-    waits.in_integers = in_integers_.contains(waits.layer);
+    waits.in_integers = in_integers_.contains({waits.layer, step->pending->request().first});
     if (step->predicts && waits.kind == SlotKind::kSums) waits.norms = Predict(*step, waits);
     hub_steps_[place] = std::move(step);
     return Outcome(std::move(waits));

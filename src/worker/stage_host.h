@@ -113,7 +113,8 @@ class StageHost {
   SamplingTable sampling_;
   std::unique_ptr<engine::StageEngine> hub_;  // null: this worker is none
   std::map<uint32_t, uint64_t> hub_bytes_;    // of weights, by layer that is loaded in it
-  std::set<uint32_t> in_integers_;            // layers of StepWaits::in_integers
+  // Of StepWaits::in_integers: a layer, and the first part that is asked for.
+  std::set<std::pair<uint32_t, uint32_t>> in_integers_;
   std::array<std::unique_ptr<HubStep>, engine::kStepsInFlight> hub_steps_;  // by place
   FindPredictor find_predictor_;
   std::map<uint32_t, std::optional<package::GroupPredictor>> predictors_;  // that were asked for

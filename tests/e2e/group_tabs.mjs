@@ -1,6 +1,7 @@
-// A dense model in neuron groups, some of which GPUs compute: a tab of headless Chromium and
-// `weft worker --gpu`, both on a software adapter. By margins the text is a native worker's. Sums
-// of groups lie on grids, but a GPU's groups are not a native worker's bit for bit.
+// A dense model whose MLPs are in neuron groups, and attention and output head in ranges. GPUs
+// compute some of them: a tab of headless Chromium and `weft worker --gpu`, both on a software
+// adapter. By margins the text is a native worker's. Sums of groups lie on grids, but a GPU's
+// groups are not a native worker's bit for bit.
 import assert from "node:assert/strict";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -29,7 +30,7 @@ let folder, model, expected;
 before(async () => {
   if (skip) return;
   folder = mkdtempSync(join(tmpdir(), "weft-group-tabs-"));
-  model = groupedPackageOf("weft-tiny");
+  model = groupedPackageOf("weft-tiny", "--attention", "divided");
   await withServer(["--plan", "layers"], async (server) => {
     expected = textOf(await eventually(() => complete(server.origin, kRequest)));
   });

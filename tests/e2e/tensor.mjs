@@ -1,5 +1,6 @@
 // A dense model in neuron groups: the built-in worker keeps everything but the MLPs, whose groups
-// it computes together with native workers. The answer is that of one device alone with the same
+// it computes together with native workers. So are attention's products computed where they are in
+// ranges. The answer is that of one device alone with the same
 // grids, whoever computes what, also when one of them is killed or stopped in its middle.
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
@@ -24,10 +25,11 @@ const kRequest = {
   temperature: 0,
 };
 
-let expected, model;
+let expected, model, divided;
 before(async () => {
   if (skip) return;
   model = groupedPackageOf("weft-tiny");
+  divided = groupedPackageOf("weft-tiny", "--attention", "divided");
   const alone = await serve(model.folder, [...kLimits, "--plan", "layers"]);
   try {
     expected = await eventually(async () => {
@@ -41,7 +43,7 @@ before(async () => {
 
 // body({server, workers}): the server and so many workers, which have almost all groups; each
 // group is with two of them where they are two.
-async function withSwarm(count, body) {
+async function withSwarm(count, body, model) {
   const cache = mkdtempSync(join(tmpdir(), "weft-cache-"));
   const memory = count === 0 ? "256MiB" : kHub;
   const server = await serve(model.folder,
@@ -60,9 +62,16 @@ async function withSwarm(count, body) {
   }
 }
 
-for (const count of [0, 1, 2, 3]) {
-  test(`${count} helpers answer as one device alone`, { skip, timeout: 120_000 }, async () => {
+const kWhole = { attention: "attention on the hub", modelOf: () => model };
+const kDivided = { attention: "attention divided", modelOf: () => divided };
+
+for (const [count, { attention, modelOf }] of [
+  ...[0, 1, 2, 3].map((each) => [each, kWhole]), [1, kDivided], [3, kDivided],
+]) {
+  const name = `${count} helpers answer as one device alone, ${attention}`;
+  test(name, { skip, timeout: 120_000 }, async () => {
     await withSwarm(count, async ({ server }) => {
+      const model = modelOf();
       const swarm = await swarmOf(server.origin);
       assert.equal(swarm.experts_needed, model.groups);
       assert.equal(swarm.experts_held, model.groups);
@@ -72,7 +81,7 @@ for (const count of [0, 1, 2, 3]) {
       const { workers } = await swarmOf(server.origin);
       const asked = workers.filter((each) => each.expert_messages > 0);
       assert.ok(asked.length >= Math.min(count, 1), JSON.stringify(workers));
-    });
+    }, modelOf());
   });
 }
 
@@ -80,18 +89,21 @@ test("two answers at once are those of each alone", { skip, timeout: 120_000 }, 
   await withSwarm(2, async ({ server }) => {
     const answers = await Promise.all([1, 2].map(() => complete(server.origin, kRequest)));
     for (const answer of answers) assert.equal(answer.choices[0].message.content, expected);
-  });
+  }, divided);
 });
 
-for (const signal of ["SIGKILL", "SIGSTOP"]) {
-  test(`a helper that gets a ${signal} in mid-answer`, { skip, timeout: 120_000 }, async () => {
+for (const [signal, { attention, modelOf }] of ["SIGKILL", "SIGSTOP"].flatMap((each) =>
+  [[each, kWhole], [each, kDivided]])) {
+  const name = `a helper that gets a ${signal} in mid-answer, ${attention}`;
+  test(name, { skip, timeout: 120_000 }, async () => {
+    const model = modelOf();
     await withSwarm(2, async ({ server, workers }) => {
       const text = await textWhileLosing(server.origin, kRequest, workers[0], signal);
       assert.equal(text, expected);
       await settled(server, 2, model.groups);
       const answer = await complete(server.origin, kRequest);
       assert.equal(answer.choices[0].message.content, expected);
-    });
+    }, model);
   });
 }
 

@@ -9,8 +9,8 @@
 
 #include "convert/package/package_files.h"
 #include "program/codec.h"
-#include "program/head_ranges.h"
 #include "program/neuron_groups.h"
+#include "program/product_ranges.h"
 #include "program/shards.h"
 #include "program/weight_parts.h"
 
@@ -38,11 +38,11 @@ class GroupWriter {
   // Every range of the output head as a blob, to which its weight and whoever shares it refer from
   // then on. REQUIRES: nothing has been added.
   Status CutHead(const program::Program& head) {
-    const std::optional<program::HeadRanges> ranges = program::FindHeadRanges(head);
+    const std::optional<program::ProductRanges> ranges = program::FindHeadRanges(head);
     if (!ranges) return OkStatus();
     const auto& product = std::get<program::MatMul>(head.ops[ranges->product]);
     const program::Weight& whole = head.weights[product.weight.weight];
-    if (whole.shape[0] != ranges->vocabulary) return OkStatus();
+    if (whole.shape[0] != ranges->total) return OkStatus();
     program::Weight cut = Empty(whole);
     for (uint64_t first = 0; first < whole.shape[0]; first += ranges->columns) {
       const uint64_t count = std::min<uint64_t>(ranges->columns, whole.shape[0] - first);
@@ -61,6 +61,7 @@ class GroupWriter {
         weight.name = std::move(name);
       }
     if (program::FindExperts(program) != nullptr) TRY(StoreGroups(program));
+    TRY(StoreRanges(program));
     std::set<package::Digest> read;
     for (const program::Weight& weight : program.weights)
       for (const auto* parts : {&weight.data, &weight.scale, &weight.zero})
@@ -86,6 +87,25 @@ class GroupWriter {
       TRY(StorePending());
     }
     for (size_t i = 0; i < ids.size(); ++i) program.weights[ids[i]] = std::move(stored[i]);
+    return OkStatus();
+  }
+
+  // Every range of products inside the layer as a blob, to which their weights refer from then on.
+  Status StoreRanges(program::Program& program) {
+    if (program::FindExperts(program) == nullptr) return OkStatus();
+    std::set<program::WeightId> stored;
+    for (const program::ProductRanges& ranges : program::FindRanges(program)) {
+      const auto& product = std::get<program::MatMul>(program.ops[ranges.product]);
+      if (!stored.insert(product.weight.weight).second) continue;
+      program::Weight& whole = program.weights[product.weight.weight];
+      program::Weight cut = Empty(whole);
+      for (uint64_t first = 0; first < whole.shape[0]; first += ranges.columns) {
+        const uint64_t count = std::min<uint64_t>(ranges.columns, whole.shape[0] - first);
+        TRY(AppendRows(whole, first, count, cut));
+        TRY(StorePending());
+      }
+      whole = std::move(cut);
+    }
     return OkStatus();
   }
 

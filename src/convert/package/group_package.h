@@ -1,10 +1,10 @@
-// A package whose MLPs are in neuron groups (program/neuron_groups.h), and whose output head may be
-// in ranges (program/head_ranges.h), made of one in whole layers. Or one whose experts are in parts
-// (program/expert_parts.h).
+// A package whose MLPs are in neuron groups (program/neuron_groups.h), made of one in whole layers.
+// Its attention and output head may be in ranges (program/product_ranges.h). Or one whose experts
+// are in parts (program/expert_parts.h).
 //
 // Everything of a group is one blob: gate and up rows, its columns of the down projection, and
 // biases. A holder of a group fetches that, and no column is a part of its own. The same is true of
-// a part of an expert.
+// a part of an expert, and of a range.
 #pragma once
 
 #include <filesystem>

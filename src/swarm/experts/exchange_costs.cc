@@ -71,25 +71,33 @@ double TripUs(const DeviceNumbers& hub, const DeviceNumbers& holder) {
          reading_us;
 }
 
-// What a hub waits for at this layer, if every layer with experts had as many bytes of them.
-double DispatchUs(const ModelInfo& model, const ModelLayer& layer, size_t layer_count,
-                  const DeviceNumbers& hub, const std::vector<ExpertLender>& lenders, int own,
-                  wire::RowType rows) {
+// One exchange of a hub with the holders of a layer's parts.
+struct Exchange {
+  uint32_t parts = 0;  // that are asked for
+  uint64_t part_bytes = 0;
+  uint32_t columns_back = 0;  // of a row that comes for each part, or for all
+  bool shared = false;        // whoever holds some computes any share of them
+  bool sums = false;          // one row for all of a holder
+  double layers = 1;          // whose parts the holders' memory is for; 0: all hold all
+};
+
+// What a hub waits for at it, if every layer with experts had as many bytes of them.
+double DispatchUs(const ModelInfo& model, const Exchange& exchange, const DeviceNumbers& hub,
+                  const std::vector<ExpertLender>& lenders, int own, wire::RowType rows) {
   const double head_bytes = static_cast<double>(wire::kShardHeadBytes + wire::kExpertHeaderBytes);
-  const size_t element_bytes = wire::ElementBytes(layer.is_shared() ? wire::RowType::kF32 : rows);
+  const size_t element_bytes = wire::ElementBytes(exchange.shared ? wire::RowType::kF32 : rows);
   const double row_bytes = head_bytes + static_cast<double>(model.hidden_columns * element_bytes);
-  const uint32_t columns_back =
-      layer.head_range_columns > 0 ? layer.head_range_columns : model.hidden_columns;
-  const double back_bytes = head_bytes + static_cast<double>(columns_back * element_bytes);
+  const double back_bytes = head_bytes + static_cast<double>(exchange.columns_back * element_bytes);
   const planner::WorkerMetrics of_hub = MetricsOf(hub);
   std::vector<planner::ExpertHolderCost> holders;
   for (size_t i = 0; i < lenders.size(); ++i) {
     const planner::WorkerMetrics metrics = MetricsOf(lenders[i].device);
     planner::ExpertHolderCost& holder = holders.emplace_back();
     holder.share = BytesOn(lenders[i]);
-    holder.most = static_cast<uint32_t>(
-        std::min(holder.share / static_cast<double>(layer_count * layer.expert_bytes), 65535.0));
-    holder.expert_us = static_cast<double>(layer.expert_bytes) / metrics.compute_speed;
+    if (exchange.layers > 0)
+      holder.most = static_cast<uint32_t>(std::min(
+          holder.share / (exchange.layers * static_cast<double>(exchange.part_bytes)), 65535.0));
+    holder.expert_us = static_cast<double>(exchange.part_bytes) / metrics.compute_speed;
     if (static_cast<int>(i) == own) continue;
     // A row there, and one back for each expert or range, or for all groups. To a hub that the
     // server serves only the sum of all goes.
@@ -97,11 +105,30 @@ double DispatchUs(const ModelInfo& model, const ModelLayer& layer, size_t layer_
                            row_bytes / metrics.bandwidth_down;
     const double up_us = back_bytes / metrics.bandwidth_up;
     const double down_us = back_bytes / of_hub.bandwidth_down;
-    (layer.groups ? holder.round_trip_us : holder.expert_us) += up_us;
-    (layer.groups || hub.rows_to_server ? holder.round_trip_us : holder.expert_us) += down_us;
+    (exchange.sums ? holder.round_trip_us : holder.expert_us) += up_us;
+    (exchange.sums || hub.rows_to_server ? holder.round_trip_us : holder.expert_us) += down_us;
   }
-  if (layer.is_shared()) return planner::SharedDispatchUs(holders, layer.expert_count);
-  return planner::ExpectedDispatchUs(std::move(holders), layer.experts_per_token);
+  if (exchange.shared) return planner::SharedDispatchUs(holders, exchange.parts);
+  return planner::ExpectedDispatchUs(std::move(holders), exchange.parts);
+}
+
+Exchange ExpertsOf(const ModelInfo& model, const ModelLayer& layer, double layers) {
+  return {layer.is_shared() ? layer.expert_count : layer.experts_per_token,
+          layer.expert_bytes,
+          layer.head_range_columns > 0 ? layer.head_range_columns : model.hidden_columns,
+          layer.is_shared(),
+          layer.groups,
+          layers};
+}
+
+// The mean of those of the layer's products.
+Exchange ProductsOf(const ModelLayer& layer) {
+  return {layer.range_count / layer.range_exchanges,
+          layer.range_bytes,
+          layer.range_columns,
+          true,
+          false,
+          0};
 }
 
 }  // namespace
@@ -112,17 +139,23 @@ double ExchangeUs(const CoreOptions& options, const DeviceNumbers& hub,
   const auto rows = options.half_rows ? wire::RowType::kF16 : wire::RowType::kF32;
   const ModelLayer* usual = SparseLayer(model);
   if (usual == nullptr) return 0;
-  size_t layer_count = 0;
+  double layer_count = 0, exchange_count = 0, products = 0;
   std::vector<const ModelLayer*> heads;
   for (const ModelLayer& layer : model.layers) {
     if (layer.expert_count == 0) continue;
-    ++layer_count;
+    layer_count += 1;
+    products += layer.range_exchanges;
+    exchange_count += 1 + layer.range_exchanges;
     if (layer.head_range_columns > 0) heads.push_back(&layer);
   }
-  double us = static_cast<double>(layer_count - heads.size()) *
-              DispatchUs(model, *usual, layer_count, hub, lenders, own, rows);
-  for (const ModelLayer* head : heads) us += DispatchUs(model, *head, 1, hub, lenders, own, rows);
-  return us / static_cast<double>(layer_count);
+  const auto dispatch_us = [&](const Exchange& exchange) {
+    return DispatchUs(model, exchange, hub, lenders, own, rows);
+  };
+  double us = (layer_count - static_cast<double>(heads.size())) *
+              dispatch_us(ExpertsOf(model, *usual, layer_count));
+  for (const ModelLayer* head : heads) us += dispatch_us(ExpertsOf(model, *head, 1));
+  if (usual->range_count > 0) us += products * dispatch_us(ProductsOf(*usual));
+  return us / exchange_count;
 }
 
 std::optional<size_t> ServedHubOf(const Costs& costs, const std::vector<DeviceNumbers>& devices) {
@@ -143,8 +176,7 @@ std::optional<size_t> ServedHubOf(const Costs& costs, const std::vector<DeviceNu
 
 bool ExpertsFit(const ModelInfo& model, const std::vector<ExpertLender>& lenders) {
   double needed = 0, room = 0;
-  for (const ModelLayer& layer : model.layers)
-    needed += static_cast<double>(layer.expert_count) * static_cast<double>(layer.expert_bytes);
+  for (const ModelLayer& layer : model.layers) needed += static_cast<double>(layer.parts_bytes());
   for (const ExpertLender& lender : lenders) room += BytesOn(lender);
   return needed <= room;
 }

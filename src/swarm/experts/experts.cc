@@ -60,9 +60,9 @@ Experts::Experts(const CoreOptions& options, const Costs& costs, Roster& roster,
       outbox_(outbox) {
   first_number_.push_back(0);
   for (const ModelLayer& layer : options.model.layers) {
-    layer_of_.insert(layer_of_.end(), layer.expert_count,
+    layer_of_.insert(layer_of_.end(), layer.part_count(),
                      static_cast<uint32_t>(first_number_.size() - 1));
-    first_number_.push_back(first_number_.back() + layer.expert_count);
+    first_number_.push_back(first_number_.back() + layer.part_count());
   }
   holders_.assign(first_number_.back(), 0);
   settled_ = holders_;
@@ -78,10 +78,14 @@ void Experts::Mark(const SwarmPlan* plan, Set& needed) const {
 
 uint64_t Experts::BytesOf(const Set& set) const {
   uint64_t bytes = 0;
-  for (uint32_t layer = 0; layer < costs_.layer_count(); ++layer)
-    for (uint32_t i = first_number_[layer]; i < first_number_[layer + 1]; ++i)
-      if (Has(set, i)) bytes += options_.model.layers[layer].expert_bytes;
+  for (uint32_t i = 0; i < layer_of_.size(); ++i)
+    if (Has(set, i)) bytes += BytesOf(i);
   return bytes;
+}
+
+uint64_t Experts::BytesOf(uint32_t i) const {
+  const uint32_t layer = layer_of_[i];
+  return options_.model.layers[layer].part_bytes(i - first_number_[layer]);
 }
 
 // As the worker has reported of experts, before that as of its layers.
@@ -132,6 +136,12 @@ void Experts::Place(Instant now) {
         shares.push_back(popularity_.Share(layer, expert));
         hot.push_back(popularity_.IsHot(layer, expert));
       }
+      if (costs.range_count == 0) continue;
+      // The hub needs ranges more often than others do: on a slow line it computes all of them.
+      problem.layers.push_back(
+          {layer + costs_.layer_count(), costs.range_count, costs.range_bytes});
+      problem.popularity.emplace_back(costs.range_count, 1.0);
+      problem.hot.emplace_back(costs.range_count, true);
     }
   std::map<uint32_t, Worker*> holders;
   for (auto& [id, worker] : roster_) {
@@ -154,19 +164,26 @@ void Experts::Place(Instant now) {
         static_cast<uint64_t>(static_cast<double>(room - scratch_bytes) / WeightFactor(worker));
     for (const Binding& binding : *worker.bindings)
       if (binding.layers.is_hub())
-        holder.hub_layers.push_back({binding.layers.first, binding.layers.end});
+        for (const uint32_t ranges : {uint32_t{0}, costs_.layer_count()})
+          holder.hub_layers.push_back({binding.layers.first + ranges, binding.layers.end + ranges});
   }
   const planner::ExpertPlacement placement = planner::PlaceExperts(problem);
   for (const planner::HolderExperts& holder : placement.holders)
     for (const planner::PlacedExpert& placed : holder.experts) {
       WorkerExperts& part = holders.at(holder.id)->experts.edit();
-      const uint32_t number = first_number_[placed.layer] + placed.expert;
+      const uint32_t number = NumberOf(placed.layer, placed.expert);
       part.wanted[number] = true;
       part.wanted_first[number] = placed.replica == 0;
     }
   coverage_.missing_bytes = 0;
   for (const planner::PlacedExpert& missing : placement.unplaced)
-    coverage_.missing_bytes += options_.model.layers[missing.layer].expert_bytes;
+    coverage_.missing_bytes += BytesOf(NumberOf(missing.layer, missing.expert));
+}
+
+uint32_t Experts::NumberOf(uint32_t placed_layer, uint32_t expert) const {
+  const uint32_t layer = placed_layer % costs_.layer_count();
+  const uint32_t behind = placed_layer == layer ? 0 : options_.model.layers[layer].expert_count;
+  return first_number_[layer] + behind + expert;
 }
 
 // Nothing answers before every expert has a holder, so experts come before layers that a device
@@ -218,7 +235,7 @@ void Experts::Target(const Worker& worker, bool keeps, Set& target) const {
   uint64_t bytes = 0, new_bytes = 0;
   target.assign(needed_.size(), false);
   const auto take = [&](uint32_t i) {
-    const uint64_t more = options_.model.layers[layer_of_[i]].expert_bytes;
+    const uint64_t more = BytesOf(i);
     if (target[i] || !needed_[i] || MemoryBytes(worker, bytes + more) > room) return false;
     bytes += more;
     target[i] = true;
@@ -232,7 +249,7 @@ void Experts::Target(const Worker& worker, bool keeps, Set& target) const {
   const uint64_t most = MostAtATime(worker);
   for (const uint32_t i : Missing(worker)) {
     if (new_bytes > 0 && new_bytes >= most) return;
-    if (take(i)) new_bytes += options_.model.layers[layer_of_[i]].expert_bytes;
+    if (take(i)) new_bytes += BytesOf(i);
   }
 }
 
@@ -288,10 +305,8 @@ void Experts::Settle(Instant now) {
 
 void Experts::TellHolder(Worker& worker, Set target, Instant now) {
   uint64_t missing_bytes = 0;
-  for (uint32_t layer = 0; layer < costs_.layer_count(); ++layer)
-    for (uint32_t i = first_number_[layer]; i < first_number_[layer + 1]; ++i)
-      if (Has(target, i) && !Has(worker.holding->held, i))
-        missing_bytes += options_.model.layers[layer].expert_bytes;
+  for (uint32_t i = 0; i < layer_of_.size(); ++i)
+    if (Has(target, i) && !Has(worker.holding->held, i)) missing_bytes += BytesOf(i);
   const double us = static_cast<double>(missing_bytes) / LoadBytesPerUs(worker);
   const std::vector<wire::LayerExperts> layers = ByLayer(target, needed_);
   const uint64_t memory_bytes = MemoryBytes(worker, BytesOf(target));
@@ -326,13 +341,15 @@ void Experts::NoteCoverage() {
 uint64_t Experts::LongestMessage() const {
   uint64_t longest = 0;
   for (const ModelLayer& layer : options_.model.layers) {
-    const uint64_t frames = std::min<uint64_t>(layer.expert_count, wire::kMaxShardFrames);
-    const uint64_t columns = std::max(options_.model.hidden_columns, layer.head_range_columns);
+    const uint64_t frames = std::min<uint64_t>(layer.part_count(), wire::kMaxShardFrames);
+    const uint64_t columns =
+        std::max({options_.model.hidden_columns, layer.head_range_columns, layer.range_columns});
     const uint64_t row_bytes = columns * sizeof(float) + 2;
-    longest = std::max(longest, frames * (wire::kExpertHeaderBytes + wire::kMaxFailureBytes) +
-                                    std::min(uint64_t{options_.prefill_chunk_rows} *
-                                                 layer.experts_per_token * row_bytes,
-                                             wire::kMaxShardRowBytes));
+    longest = std::max(longest,
+                       frames * (wire::kExpertHeaderBytes + wire::kMaxFailureBytes) +
+                           std::min(uint64_t{options_.prefill_chunk_rows} *
+                                        (layer.experts_per_token + layer.range_count) * row_bytes,
+                                    wire::kMaxShardRowBytes));
   }
   return wire::kShardHeadBytes + longest;
 }

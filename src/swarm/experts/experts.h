@@ -73,6 +73,10 @@ class Experts {
 
   void Mark(const SwarmPlan* plan, Set& needed) const;
   uint64_t BytesOf(const Set& set) const;
+  uint64_t BytesOf(uint32_t i) const;
+  // The number of what was placed. Ranges of products are placed as experts of a layer behind the
+  // last one, so that these may have other bytes.
+  uint32_t NumberOf(uint32_t placed_layer, uint32_t expert) const;
   double WeightFactor(const Worker& worker) const;
   uint64_t MemoryBytes(const Worker& worker, uint64_t weight_bytes) const;
   uint64_t RoomFor(const Worker& worker) const;

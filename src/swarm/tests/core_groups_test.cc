@@ -135,6 +135,56 @@ TEST(CoreGroups, RangesOfTheHeadAreWithThoseWhoKnowThem) {
   EXPECT_THAT(swarm.Tokens(swarm.Submit({3, 4, 5}, 3)), testing::ElementsAre(6, 7, 8));
 }
 
+// Attention of three layers is in ranges: of q, k and v in one exchange, of o in another.
+TEST(CoreGroups, RangesOfProductsAreWithTheHubAndOthersWhoKnowThem) {
+  constexpr uint32_t kDivided = 3, kRanges = 6;
+  CoreOptions options = GroupOptions();
+  for (uint32_t layer = 1; layer <= kDivided; ++layer) {
+    ModelLayer& costs = options.model.layers[layer];
+    costs.range_count = kRanges;
+    costs.range_exchanges = 2;
+    costs.range_columns = 16;
+    costs.range_bytes = 20'000;
+  }
+  TestSwarm swarm(options);
+  const WorkerId without = swarm.Join(GroupWorker());
+  TestWorker tab = GroupWorker();
+  tab.kind = "web";
+  tab.engine = "webgpu";
+  tab.rows_to_server = tab.divides_products = true;
+  const WorkerId served = swarm.Join(tab);
+  swarm.Advance(Milliseconds(200));
+  EXPECT_NE(swarm.picture().state, SwarmState::kUp)
+      << "an old one is no hub of such layers, nor is one that the server serves";
+  swarm.Lose(served);
+  TestWorker knows = GroupWorker();
+  knows.divides_products = true;
+  const WorkerId hub = swarm.Join(knows), second = swarm.Join(knows), third = swarm.Join(knows);
+  swarm.Advance(Seconds(2));
+  ASSERT_EQ(swarm.picture().state, SwarmState::kUp);
+  std::map<WorkerId, std::vector<wire::LayerExperts>> held;
+  WorkerId planned = hub;
+  for (const WorkerId each : {hub, second, third})
+    if (!GroupHolders(swarm, each).empty()) planned = each;
+  const wire::pb::ServerMessage message = swarm.Last(planned, Kind::kExpertHolders);
+  for (const auto& holder : message.expert_holders().holders())
+    held[WorkerId(holder.peer())] = wire::ReadExpertSets(holder.sets(), 6).value();
+  EXPECT_FALSE(held.contains(without));
+  size_t of_others = 0;
+  for (const auto& [id, layers] : held)
+    for (const wire::LayerExperts& layer : layers) {
+      const auto ranges = std::ranges::count_if(
+          layer.experts, [](uint32_t part) { return part >= kGroups && part < kGroups + kRanges; });
+      if (id == planned)
+        EXPECT_EQ(ranges, layer.layer <= kDivided ? kRanges : 0)
+            << "on a slow line it computes all of them";
+      else
+        of_others += static_cast<size_t>(ranges);
+    }
+  EXPECT_GE(of_others, kDivided * kRanges) << "each is with somebody else, too";
+  EXPECT_THAT(swarm.Tokens(swarm.Submit({3, 4, 5}, 3)), testing::ElementsAre(6, 7, 8));
+}
+
 // What is lost (serve --lossy).
 class CoreLossesTest : public testing::Test {
  protected:

@@ -32,8 +32,8 @@ struct TestWorker {
   uint64_t memory_bytes = 100'000'000;
   std::string kind = "native", engine = "native";
   bool needs_onnx = false, takes_experts = false, can_be_hub = false, keeps_state = false,
-       runs_groups = false, divides_heads = false, half_rows = false, sum_steps = false,
-       integer_rows = false, states_ahead = false, rows_to_server = false;
+       runs_groups = false, divides_heads = false, divides_products = false, half_rows = false,
+       sum_steps = false, integer_rows = false, states_ahead = false, rows_to_server = false;
   uint32_t makes_tokens = 0;
   std::vector<uint32_t> cached_layers;
   std::string device_id, network, device = "test", address = "127.0.0.1";

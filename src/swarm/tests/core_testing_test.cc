@@ -111,6 +111,7 @@ wire::pb::WorkerMessage TestSwarm::ConnectOf(WorkerId id) const {
   connect.set_states_ahead(worker.states_ahead);
   connect.set_runs_groups(worker.runs_groups);
   connect.set_divides_heads(worker.divides_heads);
+  connect.set_divides_products(worker.divides_products);
   connect.set_half_rows(worker.half_rows);
   connect.set_sum_steps(worker.sum_steps);
   connect.set_integer_rows(worker.integer_rows);

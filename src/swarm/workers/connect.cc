@@ -128,12 +128,17 @@ bool CanHoldExperts(const Offer& offer, const CoreOptions& options) {
   const ModelInfo& model = options.model;
   return offer.takes_experts && RunsDTypes(offer, model) &&
          (offer.runs_groups || !model.is_in_groups()) &&
-         (offer.divides_heads || !model.divides_head()) && (offer.half_rows || !options.half_rows);
+         (offer.divides_heads || !model.divides_head()) &&
+         (offer.divides_products || !model.divides_products()) &&
+         (offer.half_rows || !options.half_rows);
 }
 
 bool CanBeHub(const Offer& offer, const CoreOptions& options) {
-  if (offer.rows_to_server) return !options.model.divides_head();  // its head is whole
-  return offer.can_be_hub && (offer.divides_heads || !options.model.divides_head()) &&
+  const ModelInfo& model = options.model;
+  // Its head and attention are whole.
+  if (offer.rows_to_server) return !model.divides_head() && !model.divides_products();
+  return offer.can_be_hub && (offer.divides_heads || !model.divides_head()) &&
+         (offer.divides_products || !model.divides_products()) &&
          (offer.half_rows || !options.half_rows);
 }
 
@@ -193,6 +198,7 @@ Result<Offer> CheckConnect(const wire::pb::Connect& connect, const CoreOptions& 
   offer.rows_to_server = connect.rows_to_server();
   offer.runs_groups = connect.runs_groups();
   offer.divides_heads = connect.divides_heads();
+  offer.divides_products = connect.divides_products();
   offer.datagrams = connect.datagrams();
   offer.messages = connect.messages();
   offer.half_rows = connect.half_rows();

@@ -26,19 +26,20 @@ struct Offer {
   // Generates that may be on their way to it at once where it runs all layers; 0: none ever, 1: one
   // after the other.
   uint32_t makes_tokens = 0;
-  bool takes_experts = false;   // can be sent HoldExperts
-  bool keeps_state = false;     // runs layers with recurrent state
-  bool states_ahead = false;    // makes_tokens holds for models with such layers, too
-  bool can_be_hub = false;      // can be sent PrepareStage for layers in hub form
-  bool rows_to_server = false;  // the same, and leaves it to the server whom to ask for experts
-  bool runs_groups = false;     // runs layers in neuron groups
-  bool divides_heads = false;   // knows output heads in ranges, as a hub and as a holder
-  bool integer_rows = false;    // knows rows as whole numbers, as a hub and as a holder
-  bool sum_steps = false;       // knows sums of groups in steps, as a hub and as a holder
-  bool half_rows = false;       // knows rows of experts in f16, as a hub and as a holder
-  bool datagrams = false;       // can answer hubs in datagrams
-  bool messages = false;        // shard messages may go in datagrams
-  std::vector<DType> dtypes;    // of weights beside f32, f16, bf16, q8 and q4 that it runs
+  bool takes_experts = false;     // can be sent HoldExperts
+  bool keeps_state = false;       // runs layers with recurrent state
+  bool states_ahead = false;      // makes_tokens holds for models with such layers, too
+  bool can_be_hub = false;        // can be sent PrepareStage for layers in hub form
+  bool rows_to_server = false;    // the same, and leaves it to the server whom to ask for experts
+  bool runs_groups = false;       // runs layers in neuron groups
+  bool divides_heads = false;     // knows output heads in ranges, as a hub and as a holder
+  bool divides_products = false;  // the same of products inside layers
+  bool integer_rows = false;      // knows rows as whole numbers, as a hub and as a holder
+  bool sum_steps = false;         // knows sums of groups in steps, as a hub and as a holder
+  bool half_rows = false;         // knows rows of experts in f16, as a hub and as a holder
+  bool datagrams = false;         // can answer hubs in datagrams
+  bool messages = false;          // shard messages may go in datagrams
+  std::vector<DType> dtypes;      // of weights beside f32, f16, bf16, q8 and q4 that it runs
   std::vector<DatagramAddress> datagram_addresses;  // that it has named as its own
   std::vector<uint32_t> cached_layers;
 };

@@ -21,11 +21,12 @@ constexpr double kLoadBytesPerUs = 100;
 
 ModelLayer HubForm(const ModelLayer& layer) {
   ModelLayer hub = layer;
-  const uint64_t expert_bytes = layer.expert_count * layer.expert_bytes;
-  hub.weight_bytes -= std::min(hub.weight_bytes, expert_bytes);
-  hub.download_bytes -= std::min(hub.download_bytes, expert_bytes);
-  hub.read_bytes_per_token -=
-      std::min(hub.read_bytes_per_token, layer.experts_per_token * layer.expert_bytes);
+  const uint64_t bytes = layer.parts_bytes();
+  hub.weight_bytes -= std::min(hub.weight_bytes, bytes);
+  hub.download_bytes -= std::min(hub.download_bytes, bytes);
+  const uint64_t read_bytes =
+      layer.experts_per_token * layer.expert_bytes + layer.range_count * layer.range_bytes;
+  hub.read_bytes_per_token -= std::min(hub.read_bytes_per_token, read_bytes);
   hub.tied_bytes = std::min(hub.tied_bytes, hub.weight_bytes);
   return hub;
 }
@@ -68,7 +69,7 @@ void Costs::AddLayer(const CoreOptions& options, const ModelLayer& layer, Form& 
   if (last) cost.scratch_bytes += uint64_t{model.head_columns()} * sizeof(float);
   cost.input_bytes = frame_bytes + (first ? sizeof(int32_t) : boundary_row_bytes_);
   cost.output_bytes = frame_bytes + (last ? 12 : boundary_row_bytes_);
-  if (&form == &forms_[1] && layer.expert_count > 0) cost.exchanges = 1;
+  if (&form == &forms_[1] && layer.expert_count > 0) cost.exchanges = 1 + layer.range_exchanges;
   cost.tied_to = layer.tied_to;
   cost.tied_bytes = layer.tied_bytes;
   cost.with_previous = layer.with_previous;

@@ -84,8 +84,9 @@ export function groupedPackageOf(model, ...more) {
   const args = ["groups", from, folder, "--text", text, "--columns", "64", "--force", ...more];
   const said = execFileSync(weft, args, { stdio: "pipe" }).toString();
   const [, layers, each] = said.match(/(\d+) layers of (\d+) neuron groups/);
-  const ranges = said.match(/the output head in (\d+) ranges/)?.[1] ?? 0;
-  return { folder, groups: Number(layers) * Number(each) + Number(ranges) };
+  const [ofHead, ofAttention] = ["the output head", "attention"].map((what) =>
+    Number(said.match(new RegExp(`${what} in (\\d+) ranges`))?.[1] ?? 0));
+  return { folder, groups: Number(layers) * Number(each) + ofHead + ofAttention };
 }
 
 // The model as a GGUF file of Q4_K, Q5_K and Q6_K, whose superblocks the package keeps, with the

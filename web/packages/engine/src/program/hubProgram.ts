@@ -5,7 +5,8 @@
 //   the layer    ... route, experts, add ...
 //   its hub      ... route, copy of the row and its route, exchange, add ...
 //
-// An output head stays whole: this engine computes it by itself.
+// Products, and an output head, stay whole, whatever ranges they name (productRanges.ts): this
+// engine computes them by itself.
 import { RouteKind, overlap, readsOf } from "./ir.ts";
 import type { MoeExperts, MoeRoute, Op, Program, Scale, View, Weight } from "./ir.ts";
 

@@ -1,21 +1,41 @@
 // What a worker holds of a layer for hubs as programs of their own (src/program/shards.h): its
-// experts, of which a slot is a row, or ranges of an output head.
+// experts, of which a slot is a row, and ranges of its products, or of an output head.
 import { EngineError } from "../base/error.ts";
-import { findHeadRanges, rangeProgram } from "./headRanges.ts";
 import type { MoeExperts, Part, Program, View, Weight } from "./ir.ts";
 import { cut } from "./parts.ts";
+import { findExperts, findRanges, rangeProgram } from "./productRanges.ts";
 
 // Whether the program gives slots' rows, which no layer takes, instead of a residual stream.
 export function isShard({ ops }: Program): boolean {
   return ops.every((op) => op.kind === "moeExperts");
 }
 
-// The programs of these parts of a layer: one of all its experts, or one for each range of an
-// output head. Throws EngineError (invalid_argument) where the layer has none, or not these.
-export function partPrograms(program: Program, parts: readonly number[]): Program[] {
-  const head = findHeadRanges(program);
-  if (!head) return [expertProgram(program, parts)];
-  return parts.map((range) => rangeProgram(program, head, range));
+// A program of whoever holds parts of a layer, and the parts that it computes, rising. It is of
+// experts, of a range of an output head, or of a range of a product inside a layer.
+export interface PartProgram {
+  readonly kind: "experts" | "head" | "product";
+  readonly program: Program;
+  readonly parts: readonly number[];
+}
+
+// The programs of these parts of a layer, which rise: one of all its experts, then one of each
+// range. Throws EngineError (invalid_argument) where the layer has none, or not these.
+export function partPrograms(program: Program, parts: readonly number[]): PartProgram[] {
+  const products = findRanges(program);
+  const firstRange = products[0]?.firstPart ?? Infinity;
+  const ofExperts = parts.filter((part) => part < firstRange);
+  const ofRanges = parts.filter((part) => part >= firstRange);
+  const programs: PartProgram[] = [];
+  // Of no parts there is the experts' program, which says what is missing.
+  if (ofExperts.length > 0 || ofRanges.length === 0) {
+    const shard = expertProgram(program, ofExperts);
+    programs.push({ kind: "experts", program: shard, parts: ofExperts });
+  }
+  const kind = findExperts(program) ? "product" : "head";
+  for (const part of ofRanges) {
+    programs.push({ kind, program: rangeProgram(program, products, part), parts: [part] });
+  }
+  return programs;
 }
 
 // A program of the same layer over these experts alone, in this order. Its input [columns + 2] is
@@ -24,7 +44,7 @@ export function partPrograms(program: Program, parts: readonly number[]): Progra
 // where the layer has no experts, or not these.
 export function expertProgram(program: Program, experts: readonly number[]): Program {
   const layer = `Layer ${program.layerIndex}`;
-  const whole = program.ops.find((op): op is MoeExperts => op.kind === "moeExperts");
+  const whole = findExperts(program);
   if (!whole || experts.length === 0) {
     const why = whole ? "was asked for none of its experts" : "has no experts";
     throw new EngineError("invalid_argument", `${layer} ${why}.`);

@@ -1,10 +1,11 @@
-// What experts, ranges of an output head and hubs take of the package. These are the programs of
+// What experts, ranges of products and hubs take of the package. These are the programs of
 // their layers cut down to them (@weft/engine/program), and the blobs that these name.
 import type { LayerRange } from "@weft/engine";
 import { decodeProgram } from "@weft/engine/program/decode.ts";
 import { hubProgram } from "@weft/engine/program/hubProgram.ts";
 import type { Program } from "@weft/engine/program/ir.ts";
 import { blobsOf, partPrograms } from "@weft/engine/program/shards.ts";
+import type { PartProgram } from "@weft/engine/program/shards.ts";
 import type { LayerExperts } from "@weft/wire";
 
 import type { PackageSource } from "./packageSource.ts";
@@ -18,7 +19,7 @@ export class ExpertBlobs {
   }
 
   // Fetches the layer's program where it is missing. Throws EngineError.
-  async programs({ layer, experts }: LayerExperts): Promise<Program[]> {
+  async programs({ layer, experts }: LayerExperts): Promise<PartProgram[]> {
     return partPrograms(await this.#whole(layer), experts);
   }
 
@@ -50,7 +51,7 @@ export class ExpertBlobs {
   async digests(sets: readonly LayerExperts[]): Promise<string[]> {
     const digests = new Set<string>();
     for (const set of sets) {
-      const blobs = (await this.programs(set)).flatMap(blobsOf);
+      const blobs = (await this.programs(set)).flatMap(({ program }) => blobsOf(program));
       for (const digest of blobs) digests.add(digest);
     }
     return [...digests];

@@ -97,6 +97,7 @@ function connectMessage(
       takesExperts: offer.takesExperts,
       runsGroups: !offer.needsOnnx,
       dividesHeads: offer.takesExperts,
+      dividesProducts: offer.takesExperts,
       halfRows: offer.takesExperts,
       sumSteps: offer.takesExperts,
       integerRows: offer.takesExperts,

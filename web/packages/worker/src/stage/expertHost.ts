@@ -1,15 +1,15 @@
-// The experts that this worker holds for hubs: each layer's are one shard, a layer of the engine
-// behind those of the model, so that a message's rows for several of them run as one step. Of an
-// output head, which is the last layer, it holds ranges, a layer of the engine each. Decides
-// nothing: membership says what is held and what is run. The counterpart of
-// src/worker/expert_host.h.
+// The parts of layers that this worker holds for hubs, as layers of the engine behind those of the
+// model. A layer's experts are one of these, so that a message's rows for several of them run as
+// one step. Each range of a product, or of an output head, is another. Decides nothing: membership
+// says what is held and what is run. The counterpart of src/worker/expert_host.h.
 //
-// A shard whose experts change is loaded anew in the place of the old one, which goes first: the
+// A shard whose parts change is loaded anew in the place of the old one, which goes first: the
 // engine never holds both, and the offer is kept.
 import { EngineError, f16ToF32, f32ToF16 } from "@weft/engine";
 import type { StageEngine, StepOutput } from "@weft/engine";
-import type { MatMul, MoeExperts, Program } from "@weft/engine/program/ir.ts";
+import type { MatMul, MoeExperts } from "@weft/engine/program/ir.ts";
 import { blobsOf } from "@weft/engine/program/shards.ts";
+import type { PartProgram } from "@weft/engine/program/shards.ts";
 import {
   RowType, answerTypeOf, elementBytesOf, failedResult, integerRowBytes, kMaxRowBytes,
   readIntegerRow, resultFrame,
@@ -23,13 +23,21 @@ import { addedUp, inSteps } from "./rowSums.ts";
 const kMostF16 = 65504;
 const kBestColumns = 4; // best logit, its column in the range, the second's (src/base/slot_kind.h)
 
-interface Shard {
-  readonly experts: readonly number[]; // rising
-  readonly layers: { readonly first: number; readonly end: number }; // of the engine
+// What one program of a layer computes, which is a layer of the engine.
+interface Piece {
+  readonly kind: PartProgram["kind"];
+  readonly parts: readonly number[]; // rising
+  readonly layer: number; // of the engine
   readonly columns: number; // of a row that goes in
   readonly slotColumns: number; // of one that comes out
-  readonly isHead: boolean; // its experts are ranges of the output head
   readonly step: number; // of the grid that the experts' outputs lie on; 0: on none
+}
+
+// What is held of one layer.
+interface Shard {
+  readonly experts: readonly number[]; // and ranges, rising
+  readonly layers: { readonly first: number; readonly end: number }; // of the engine
+  readonly pieceOf: ReadonlyMap<number, Piece>; // by part
   readonly byteCount: number;
 }
 
@@ -46,15 +54,21 @@ export interface ExpertRows {
   readonly error: unknown; // what the engine failed with, if it did
 }
 
+// Dispatches that the engine computes, and where their results go.
+type Asked = readonly ExpertFrame[];
+type Results = Map<ExpertFrame, ExpertFrame>;
+
 export class ExpertHost {
   readonly #layerCount: number;
   readonly #blobs: ExpertBlobs;
   readonly #engine: () => Promise<StageEngine>;
   readonly #shards = new Map<number, Shard>(); // by layer
+  #nextLayer: number; // of the engine
   #steps = 0;
 
   constructor(layerCount: number, blobs: ExpertBlobs, engine: () => Promise<StageEngine>) {
     this.#layerCount = layerCount;
+    this.#nextLayer = layerCount;
     this.#blobs = blobs;
     this.#engine = engine;
   }
@@ -102,10 +116,11 @@ export class ExpertHost {
     await this.#unload(engine, layer);
     const programs = await this.#blobs.programs(set);
     const before = engine.memory().weightBytes;
-    const first = this.#layerCount + layer;
-    const layers = { first, end: first + programs.length };
+    const first = this.#nextLayer;
+    this.#nextLayer += programs.length;
+    const layers = { first, end: this.#nextLayer };
     try {
-      for (const [i, program] of programs.entries()) {
+      for (const [i, { program }] of programs.entries()) {
         const layerIndex = first + i;
         await engine.loadProgram({ ...program, layerIndex }, this.#blobs.source, onBytes);
       }
@@ -114,14 +129,10 @@ export class ExpertHost {
       throw error;
     }
     const byteCount = engine.memory().weightBytes - before;
-    const [{ ops, buffers, output }] = programs as [Program, ...Program[]];
-    const slotColumns = buffers[output]!.columns;
-    const isHead = ops[0]!.kind === "matmul";
-    const op = ops[0] as MatMul | MoeExperts;
-    const { columns } = op.in;
-    const step = op.kind === "matmul" ? 0 : op.grid.step;
-    this.#shards.set(layer, { experts, layers, columns, slotColumns, isHead, step, byteCount });
-    await this.#blobs.source.dropCopies([...new Set(programs.flatMap(blobsOf))]);
+    const pieceOf = piecesOf(programs, first);
+    this.#shards.set(layer, { experts, layers, pieceOf, byteCount });
+    const digests = programs.flatMap(({ program }) => blobsOf(program));
+    await this.#blobs.source.dropCopies([...new Set(digests)]);
   }
 
   async #unload(engine: StageEngine, layer: number): Promise<void> {
@@ -134,54 +145,63 @@ export class ExpertHost {
   }
 
   async run(dispatches: readonly ExpertFrame[]): Promise<ExpertRows> {
-    const results = new Map<ExpertFrame, ExpertFrame>();
-    const byLayer = new Map<number, ExpertFrame[]>();
-    let answeredBytes = 0; // ranges of a head answer with more columns than they are asked with
+    const isExpert = (dispatch: ExpertFrame): boolean =>
+      this.#pieceOf(dispatch)?.kind === "experts";
+    const results: Results = new Map();
+    const together = new Map<string, ExpertFrame[]>(); // of a layer's experts, or of its ranges
+    let answeredBytes = 0; // ranges may answer with more columns than they are asked with
     for (const dispatch of dispatches) {
       answeredBytes += this.#answerBytes(dispatch);
       const problem = this.#problemOf(dispatch, answeredBytes);
+      const key = `${dispatch.layer} ${isExpert(dispatch) ? "experts" : "ranges"}`;
       if (problem !== "") results.set(dispatch, failedResult(dispatch, problem));
-      else byLayer.set(dispatch.layer, [...(byLayer.get(dispatch.layer) ?? []), dispatch]);
+      else together.set(key, [...(together.get(key) ?? []), dispatch]);
     }
     let rows = 0;
     let error: unknown = null;
-    for (const own of byLayer.values()) {
+    for (const asked of together.values()) {
       try {
-        const { isHead } = this.#shards.get(own[0]!.layer)!;
-        rows += await (isHead ? this.#runRanges(own, results) : this.#runExperts(own, results));
+        if (isExpert(asked[0]!)) await this.#runExperts(asked, results);
+        else await this.#runRanges(asked, results);
+        rows += asked.reduce((sum, { tokens }) => sum + tokens, 0);
       } catch (caught) {
         error = caught;
         const why = caught instanceof Error ? caught.message : String(caught);
-        for (const dispatch of own) results.set(dispatch, failedResult(dispatch, why));
+        for (const dispatch of asked) results.set(dispatch, failedResult(dispatch, why));
       }
     }
     const answers = dispatches.map((dispatch) => results.get(dispatch)!);
-    const sums = addedUp(dispatches, answers).map((sum) => this.#inSteps(sum, dispatches));
-    return { results: sums, rows, error };
+    const sums = addedUp(dispatches, answers, isExpert);
+    return { results: sums.map((sum) => this.#inSteps(sum, dispatches)), rows, error };
   }
 
   #inSteps(result: ExpertFrame, dispatches: readonly ExpertFrame[]): ExpertFrame {
     const asked = dispatches.find(({ sequence, layer, expert }) =>
       sequence === result.sequence && layer === result.layer && expert === result.expert);
-    const step = this.#shards.get(result.layer)?.step ?? 0;
+    const step = this.#pieceOf(result)?.step ?? 0;
     const may = asked?.takesSteps === true && !result.failed && step > 0;
     return may ? inSteps(result, step) : result;
   }
 
-  #answerBytes({ layer, tokens, best, rowType }: ExpertFrame): number {
-    const columns = best ? kBestColumns : (this.#shards.get(layer)?.slotColumns ?? 0);
+  #pieceOf({ layer, expert }: Pick<ExpertFrame, "layer" | "expert">): Piece | undefined {
+    return this.#shards.get(layer)?.pieceOf.get(expert);
+  }
+
+  #answerBytes({ layer, expert, tokens, best, rowType }: ExpertFrame): number {
+    const piece = this.#pieceOf({ layer, expert });
+    const columns = best ? kBestColumns : (piece?.slotColumns ?? 0);
     return tokens * columns * elementBytesOf(answerTypeOf(rowType));
   }
 
   #problemOf({ layer, expert, hidden, best }: ExpertFrame, answeredBytes: number): string {
-    const shard = this.#shards.get(layer);
-    if (!shard?.experts.includes(expert)) {
-      return `Expert ${expert} of layer ${layer} is not held here.`;
+    const piece = this.#pieceOf({ layer, expert });
+    if (!piece) return `Expert ${expert} of layer ${layer} is not held here.`;
+    if (hidden !== piece.columns) {
+      return `The rows have ${hidden} columns, layer ${layer} takes ${piece.columns}.`;
     }
-    if (hidden !== shard.columns) {
-      return `The rows have ${hidden} columns, layer ${layer} takes ${shard.columns}.`;
+    if (best && piece.kind !== "head") {
+      return `Layer ${layer} is no output head: it has no best tokens.`;
     }
-    if (best && !shard.isHead) return `Layer ${layer} is no output head: it has no best tokens.`;
     if (answeredBytes <= kMaxRowBytes) return "";
     return (
       `The answers to a message would have ${answeredBytes} bytes of rows, expected at most ` +
@@ -189,13 +209,9 @@ export class ExpertHost {
     );
   }
 
-  // The rows of dispatches of one layer, which the shard takes. Returns how many there were.
-  async #runExperts(
-    dispatches: readonly ExpertFrame[],
-    results: Map<ExpertFrame, ExpertFrame>,
-  ): Promise<number> {
-    const { layer } = dispatches[0]!;
-    const { experts, columns, layers } = this.#shards.get(layer)!;
+  // The rows of dispatches of one layer's experts.
+  async #runExperts(dispatches: Asked, results: Results): Promise<void> {
+    const { parts, columns, layer } = this.#pieceOf(dispatches[0]!)!;
     const count = dispatches.reduce((sum, { tokens }) => sum + tokens, 0);
     const stride = columns + 2;
     const input = new Float32Array(count * stride);
@@ -203,45 +219,38 @@ export class ExpertHost {
     for (const dispatch of dispatches) {
       const { expert, tokens } = dispatch;
       const values = valuesOf(dispatch);
-      const place = experts.indexOf(expert);
+      const place = parts.indexOf(expert);
       for (let token = 0; token < tokens; ++token, ++row) {
         input.set(values.subarray(token * columns, (token + 1) * columns), row * stride);
         input.set([place, 1], row * stride + columns);
       }
     }
-    const { hidden } = await this.#step(layers, "hidden", input, count);
+    const { hidden } = await this.#step(layer, "hidden", input, count);
     let at = 0;
     for (const dispatch of dispatches) {
       const values = hidden.slice(at, (at += dispatch.tokens * columns));
       results.set(dispatch, resultFrame(dispatch, bytesOf(values, dispatch.rowType)));
     }
-    return count;
   }
 
-  // The same of an output head: a step for each range, all of them under way at once.
-  async #runRanges(
-    dispatches: readonly ExpertFrame[],
-    results: Map<ExpertFrame, ExpertFrame>,
-  ): Promise<number> {
-    const { experts, layers, slotColumns } = this.#shards.get(dispatches[0]!.layer)!;
+  // The same of ranges: a step for each, all of them under way at once.
+  async #runRanges(dispatches: Asked, results: Results): Promise<void> {
     const steps = dispatches.map(async (dispatch, i) => {
-      const first = layers.first + experts.indexOf(dispatch.expert);
-      const range = { first, end: first + 1 };
+      const { layer, slotColumns } = this.#pieceOf(dispatch)!;
       const rows = valuesOf(dispatch);
-      const { logits } = await this.#step(range, "logits", rows, dispatch.tokens, i);
+      const { logits } = await this.#step(layer, "logits", rows, dispatch.tokens, i);
       const values = dispatch.best ? bestOfRows(logits, slotColumns) : logits;
       results.set(dispatch, resultFrame(dispatch, bytesOf(values, dispatch.rowType)));
     });
     const ended = await Promise.allSettled(steps);
     const failed = ended.find((each) => each.status === "rejected");
     if (failed) throw failed.reason;
-    return dispatches.reduce((sum, { tokens }) => sum + tokens, 0);
   }
 
   // Nothing of it is a session's: shards have no keys and values. Steps that are under way at once
   // are of different sessions.
   async #step(
-    layers: Shard["layers"],
+    layer: number, // of the engine
     kind: "hidden" | "logits",
     hidden: Float32Array,
     count: number,
@@ -250,9 +259,28 @@ export class ExpertHost {
     const session = kMeasureSession - place;
     const generation = ++this.#steps;
     const run = { session, generation, firstPosition: 0, count, output: { kind } };
+    const layers = { first: layer, end: layer + 1 };
     const engine = await this.#engine();
     return await engine.step({ layers, runs: [run], tokenIds: new Int32Array(0), hidden });
   }
+}
+
+// By part; `firstLayer` is the engine's layer of the first program.
+function piecesOf(programs: readonly PartProgram[], firstLayer: number): Map<number, Piece> {
+  const pieceOf = new Map<number, Piece>();
+  for (const [i, { program: { ops, buffers, output }, kind, parts }] of programs.entries()) {
+    const op = ops[0] as MatMul | MoeExperts;
+    const piece: Piece = {
+      kind,
+      parts,
+      layer: firstLayer + i,
+      columns: op.in.columns,
+      slotColumns: buffers[output]!.columns,
+      step: op.kind === "matmul" ? 0 : op.grid.step,
+    };
+    for (const part of parts) pieceOf.set(part, piece);
+  }
+  return pieceOf;
 }
 
 // Of rows of logits the two best each: the logit and its column, then the second's. Equal logits:
@@ -293,7 +321,10 @@ function valuesOf({ rows, rowType, tokens, hidden }: ExpertFrame): Float32Array 
 
 // As f16, finite values beyond 65,504 become that, as StoreRow of src/wire/expert_frame.h has it.
 function bytesOf(values: Float32Array, asked: RowType): Uint8Array {
-  if (answerTypeOf(asked) === RowType.f32) return new Uint8Array(values.buffer);
+  if (answerTypeOf(asked) === RowType.f32) {
+    // A single row of logits lies in a longer buffer of the engine.
+    return new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
+  }
   const halves = new Uint16Array(values.length);
   f32ToF16(values.map(withinF16), halves);
   return new Uint8Array(halves.buffer);

@@ -1,5 +1,6 @@
-// A tab's neuron groups and ranges of the output head on the GPU, of a package that `weft groups`
-// made: against sums in double precision over the package's own weights, and against each other.
+// A tab's neuron groups, and ranges of attention's products and the output head, on the GPU, of a
+// package that `weft groups` made. They are compared with sums in double precision over the
+// package's own weights, and with each other.
 // Needs build/release/weft (or WEFT), which makes the package.
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -9,8 +10,11 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
 import { decodeProgram } from "@weft/engine/program/decode.ts";
-import { findHeadRanges } from "@weft/engine/program/headRanges.ts";
 import type { MoeExperts, Program } from "@weft/engine/program/ir.ts";
+import {
+  findHeadRanges, findRanges, firstColumnOf,
+} from "@weft/engine/program/productRanges.ts";
+import type { ProductRanges } from "@weft/engine/program/productRanges.ts";
 import { sharedNodeGpu } from "@weft/engine/test/nodeGpu.ts";
 import { PackageFolder } from "@weft/engine/test/packageFolder.ts";
 import { readValues } from "@weft/engine/weights/vectors.ts";
@@ -40,19 +44,23 @@ beforeAll(async () => {
   };
   writeFileSync(text!, JSON.stringify("Tell me a story about a fox."));
   run("convert", join(root, "models/weft-tiny"), dense!, "--quant", "f32");
-  run("groups", dense!, groups!, "--text", text!, "--columns", "64");
+  run("groups", dense!, groups!, "--text", text!, "--columns", "64", "--attention", "divided");
   source = new PackageFolder(groups!);
   const dropCopies = (): Promise<void> => Promise.resolve();
   const blobs = new ExpertBlobs(Object.assign(source, { dropCopies }) as unknown as PackageSource);
   engine = new WebGpuEngine(gpu, kDefaultOptions);
   host = new ExpertHost(source.range.end, blobs, () => Promise.resolve(engine));
   const ranges = { layer: kHead(), experts: [0, 2, 5] };
-  const sets = [{ layer: kLayer, experts: [0, 3, 4, 7] }, ranges];
+  const products = findRanges(await programOf(kLayer)).flatMap(partsOf);
+  const sets = [{ layer: kLayer, experts: [0, 3, 4, 7, ...products] }, ranges];
   for (let rest = 1; rest > 0;) ({ rest } = await host.install(sets, () => undefined));
 }, 120_000);
 afterAll(() => engine?.freeBuffers());
 
 const kHead = (): number => source.range.end - 1;
+
+const partsOf = ({ firstPart, count }: ProductRanges): number[] =>
+  Array.from({ length: count }, (_, range) => firstPart + range);
 
 async function programOf(layer: number): Promise<Program> {
   return decodeProgram(await source.readBlob(source.layerProgram(layer)));
@@ -150,10 +158,38 @@ describe.skipIf(!gpu)("neuron groups of a tab (needs build/release/weft)", () =>
   });
 });
 
+describe.skipIf(!gpu)("ranges of products of a tab (needs build/release/weft)", () => {
+  it("are columns of attention's products, beside groups in one message", async () => {
+    const program = await programOf(kLayer);
+    const products = findRanges(program);
+    expect(products.length).toBeGreaterThan(0);
+    for (const ranges of products) {
+      const { product: { in: { columns: rowColumns }, weight: view }, columns } = ranges;
+      const weight = await readValues(program.weights[view.weight]!, source);
+      const rows = rowsOf(rowColumns, 2);
+      const parts = partsOf(ranges);
+      const asked = [3, ...parts].map((part) => dispatch(kLayer, part, rows, 2));
+      const { results, error } = await host.run(asked);
+      expect(error).toBe(null);
+      expect(results.map(({ expert }) => expert)).toEqual([3, ...parts]);
+      for (const { expert, hidden, rows: answer } of results.slice(1)) {
+        expect(hidden).toBe(columns);
+        const first = view.firstRow + firstColumnOf(ranges, expert);
+        for (const [i, value] of floatsOf(answer).entries()) {
+          const token = Math.floor(i / columns);
+          const x = floatsOf(rows).subarray(token * rowColumns, (token + 1) * rowColumns);
+          const exact = dot(weight, first + (i % columns), x);
+          expect(Math.abs(value - exact)).toBeLessThan(1e-4);
+        }
+      }
+    }
+  });
+});
+
 describe.skipIf(!gpu)("ranges of an output head of a tab (needs build/release/weft)", () => {
   it("are the logits of their columns, or the two best of them", async () => {
     const program = await programOf(kHead());
-    const { product, columns, count, vocabulary } = findHeadRanges(program)!;
+    const { product, columns, count, total } = findHeadRanges(program)!;
     const weight = await readValues(program.weights[product.weight.weight]!, source);
     const rows = rowsOf(product.in.columns, 3);
     const asked = [5, 0].map((range) => dispatch(kHead(), range, rows, 3));
@@ -161,10 +197,14 @@ describe.skipIf(!gpu)("ranges of an output head of a tab (needs build/release/we
     const { results, error } = await host.run(wanted);
     expect(error).toBe(null);
     expect(count).toBeGreaterThan(5);
+    const single = dispatch(kHead(), 5, rows.slice(0, 4 * product.in.columns), 1);
+    const alone = (await host.run([single])).results[0]!;
+    expect(alone.hidden).toBe(columns);
+    expect(alone.rows).toEqual(results[0]!.rows.slice(0, 4 * columns));
     for (const [place, range] of [5, 0].entries()) {
       const logits = floatsOf(results[place]!.rows);
       expect(results[place]!.hidden).toBe(columns);
-      const first = Math.min(range * columns, vocabulary - columns);
+      const first = Math.min(range * columns, total - columns);
       for (let row = 0; row < 3; ++row) {
         const x = floatsOf(rows).subarray(row * product.in.columns, (row + 1) * product.in.columns);
         const own = [...logits.subarray(row * columns, (row + 1) * columns)];

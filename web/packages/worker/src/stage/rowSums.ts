@@ -21,10 +21,12 @@ function mayAdd(first: ExpertFrame, later: ExpertFrame): boolean {
 const floatsOf = ({ rows }: ExpertFrame): Float32Array<ArrayBuffer> =>
   new Float32Array(rows.slice().buffer);
 
-// Results that may be added up become one, their sum, in the place of the first.
+// Results that may be added up become one, their sum, in the place of the first. Ranges of products
+// are no experts: each has columns of its own, whatever the hub says.
 export function addedUp(
   dispatches: readonly ExpertFrame[],
   results: readonly ExpertFrame[],
+  isExpert: (dispatch: ExpertFrame) => boolean,
 ): ExpertFrame[] {
   const all: ExpertFrame[] = [];
   let first: ExpertFrame | null = null; // the dispatch whose results go into the last of `all`
@@ -33,7 +35,8 @@ export function addedUp(
     const result = results[i]!;
     const before = all.at(-1);
     const last = before?.added.at(-1) ?? -1;
-    if (before && first && !result.failed && mayAdd(first, dispatch) && last < result.expert) {
+    const may = !result.failed && isExpert(dispatch) && last < result.expert;
+    if (before && first && may && mayAdd(first, dispatch)) {
       if (before.added.length === 0) sum = floatsOf(before);
       const more = floatsOf(result);
       for (let k = 0; k < sum.length; ++k) sum[k]! += more[k]!;
@@ -41,7 +44,7 @@ export function addedUp(
       all[all.length - 1] = { ...before, added, rows: new Uint8Array(sum.buffer) };
       continue;
     }
-    first = result.failed ? null : dispatch;
+    first = result.failed || !isExpert(dispatch) ? null : dispatch;
     all.push(result);
   }
   return all;
