@@ -210,7 +210,7 @@ Status ExpertHost::RunPiece(const Piece& piece, std::span<const wire::ExpertFram
 }
 
 // Each row goes in once, and the engine adds up: values on a grid have the same sum in any order
-// (kernels/sum_grid.h).
+// (kernels/sum_grid.h). A step has so many slots that its memory is that of a pass of rows.
 Status ExpertHost::RunSum(const Piece& piece, std::span<const wire::ExpertFrame> dispatches,
                           std::span<const size_t> which, Results& results) {
   const wire::ExpertFrame& first = dispatches[which.front()];
@@ -222,10 +222,17 @@ Status ExpertHost::RunSum(const Piece& piece, std::span<const wire::ExpertFrame>
   for (size_t token = 0; token < first.tokens; ++token)
     wire::ReadRow(first.rows.bytes().data(), first.row_type, token,
                   std::span(rows).subspan(token * (columns + 2), columns));
-  ASSIGN_OR_RETURN(const engine::StepOutput output,
-                   Step(piece.layer, engine::OutputKind::kHidden, rows, first.tokens, places));
+  constexpr size_t kMostSlots = 512;
+  const size_t at_once = std::max<size_t>(1, kMostSlots / first.tokens);
+  std::vector<float> values(first.tokens * columns);
+  for (size_t begin = 0; begin < places.size(); begin += at_once) {
+    const auto some = std::span(places).subspan(begin, std::min(at_once, places.size() - begin));
+    ASSIGN_OR_RETURN(const engine::StepOutput output,
+                     Step(piece.layer, engine::OutputKind::kHidden, rows, first.tokens, some));
+    for (size_t i = 0; i < values.size(); ++i) values[i] += output.hidden[i];
+  }
   wire::ExpertFrame& sum =
-      results[which.front()].emplace(ResultOf(first, piece.slot_columns, output.hidden));
+      results[which.front()].emplace(ResultOf(first, piece.slot_columns, values));
   for (const size_t i : which.subspan(1)) {
     sum.added.push_back(dispatches[i].expert);
     results[i].reset();
