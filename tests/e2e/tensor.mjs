@@ -1,7 +1,7 @@
 // A dense model in neuron groups: the built-in worker keeps everything but the MLPs, whose groups
 // it computes together with native workers. So are attention's products computed where they are in
-// ranges. The answer is that of one device alone with the same
-// grids, whoever computes what, also when one of them is killed or stopped in its middle.
+// ranges. The answer is that of one device alone with the same grids, whoever computes what, also
+// when one of them is killed or stopped in its middle.
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
