@@ -123,6 +123,8 @@ void MatMulCases(benchmark::internal::Benchmark* bench) {
     }
   }
   const auto q4s = static_cast<int64_t>(DType::kQ4S);
+  // The down projections of a neuron group, and of an expert of Qwen3-30B-A3B.
+  for (const int64_t k : {256, 768}) bench->Args({q4s, 1, 1, k, 4096});
   bench->Args({q4s, 512, 16, 2560, 4096});
   for (const int64_t threads : {1, 16}) bench->Args({q4s, 512, threads, 9728, 2560});
 }

@@ -30,27 +30,27 @@ struct Superblock {
     return LoadHalves(at + kLayout.factors + (i * kPanelOutputs + part * kLanes) * 2);
   }
 
-  // The levels of 32 columns, four columns a register.
-  template <size_t kAhead>
-  void Levels(size_t j, Ints (&q)[8]) const {
+  // The levels of 32 columns, four columns a register. Hints, if any, are so many bytes ahead.
+  template <bool kHints>
+  void Levels(size_t j, ptrdiff_t ahead, Ints (&q)[8]) const {
     WEFT_UNROLL
     for (size_t t = 0; t < 4; ++t) {
       const size_t nibbles = kLayout.Nibbles(4 * j + t);
-      HintAhead<kAhead>(at + nibbles);
+      if constexpr (kHints) HintAt(at + nibbles, ahead);
       const Ints both = Words(nibbles);
       q[2 * t] = And(both, AllBytes(15));
       q[2 * t + 1] = And(NibblesDown(both), AllBytes(15));
     }
     if constexpr (kForm == DType::kQ5K) {
-      HintAhead<kAhead>(at + kLayout.Upper(j));
+      if constexpr (kHints) HintAt(at + kLayout.Upper(j), ahead);
       const Ints fifth = Words(kLayout.Upper(j));
       WEFT_UNROLL
       for (size_t k = 0; k < 8; ++k)
         q[k] = Or(q[k], NibblesUp(And(ShiftRight(fifth, k), AllBytes(1))));
     }
     if constexpr (kForm == DType::kQ6K) {
-      HintAhead<kAhead>(at + kLayout.Upper(2 * j));
-      HintAhead<kAhead>(at + kLayout.Upper(2 * j + 1));
+      if constexpr (kHints) HintAt(at + kLayout.Upper(2 * j), ahead);
+      if constexpr (kHints) HintAt(at + kLayout.Upper(2 * j + 1), ahead);
       WEFT_UNROLL
       for (size_t k = 0; k < 8; ++k) {
         const Ints upper = Words(kLayout.Upper(2 * j + k / 4));
@@ -118,16 +118,16 @@ inline Floats Minima(const Ints (&m)[2], const IntegerInput& in) {
   return ToFloats(sum);
 }
 
-template <DType kForm, size_t kRows, size_t kAhead>
-inline void AddSuperblock(const Superblock<kForm>& superblock, const IntegerInput* in,
-                          size_t stride, Floats* y) {
+template <DType kForm, size_t kRows, bool kHints>
+inline void AddSuperblock(const Superblock<kForm>& superblock, ptrdiff_t ahead,
+                          const IntegerInput* in, size_t stride, Floats* y) {
   const Scales<kForm> scales(superblock);
   Sums sums[kRows];
   WEFT_UNROLL
   for (size_t r = 0; r < kRows; ++r) sums[r] = {ZeroInts(), ZeroInts()};
   for (size_t j = 0; j < 8; ++j) {
     Ints q[8];
-    superblock.template Levels<kAhead>(j, q);
+    superblock.template Levels<kHints>(j, ahead, q);
     if constexpr (kForm == DType::kQ6K) {
       WEFT_UNROLL
       for (size_t i = 0; i < 2; ++i) {
@@ -169,12 +169,14 @@ inline void RunTile(const PanelProduct& product, size_t panel, size_t row) {
     WEFT_UNROLL
     for (size_t p = 0; p < kPanels; ++p) WEFT_UNROLL
     for (size_t r = 0; r < kRows; ++r) y[p][r] = ZeroFloats();
+    HintsAhead hints(superblocks, LayoutOf(kForm).end, product.panel_bytes(), kPanels, kAhead);
     for (size_t b = 0; b < superblocks; ++b) {
+      const ptrdiff_t ahead = hints.Next(b);
       WEFT_UNROLL
       for (size_t p = 0; p < kPanels; ++p) {
         const Superblock<kForm> own{product.Panel(panel + p) + b * LayoutOf(kForm).end, part};
-        AddSuperblock<kForm, kRows, kAhead>(own, product.in + row * superblocks + b, superblocks,
-                                            y[p]);
+        AddSuperblock<kForm, kRows, (kAhead > 0)>(own, ahead, product.in + row * superblocks + b,
+                                                  superblocks, y[p]);
       }
     }
     WEFT_UNROLL
@@ -194,10 +196,12 @@ inline void RunRows(const PanelProduct& product, size_t first, size_t end, size_
   if (ahead == ReadAhead::kOneStream)
     for (; panel < end; ++panel) RunTile<kForm, kRows, 1, 0>(product, panel, row);
   if (ahead == ReadAhead::kHintedStream)
-    for (; panel < end; ++panel) RunTile<kForm, kRows, 1, kFarHintBytes>(product, panel, row);
+    for (; panel < end; ++panel) RunTile<kForm, kRows, 1, kFarHint>(product, panel, row);
+  if (kRows == 1 && product.superblocks() <= kNarrowSuperblocks)
+    for (; panel < end; ++panel) RunTile<kForm, kRows, 1, kHint>(product, panel, row);
   for (; panel + kPanels <= end; panel += kPanels)
-    RunTile<kForm, kRows, kPanels, kHintBytes>(product, panel, row);
-  for (; panel < end; ++panel) RunTile<kForm, kRows, 1, kHintBytes>(product, panel, row);
+    RunTile<kForm, kRows, kPanels, kHint>(product, panel, row);
+  for (; panel < end; ++panel) RunTile<kForm, kRows, 1, kHint>(product, panel, row);
 }
 
 constexpr size_t kPassRows = 64;  // whose superblocks stay in the second cache

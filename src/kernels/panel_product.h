@@ -34,9 +34,8 @@ struct PanelProduct {
     part.rows = count;
     return part;
   }
-  const uint8_t* Panel(size_t panel) const {
-    return weight.panels + panel * PanelBytes(weight.dtype, weight.columns);
-  }
+  size_t panel_bytes() const { return PanelBytes(weight.dtype, weight.columns); }
+  const uint8_t* Panel(size_t panel) const { return weight.panels + panel * panel_bytes(); }
 };
 
 // Adds the bias to 16 outputs of a panel, and stores those that are in `product`.

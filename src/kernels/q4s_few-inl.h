@@ -6,10 +6,10 @@
 //                            register of levels q = 0..15 as they are stored
 //   kPanelsOfOneRow, kPanelsOfFewRows   what was measured, where hints help (read_ahead.h)
 
-// A superblock of kGroups groups for kRows rows.
-template <size_t kRows, size_t kAhead, size_t kGroups>
-inline void AddSuperblock(const PanelPart (&parts)[kGroups], const IntegerInput* in, size_t stride,
-                          Floats (&y)[kRows][kGroups]) {
+// A superblock of kGroups groups for kRows rows. Hints, if any, are so many bytes ahead.
+template <size_t kRows, bool kHints, size_t kGroups>
+inline void AddSuperblock(const PanelPart (&parts)[kGroups], ptrdiff_t ahead,
+                          const IntegerInput* in, size_t stride, Floats (&y)[kRows][kGroups]) {
   Ints sum[kRows][kGroups];
   WEFT_UNROLL
   for (size_t r = 0; r < kRows; ++r) WEFT_UNROLL
@@ -19,8 +19,7 @@ inline void AddSuperblock(const PanelPart (&parts)[kGroups], const IntegerInput*
     for (size_t g = 0; g < kGroups; ++g) {
       const size_t first = g % kParts * kLanes;
       const uint8_t* at = parts[g].nibbles + i * 128 + first * 4;
-      HintAhead<kAhead>(at);
-      HintAhead<kAhead>(at + 64);
+      if constexpr (kHints) HintAt(at, ahead), HintAt(at + 64, ahead);
       const Ints a = LoadInts(at), c = LoadInts(at + 64);
       const Ints q[4] = {Low(a), High(a), Low(c), High(c)};
       const Ints m = Pairs(MagnitudesOf(parts[g], i, first), i % 8,
@@ -46,12 +45,14 @@ void RunFew(const PanelProduct& product, size_t panel, size_t row) {
   WEFT_UNROLL
   for (size_t r = 0; r < kRows; ++r) WEFT_UNROLL
   for (size_t g = 0; g < kGroups; ++g) y[r][g] = ZeroFloats();
+  HintsAhead hints(superblocks, kSuperblockBytes, product.panel_bytes(), kPanels, kAhead);
   for (size_t b = 0; b < superblocks; ++b) {
     PanelPart parts[kGroups];
     WEFT_UNROLL
     for (size_t g = 0; g < kGroups; ++g)
       parts[g] = PartOf(product.Panel(panel + g / kParts), product.weight.columns, b);
-    AddSuperblock<kRows, kAhead>(parts, product.in + row * superblocks + b, superblocks, y);
+    AddSuperblock<kRows, (kAhead > 0)>(parts, hints.Next(b), product.in + row * superblocks + b,
+                                       superblocks, y);
   }
   WEFT_UNROLL
   for (size_t r = 0; r < kRows; ++r) {
@@ -72,10 +73,12 @@ void RunFewRows(const PanelProduct& product, size_t first, size_t end, size_t ro
   if (ahead == ReadAhead::kOneStream)
     for (; panel < end; ++panel) RunFew<kRows, 1, 0>(product, panel, row);
   if (ahead == ReadAhead::kHintedStream)
-    for (; panel < end; ++panel) RunFew<kRows, 1, kFarHintBytes>(product, panel, row);
+    for (; panel < end; ++panel) RunFew<kRows, 1, kFarHint>(product, panel, row);
+  if (kRows == 1 && product.superblocks() <= kNarrowSuperblocks)
+    for (; panel < end; ++panel) RunFew<kRows, 1, kHint>(product, panel, row);
   for (; panel + kPanels <= end; panel += kPanels)
-    RunFew<kRows, kPanels, kHintBytes>(product, panel, row);
-  for (; panel < end; ++panel) RunFew<kRows, 1, kHintBytes>(product, panel, row);
+    RunFew<kRows, kPanels, kHint>(product, panel, row);
+  for (; panel < end; ++panel) RunFew<kRows, 1, kHint>(product, panel, row);
 }
 
 // All rows, however many.

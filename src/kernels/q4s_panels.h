@@ -20,6 +20,7 @@
 namespace weft::kernels {
 
 inline constexpr size_t kPanelRecordBytes = kPanelOutputs * 12;
+inline constexpr size_t kSuperblockBytes = 8 * 256 + kPanelRecordBytes;  // with all blocks
 
 // One superblock of a panel.
 struct PanelPart {
@@ -42,8 +43,7 @@ constexpr size_t BlocksInSuperblock(size_t columns, size_t b) {
 }
 // All superblocks but the last of a row have 8 blocks.
 inline PanelPart PartOf(const uint8_t* panel, size_t columns, size_t b) {
-  return {panel + b * (8 * 256 + kPanelRecordBytes) + kPanelRecordBytes,
-          BlocksInSuperblock(columns, b)};
+  return {panel + b * kSuperblockBytes + kPanelRecordBytes, BlocksInSuperblock(columns, b)};
 }
 
 // Writes PanelsBytes bytes. REQUIRES: q4s, as stored, with records that CheckQ4sRow takes.
