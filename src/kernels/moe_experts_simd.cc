@@ -61,13 +61,11 @@ std::span<const float> BiasOf(std::span<const float> bias, size_t expert, size_t
 
 // `result_of(slot)` is where the row of the row's slot begins.
 template <typename ResultOf>
-void SumRow(std::span<const float> weights, const ResultOf& result_of, std::span<float> sum) {
+void SumRow(const SumGrid& grid, std::span<const float> weights, const ResultOf& result_of,
+            std::span<float> sum) {
   std::ranges::fill(sum, 0.0f);
-  for (size_t slot = 0; slot < weights.size(); ++slot) {
-    const float weight = weights[slot];
-    const float* result = result_of(slot);
-    for (size_t i = 0; i < sum.size(); ++i) sum[i] += weight * result[i];
-  }
+  for (size_t slot = 0; slot < weights.size(); ++slot)
+    AddRoundedSimd(grid, weights[slot], {result_of(slot), sum.size()}, sum);
 }
 
 }  // namespace
@@ -75,7 +73,7 @@ void SumRow(std::span<const float> weights, const ResultOf& result_of, std::span
 void SumSlotsSimd(const SumSlotsArgs& args, Workspace& workspace) {
   workspace.threads().Run(args.out.rows, [&](size_t row, size_t) {
     SumRow(
-        args.route.Row(row).subspan(args.top_k),
+        {}, args.route.Row(row).subspan(args.top_k),
         [&](size_t slot) { return args.slots.Row(row * args.top_k + slot).data(); },
         args.out.Row(row));
   });
@@ -113,11 +111,8 @@ void MoeExpertsSimd(const MoeExpertsArgs& args, Workspace& workspace) {
   MatMulsSimd(products, workspace);
 
   workspace.threads().Run(args.in.rows, [&](size_t row, size_t) {
-    // Gathered rows belong to one slot each, so every thread rounds its own.
-    for (size_t slot = 0; slot < args.top_k; ++slot)
-      RoundToGrid(args.grid, {out + gathered.place[row * args.top_k + slot] * columns, columns});
     SumRow(
-        args.route.Row(row).subspan(args.top_k),
+        args.grid, args.route.Row(row).subspan(args.top_k),
         [&](size_t slot) { return out + gathered.place[row * args.top_k + slot] * columns; },
         args.out.Row(row));
   });

@@ -13,11 +13,12 @@ struct SumGrid {
   float limit = 0;  // steps, a whole number up to 2^22
 };
 
+// Adding 1.5 * 2^23 leaves no place for a fraction in an f32: up to 2^22 steps are rounded.
+inline constexpr float kNoFraction = 0x1.8p23f;
+
 inline void RoundToGrid(const SumGrid& grid, std::span<float> values) {
   if (grid.step == 0) return;
   const float steps_per_one = 1 / grid.step;  // exact
-  // Adding 1.5 * 2^23 leaves no place for a fraction in an f32: up to 2^22 steps are rounded.
-  constexpr float kNoFraction = 0x1.8p23f;
   for (float& value : values) {
     float steps = value * steps_per_one;
     steps = steps > grid.limit ? grid.limit : steps;  // a NaN stays one
@@ -25,5 +26,9 @@ inline void RoundToGrid(const SumGrid& grid, std::span<float> values) {
     value = ((steps + kNoFraction) - kNoFraction) * grid.step;
   }
 }
+
+// sum += weight * the rounded values, which stay as they are. REQUIRES: as many sums as values.
+void AddRoundedSimd(const SumGrid& grid, float weight, std::span<const float> values,
+                    std::span<float> sum);
 
 }  // namespace weft::kernels

@@ -72,5 +72,24 @@ TEST(SumGrid, SumsDoNotDependOnTheOrder) {
   EXPECT_GT(differ_without, 500);
 }
 
+TEST(SumGrid, AddsRoundedValuesAsIfRoundedOneByOne) {
+  SeededRandom random(3);
+  for (const size_t count : {1u, 7u, 64u, 1003u}) {
+    for (const SumGrid& grid : {SumGrid{0x1p-10f, 0x1p20f}, SumGrid{}}) {
+      std::vector<float> values = Terms(random, count, 2000), sum = Terms(random, count, 1);
+      values[count / 2] = 3e38f;
+      std::vector<float> rounded = values, expected = sum;
+      RoundToGrid(grid, rounded);
+      for (size_t i = 0; i < count; ++i) expected[i] += 0.3f * rounded[i];
+      AddRoundedSimd(grid, 0.3f, values, sum);
+      EXPECT_EQ(sum, expected) << count << " values, step " << grid.step;
+    }
+  }
+  std::vector<float> sum = {1, 1};
+  AddRoundedSimd({0x1p-10f, 0x1p20f}, 1, std::vector<float>{NAN, INFINITY}, sum);
+  EXPECT_TRUE(std::isnan(sum[0])) << "what is not a number must be seen";
+  EXPECT_EQ(sum[1], 1025);
+}
+
 }  // namespace
 }  // namespace weft::kernels
