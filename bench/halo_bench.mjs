@@ -12,7 +12,7 @@
 //   ./dev bench halo --package FOLDER [--hub 200MiB] [--helper 160MiB] [--helpers 1,3]
 //                    [--loss 0,1,2,5] [--delay-ms 1,...] [--mbit 1000] [--tokens 24]
 //                    [--repeat 3]
-//                    [--threads 1] [--kinds tcp,udp,lossy,layers,auto] [--kernels avx2]
+//                    [--threads 1] [--pin] [--kinds tcp,udp,lossy,layers,auto] [--kernels avx2]
 //                    [--kinds experts --copies auto|N]
 //                    [--kinds dllama --dllama PROGRAM --shape 0.6B [--layers N] [--vocabulary N]]
 //                    [--json FILE [--label 8B]]
@@ -24,6 +24,7 @@
 // (lossy_network.cc, which wants root: `./dev build release lossy_network`). With 0 helpers the hub
 // has the whole model. Devices of one machine share its memory's bandwidth, which devices of their
 // own do not: --kernels has all of them compute with slower kernels, so that memory keeps up.
+// With --pin each device has two of the machine's processors for itself, one after the other.
 // Helpers begin with the package's weights in their caches, as links to its files. Where a line
 // delays packets by 4 ms and more, answers have a quarter of --tokens.
 //
@@ -63,6 +64,7 @@ const { values: options } = parseArgs({
     kinds: { type: "string", default: "tcp,udp,lossy" },
     copies: { type: "string", default: "auto" },
     kernels: { type: "string", default: "" },
+    pin: { type: "boolean", default: false },
     dllama: { type: "string", default: "dllama" },
     shape: { type: "string", default: "0.6B" },
     layers: { type: "string" },
@@ -203,17 +205,19 @@ async function measure(model, helperCount, kind) {
   if (isExperts(kind) && helperCount > 0) own.push("--expert-copies", options.copies);
   const { threads } = options;
   const memory = helperCount === 0 ? [] : ["--worker-memory", options.hub];
+  const pinned = (number) =>
+    options.pin ? ["taskset", "-c", `${2 * number},${2 * number + 1}`] : [];
   const startWorker = (number, memoryOffered, prefix) => {
     const cache = join(caches, String(number));
     linkCache(join(packageFolder, "blobs"), join(cache, "blobs"));
     return new WeftProcess(options.weft, workerArguments(number, kind, cache, memoryOffered),
-      { prefix });
+      { prefix: [...pinned(number), ...prefix] });
   };
   const server = new WeftProcess(options.weft, ["serve", packageFolder, "--address", kHost,
     "--port", String(kPort), "--plan", helperCount === 0 ? "layers" : planOf(kind), "--threads",
     threads, "--sessions", "1", "--context", "256", "--journal", "off", "--token-limit", "120",
     "--gpu", "off",
-    ...(options.kernels ? ["--no-worker"] : memory), ...own]);
+    ...(options.kernels ? ["--no-worker"] : memory), ...own], { prefix: pinned(0) });
   const members = process.env.WEFT_MEMBERS.split(":");
   const helpers = [];
   const rows = [];

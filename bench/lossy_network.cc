@@ -20,8 +20,13 @@
 //
 // A line that nobody has set loses nothing, delays nothing and has no limit. One with `udp 0` lets
 // no datagrams through, as firewalls do. A limited line has a
-// queue of 50 ms, and loses what finds it full. Packets have at most 1,500 bytes, since a TUN
-// device takes none together. Which ones are lost is drawn anew in each run.
+// queue of 50 ms, and loses what finds it full. Which packets are lost is drawn anew in each run.
+//
+// Packets have at most 1,500 bytes. Those that a member sends in one go come here as one long one,
+// as they come to a network card. Each of them is lost, or takes its time on the line, by itself;
+// those that stay side by side are given to the other member in one go, with the last of them:
+//
+//   sent  1 2 3 4 5, 4 is lost      given  1 2 3, 5
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <linux/if_tun.h>
@@ -47,12 +52,14 @@
 #include <optional>
 #include <queue>
 #include <random>
+#include <span>
 #include <sstream>
 #include <string>
 #include <string_view>
 #include <tuple>
 #include <vector>
 
+#include "base/bytes.h"
 #include "base/descriptor.h"
 #include "base/result.h"
 
@@ -61,11 +68,15 @@ namespace {
 
 constexpr uint32_t kNetwork = 0x0a4d0000;  // 10.77.0.0
 constexpr int kMostMembers = 250;
-constexpr int kMostPacketBytes = 1500;
+// Of a long packet with what is in front of it.
+constexpr size_t kMostReadBytes = 68 << 10;
 constexpr int kControl = 3;  // COMMAND's descriptor
 constexpr int kPacketsATurn = 64;
 constexpr int64_t kNs = 1'000'000'000;
 constexpr int64_t kMostQueuedNs = kNs / 20;
+// A process that sleeps may be woken so much too late: it stays awake for so long before a packet
+// is due.
+constexpr int64_t kAwakeNs = 50'000;
 
 Error Failed(const char* what) {
   return {ErrorCode::kIo, std::string(what) + " failed: " + std::strerror(errno) +
@@ -123,8 +134,13 @@ Result<Member> OpenMember(int index) {
   if (!member.network.is_open()) return Failed("Opening a network namespace");
   if (!member.tun.is_open()) return Failed("Opening /dev/net/tun");
   ifreq request = RequestFor(kDevice);
-  request.ifr_flags = IFF_TUN | IFF_NO_PI;
+  request.ifr_flags = IFF_TUN | IFF_NO_PI | IFF_VNET_HDR;
   if (ioctl(member.tun.get(), TUNSETIFF, &request) != 0) return Failed("Making a TUN device");
+  // Systems from before Linux 6.2 cut datagrams by themselves, and give them one by one.
+  constexpr unsigned kTcp = TUN_F_CSUM | TUN_F_TSO4, kUdpToo = 0x60;  // TUN_F_USO4 and TUN_F_USO6
+  if (ioctl(member.tun.get(), TUNSETOFFLOAD, kTcp | kUdpToo) != 0 &&
+      ioctl(member.tun.get(), TUNSETOFFLOAD, kTcp) != 0)
+    return Failed("Asking for long packets");
   const Descriptor socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (!socket.is_open()) return Failed("Opening a socket");
   TRY(SetUp(socket, "lo"));
@@ -142,8 +158,6 @@ struct Line {
   int64_t bits_per_s = 0;  // 0: as fast as it comes
   bool has_udp = true;
 };
-
-constexpr uint8_t kUdp = 17;  // the protocol's number in a packet's header
 
 // One direction of a line.
 class Way {
@@ -164,11 +178,109 @@ class Way {
   int64_t free_ns_ = 0;
 };
 
+// ---- packets ----
+
+constexpr uint8_t kTcpProtocol = 6, kUdpProtocol = 17;
+constexpr size_t kIpBytes = 20, kUdpBytes = 8;
+constexpr uint8_t kTcpFin = 0x01, kTcpPush = 0x08;
+
+// What stands in front of a packet (VirtIO, 5.1.6.1): the system's header for it is C, and no C++.
+struct VirtioHeader {
+  uint8_t flags = 0;
+  uint8_t kind = 0;  // of a packet that stands for several, or 0
+  uint16_t header_bytes = 0, part_bytes = 0, sum_begin = 0, sum_at = 0;
+};
+static_assert(sizeof(VirtioHeader) == 10);
+
+// What a member sent: what VirtIO has in front of a packet, then an IPv4 packet, which may stand for
+// several that have `part_bytes` behind their headers (the last one fewer).
+class LongPacket {
+ public:
+  // nullopt: it is nothing that this network carries.
+  static std::optional<LongPacket> Of(ByteSpan read) {
+    LongPacket packet;
+    if (read.size() < sizeof(packet.virtio_) + kIpBytes) return std::nullopt;
+    std::memcpy(&packet.virtio_, read.data(), sizeof(packet.virtio_));
+    packet.bytes_ = read.subspan(sizeof(packet.virtio_));
+    if (packet.bytes_[0] != 0x45) return std::nullopt;  // IPv4 without options
+    packet.header_bytes_ = packet.bytes_.size();
+    if (packet.virtio_.kind == 0) return packet;
+    const size_t transport_bytes =
+        packet.protocol() == kUdpProtocol ? kUdpBytes : size_t{packet.bytes_[32]} >> 4 << 2;
+    packet.header_bytes_ = kIpBytes + transport_bytes;
+    packet.part_bytes_ = packet.virtio_.part_bytes;
+    if (packet.part_bytes_ == 0 || packet.header_bytes_ > packet.bytes_.size()) return std::nullopt;
+    return packet;
+  }
+
+  uint8_t protocol() const { return bytes_[9]; }
+  uint32_t to_host() const {
+    uint32_t host = 0;
+    std::memcpy(&host, &bytes_[16], sizeof(host));
+    return ntohl(host);
+  }
+  size_t count() const {
+    const size_t behind = bytes_.size() - header_bytes_;
+    return part_bytes_ == 0 ? 1 : std::max<size_t>(1, (behind + part_bytes_ - 1) / part_bytes_);
+  }
+  // Of part `i`, with its headers.
+  size_t PacketBytes(size_t i) const {
+    if (part_bytes_ == 0) return bytes_.size();
+    return header_bytes_ + std::min(part_bytes_, bytes_.size() - header_bytes_ - i * part_bytes_);
+  }
+
+  // Parts [begin, end) as one packet, with what VirtIO wants in front of it.
+  std::vector<uint8_t> Parts(size_t begin, size_t end) const {
+    VirtioHeader virtio = virtio_;
+    const size_t first = begin * part_bytes_;
+    const size_t behind = std::min(bytes_.size() - header_bytes_, end * part_bytes_) - first;
+    if (end - begin == 1) virtio.kind = 0, virtio.part_bytes = 0;
+    std::vector<uint8_t> out(sizeof(virtio) + header_bytes_);
+    std::memcpy(out.data(), &virtio, sizeof(virtio));
+    std::ranges::copy(bytes_.first(header_bytes_), out.begin() + sizeof(virtio));
+    const ByteSpan payload = bytes_.subspan(header_bytes_ + first, part_bytes_ == 0 ? 0 : behind);
+    out.insert(out.end(), payload.begin(), payload.end());
+    if (end - begin < count())
+      SetHeaders(&out[sizeof(virtio)], first, payload.size(), end < count());
+    return out;
+  }
+
+ private:
+  // Of a packet with `behind` bytes from `first` on; others follow, or none. Checksums of what is
+  // inside are left to the system, which takes them for right (VIRTIO_NET_HDR_F_NEEDS_CSUM).
+  void SetHeaders(uint8_t* ip, size_t first, size_t behind, bool others_follow) const {
+    uint8_t* transport = ip + kIpBytes;
+    StoreBe(ip + 2, static_cast<uint16_t>(header_bytes_ + behind));
+    if (protocol() == kUdpProtocol) {
+      StoreBe(transport + 4, static_cast<uint16_t>(kUdpBytes + behind));
+    } else {
+      uint32_t sequence = 0;
+      std::memcpy(&sequence, transport + 4, sizeof(sequence));
+      sequence = htonl(ntohl(sequence) + static_cast<uint32_t>(first));
+      std::memcpy(transport + 4, &sequence, sizeof(sequence));
+      if (others_follow) transport[13] &= static_cast<uint8_t>(~(kTcpFin | kTcpPush));
+    }
+    StoreBe(ip + 10, 0);
+    uint32_t sum = 0;
+    for (size_t i = 0; i < kIpBytes; i += 2) sum += uint32_t{ip[i]} << 8 | ip[i + 1];
+    while (sum >> 16 != 0) sum = (sum & 0xffff) + (sum >> 16);
+    StoreBe(ip + 10, static_cast<uint16_t>(~sum));
+  }
+  static void StoreBe(uint8_t* out, uint16_t value) {
+    out[0] = static_cast<uint8_t>(value >> 8);
+    out[1] = static_cast<uint8_t>(value);
+  }
+
+  VirtioHeader virtio_;
+  ByteSpan bytes_;
+  size_t header_bytes_ = 0, part_bytes_ = 0;
+};
+
 struct Packet {
   int64_t due_ns = 0;
   uint64_t number = 0;  // of two that are due at once the one that came first goes first
   size_t to = 0;
-  std::vector<uint8_t> bytes;
+  std::vector<uint8_t> bytes;  // as LongPacket::Parts gives them
   bool operator<(const Packet& other) const {
     return std::tie(other.due_ns, other.number) < std::tie(due_ns, number);
   }
@@ -192,7 +304,8 @@ class Network {
     while ((polled[pid_at].revents & POLLIN) == 0) {
       SendDue();
       timespec wait{};
-      const int64_t wait_ns = queue_.empty() ? kNs : std::max<int64_t>(NextDue() - NowNs(), 0);
+      const int64_t wait_ns =
+          queue_.empty() ? kNs : std::max<int64_t>(NextDue() - NowNs() - kAwakeNs, 0);
       wait.tv_sec = wait_ns / kNs;
       wait.tv_nsec = wait_ns % kNs;
       if (ppoll(polled.data(), polled.size(), &wait, nullptr) < 0) {
@@ -223,21 +336,36 @@ class Network {
 
   // Takes what a member sends. Packets for nobody here are dropped.
   void Take(size_t from) {
-    std::array<uint8_t, 2 * kMostPacketBytes> buffer;
     for (int i = 0; i < kPacketsATurn; ++i) {
-      const ssize_t bytes = read(members_[from].tun.get(), buffer.data(), buffer.size());
-      if (bytes < 20) return;
-      uint32_t to_host = 0;
-      std::memcpy(&to_host, &buffer[16], sizeof(to_host));
-      const uint64_t to = uint64_t{ntohl(to_host)} - kNetwork - 1;
-      if (buffer[0] >> 4 != 4 || to >= members_.size()) continue;
-      if (buffer[9] == kUdp && !(lines_[from].has_udp && lines_[to].has_udp)) continue;
-      const auto size = static_cast<size_t>(bytes);
-      const auto through = up_[from].Pass(lines_[from], NowNs(), size, random_);
-      if (!through) continue;
-      const auto due = down_[to].Pass(lines_[to], *through, size, random_);
-      if (due) queue_.push({*due, ++last_number_, to, {buffer.data(), buffer.data() + size}});
+      const ssize_t bytes = read(members_[from].tun.get(), buffer_.data(), buffer_.size());
+      if (bytes <= 0) return;
+      const auto packet = LongPacket::Of(ByteSpan(buffer_).first(static_cast<size_t>(bytes)));
+      if (!packet) continue;
+      const uint64_t to = uint64_t{packet->to_host()} - kNetwork - 1;
+      if (to >= members_.size()) continue;
+      const bool is_stopped = !(lines_[from].has_udp && lines_[to].has_udp);
+      if (packet->protocol() != kUdpProtocol || !is_stopped) Pass(*packet, from, to);
     }
+  }
+
+  // Each part goes its way over both lines, and those that come side by side are one packet again.
+  void Pass(const LongPacket& packet, size_t from, size_t to) {
+    const int64_t now_ns = NowNs();
+    size_t begin = 0;
+    std::optional<int64_t> last_due;
+    const auto queue = [&](size_t end) {
+      if (last_due) queue_.push({*last_due, ++last_number_, to, packet.Parts(begin, end)});
+      last_due.reset();
+      begin = end + 1;
+    };
+    for (size_t i = 0; i < packet.count(); ++i) {
+      const auto through = up_[from].Pass(lines_[from], now_ns, packet.PacketBytes(i), random_);
+      const auto due = through
+                           ? down_[to].Pass(lines_[to], *through, packet.PacketBytes(i), random_)
+                           : std::nullopt;
+      due ? void(last_due = due) : queue(i);
+    }
+    queue(packet.count());
   }
 
   Status ReadControl(const Descriptor& control) {
@@ -283,6 +411,7 @@ class Network {
   std::vector<Way> up_, down_;  // from a member, and to it
   std::priority_queue<Packet> queue_;
   uint64_t last_number_ = 0;
+  std::array<uint8_t, kMostReadBytes> buffer_;
   std::string pending_;  // of a line of control that has not ended
   std::mt19937_64 random_{std::random_device()()};
 };
