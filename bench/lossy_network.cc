@@ -180,7 +180,7 @@ class Way {
 
 // ---- packets ----
 
-constexpr uint8_t kTcpProtocol = 6, kUdpProtocol = 17;
+constexpr uint8_t kUdpProtocol = 17;
 constexpr size_t kIpBytes = 20, kUdpBytes = 8;
 constexpr uint8_t kTcpFin = 0x01, kTcpPush = 0x08;
 
