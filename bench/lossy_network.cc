@@ -192,7 +192,7 @@ struct VirtioHeader {
 };
 static_assert(sizeof(VirtioHeader) == 10);
 
-// What a member sent: what VirtIO has in front of a packet, then an IPv4 packet, which may stand for
+// What a member sent: what VirtIO has in front of a packet, then an IPv4 packet. It may stand for
 // several that have `part_bytes` behind their headers (the last one fewer).
 class LongPacket {
  public:
