@@ -227,17 +227,21 @@ uint64_t Experts::MostAtATime(const Worker& worker) const {
 }
 
 // What the worker is to hold of what it wants: first what it holds already, then, with `keeps`,
-// what nobody else holds in its place yet, and what else there is room for.
+// what nobody else holds in its place yet, and what else there is room for. A native worker has what
+// it lets go of until it has read what is new: where both do not fit, it lets go first.
+//
+//   room for 4   held 1 2 3   wanted 3 4 5     told 3 4, which makes 1 2 3 4, then 3 4 5
+//   room for 3   held 1 2 3   wanted 3 4 5     told 3, then 3 4 5
 void Experts::Target(const Worker& worker, bool keeps, Set& target) const {
   const Set& wanted = worker.experts->wanted;
   const Set& held = worker.holding->held;
   const uint64_t room = RoomFor(worker);
-  uint64_t bytes = 0, new_bytes = 0;
+  uint64_t bytes = 0, new_bytes = 0, leaving_bytes = 0;
   target.assign(needed_.size(), false);
   const auto take = [&](uint32_t i) {
-    const uint64_t more = BytesOf(i);
+    const uint64_t more = BytesOf(i) + leaving_bytes;
     if (target[i] || !needed_[i] || MemoryBytes(worker, bytes + more) > room) return false;
-    bytes += more;
+    bytes += BytesOf(i);
     target[i] = true;
     return true;
   };
@@ -246,6 +250,9 @@ void Experts::Target(const Worker& worker, bool keeps, Set& target) const {
   for (uint32_t i = 0; i < held.size(); ++i)
     if (keeps && held[i] && settled_[i] == 0) take(i);
   if (worker.loading->paused_until) return;
+  if (LoadsMoreAlone(worker.offer))
+    for (uint32_t i = 0; i < held.size(); ++i)
+      if (held[i] && !target[i]) leaving_bytes += BytesOf(i);
   const uint64_t most = MostAtATime(worker);
   for (const uint32_t i : Missing(worker)) {
     if (new_bytes > 0 && new_bytes >= most) return;

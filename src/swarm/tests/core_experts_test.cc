@@ -418,6 +418,38 @@ TEST(CoreExperts, ATabIsToldOfEverythingAtOnce) {
 }
 
 // Its rows need no line there.
+// It has what it lets go of until it has read what is new.
+TEST(CoreExperts, ANativeHolderHasRoomForWhatItHoldsAndWhatItReads) {
+  TestSwarm swarm(SparseOptions());
+  swarm.Join(Hub());
+  TestWorker native = NativeHolder();
+  native.answer_experts = true;
+  native.memory_bytes = 9 * kExpertBytes;
+  std::vector<WorkerId> holders;
+  for (int i = 0; i < 5; ++i) {
+    holders.push_back(swarm.Join(native));
+    swarm.Advance(Milliseconds(200));
+  }
+  std::map<WorkerId, HeldExperts> held;
+  int swaps = 0;
+  for (const Action& action : swarm.log()) {
+    const auto* control = std::get_if<SendControl>(&action);
+    if (control == nullptr || !control->message.has_hold_experts()) continue;
+    const HeldExperts told = SetOf(control->message.hold_experts().sets());
+    HeldExperts& before = held[control->worker];
+    swaps += std::ranges::includes(told, before) ? 0 : 1;
+    HeldExperts both = told;
+    both.insert(before.begin(), before.end());
+    if (!std::ranges::includes(before, told)) {
+      EXPECT_LE(both.size() * kExpertBytes, native.memory_bytes);
+    }
+    before = told;
+  }
+  EXPECT_GT(swaps, 0) << "those who came later took nothing over";
+  for (const WorkerId holder : holders) EXPECT_GT(Told(swarm, holder).size(), 4u);
+  EXPECT_EQ(swarm.picture().state, SwarmState::kUp);
+}
+
 TEST(CoreExperts, AHubHoldsTheHotExpertsOfItsLayers) {
   CoreOptions options = SparseOptions();
   options.expert_replicas = 1;
