@@ -227,8 +227,8 @@ uint64_t Experts::MostAtATime(const Worker& worker) const {
 }
 
 // What the worker is to hold of what it wants: first what it holds already, then, with `keeps`,
-// what nobody else holds in its place yet, and what else there is room for. A native worker has what
-// it lets go of until it has read what is new: where both do not fit, it lets go first.
+// what nobody else holds in its place yet, and what else there is room for. A native worker keeps
+// what it lets go of until it has read what is new: where both do not fit, it lets go first.
 //
 //   room for 4   held 1 2 3   wanted 3 4 5     told 3 4, which makes 1 2 3 4, then 3 4 5
 //   room for 3   held 1 2 3   wanted 3 4 5     told 3, then 3 4 5
