@@ -6,8 +6,10 @@
 #include <benchmark/benchmark.h>
 
 #include <numeric>
+#include <utility>
 #include <vector>
 
+#include "base/large_memory.h"
 #include "base/random.h"
 #include "kernels/kernel_set.h"
 #include "kernels/panel_matmul.h"
@@ -32,10 +34,10 @@ std::vector<float> RandomFloats(size_t count) {
 struct StoredWeight {
   std::vector<uint8_t> data;
   std::vector<uint16_t> scale;
-  FloatBuffer panels;
   Matrix matrix;
 
-  StoredWeight(DType dtype, size_t rows, size_t columns) {
+  // `panels`: PanelsBytes bytes, where the form has panels.
+  StoredWeight(DType dtype, size_t rows, size_t columns, uint8_t* panels) {
     matrix.dtype = dtype;
     matrix.rows = rows;
     matrix.columns = columns;
@@ -48,20 +50,39 @@ struct StoredWeight {
     if (IsBlockFormat(dtype)) scale.assign(rows * matrix.scale_words(), 0x2c00);
     matrix.data = data.data();
     matrix.scale = scale.empty() ? nullptr : scale.data();
-    if (IsSuperblockFormat(dtype)) Pack();
+    if (IsSuperblockFormat(dtype)) Pack(panels);
   }
   // As an engine multiplies by them.
-  void Pack() {
+  void Pack(uint8_t* panels) {
     for (size_t i = 0; i < scale.size() && matrix.dtype == DType::kQ4S; ++i)
       scale[i] = i % kSuperblockWords == 0 ? 0x1000 : i % kSuperblockWords == 1 ? 0x5a5a : 0x37bf;
-    const size_t bytes = PanelsBytes(matrix.dtype, matrix.rows, matrix.columns);
-    auto* at = reinterpret_cast<uint8_t*>(panels.Reserve(bytes / sizeof(float)));
-    CHECK(PackPanels(matrix, at).ok());
+    CHECK(PackPanels(matrix, panels).ok());
     matrix.data = nullptr;
     matrix.scale = nullptr;
-    matrix.panels = at;
+    matrix.panels = panels;
   }
   size_t bytes() const { return data.size() + scale.size() * 2; }
+};
+
+// Weights of one shape, one after the other in large pages as an engine has the panels of a layer.
+// So many that no cache holds them, or one where `rows` compute for longer than they read.
+struct StoredWeights {
+  LargeMemory panels;
+  std::vector<StoredWeight> each;
+
+  StoredWeights(DType dtype, size_t outputs, size_t columns, size_t rows) {
+    Matrix one;
+    one.dtype = dtype;
+    one.columns = columns;
+    const size_t row_bytes =
+        one.data_row_bytes() + (IsBlockFormat(dtype) ? 2 * one.scale_words() : 0);
+    const size_t count = rows <= 8 ? kWorkingSetBytes / (outputs * row_bytes) + 1 : 1;
+    const size_t panels_bytes =
+        IsSuperblockFormat(dtype) ? PanelsBytes(dtype, outputs, columns) : 0;
+    panels = LargeMemory(count * panels_bytes);
+    for (size_t i = 0; i < count; ++i)
+      each.emplace_back(dtype, outputs, columns, panels.data() + i * panels_bytes);
+  }
 };
 
 // Every thread sums its share of a large array.
@@ -93,22 +114,18 @@ void MatMul(benchmark::State& state) {
   const auto k = static_cast<size_t>(state.range(3));
   const auto n = static_cast<size_t>(state.range(4));
   Workspace workspace(static_cast<size_t>(state.range(2)));
-  std::vector<StoredWeight> weights;
-  weights.emplace_back(dtype, n, k);
-  while (weights.size() * weights[0].bytes() < kWorkingSetBytes && rows <= 8) {
-    weights.emplace_back(dtype, n, k);
-  }
+  const StoredWeights weights(dtype, n, k, rows);
   const std::vector<float> in = RandomFloats(rows * k);
   std::vector<float> out(rows * n);
   size_t next = 0;
   for (auto _ : state) {
-    const StoredWeight& weight = weights[next++ % weights.size()];
+    const StoredWeight& weight = weights.each[next++ % weights.each.size()];
     const MatMulArgs call = {{in.data(), rows, k, k}, weight.matrix, {}, {out.data(), rows, n, n}};
     FastKernels().matmuls({&call, 1}, workspace);
     benchmark::DoNotOptimize(out.data());
   }
   state.SetLabel(std::string(DTypeName(dtype)));
-  state.SetBytesProcessed(static_cast<int64_t>(state.iterations() * weights[0].bytes()));
+  state.SetBytesProcessed(static_cast<int64_t>(state.iterations() * weights.each[0].bytes()));
   state.counters["GFLOP/s"] = benchmark::Counter(
       2e-9 * static_cast<double>(state.iterations() * rows * k * n), benchmark::Counter::kIsRate);
 }
@@ -123,8 +140,11 @@ void MatMulCases(benchmark::internal::Benchmark* bench) {
     }
   }
   const auto q4s = static_cast<int64_t>(DType::kQ4S);
-  // The down projections of a neuron group, and of an expert of Qwen3-30B-A3B.
-  for (const int64_t k : {256, 768}) bench->Args({q4s, 1, 1, k, 4096});
+  // The down projections of a neuron group and of an expert of Qwen3-30B-A3B, and wider ones.
+  const std::pair<int64_t, int64_t> shapes[] = {
+      {256, 4096}, {768, 2048}, {1024, 4096}, {2048, 1536}, {4096, 4096}};
+  for (const DType dtype : {DType::kQ4S, DType::kQ4K, DType::kQ6K})
+    for (const auto& [k, n] : shapes) bench->Args({static_cast<int64_t>(dtype), 1, 1, k, n});
   bench->Args({q4s, 512, 16, 2560, 4096});
   for (const int64_t threads : {1, 16}) bench->Args({q4s, 512, threads, 9728, 2560});
 }
@@ -138,10 +158,7 @@ void Panels(benchmark::State& state) {
   if (!kernel.runs_here()) return state.SkipWithError("this processor lacks it");
   constexpr size_t kK = 2560;
   constexpr size_t kN = 4096;
-  std::vector<StoredWeight> weights;
-  weights.emplace_back(dtype, kN, kK);
-  while (weights.size() * weights[0].bytes() < kWorkingSetBytes && rows <= 8)
-    weights.emplace_back(dtype, kN, kK);
+  const StoredWeights weights(dtype, kN, kK, rows);
   const std::vector<float> in = RandomFloats(rows * kK);
   std::vector<IntegerInput> prepared(rows * kK / 256);
   std::vector<float> out(rows * kN);
@@ -152,13 +169,13 @@ void Panels(benchmark::State& state) {
     PanelProduct product;
     product.in = prepared.data();
     product.rows = rows;
-    product.weight = weights[next++ % weights.size()].matrix;
+    product.weight = weights.each[next++ % weights.each.size()].matrix;
     product.out = out.data();
     product.out_stride = kN;
     kernel.run(product, product.first_panel(), product.end_panel());
     benchmark::DoNotOptimize(out.data());
   }
-  state.SetBytesProcessed(static_cast<int64_t>(state.iterations() * weights[0].bytes()));
+  state.SetBytesProcessed(static_cast<int64_t>(state.iterations() * weights.each[0].bytes()));
   state.counters["GMAC/s"] = benchmark::Counter(
       1e-9 * static_cast<double>(state.iterations() * rows * kK * kN), benchmark::Counter::kIsRate);
 }
@@ -213,7 +230,8 @@ void Attention(benchmark::State& state) {
 
 // range: DType. Checks and packs 2,560 x 4,096, as loading does.
 void Packing(benchmark::State& state) {
-  const StoredWeight weight(static_cast<DType>(state.range(0)), 4096, 2560);
+  const StoredWeights weights(static_cast<DType>(state.range(0)), 4096, 2560, 512);
+  const StoredWeight& weight = weights.each[0];
   Matrix stored = weight.matrix;
   stored.data = weight.data.data();
   stored.scale = weight.scale.data();

@@ -19,8 +19,8 @@
 //   line 2 loss 0.05 delay_us 1000 bits_per_s 1000000000 udp 0
 //
 // A line that nobody has set loses nothing, delays nothing and has no limit. One with `udp 0` lets
-// no datagrams through, as firewalls do. A limited line has a
-// queue of 50 ms, and loses what finds it full. Which packets are lost is drawn anew in each run.
+// no datagrams through, as firewalls do. A limited line has a queue of 50 ms, and loses what finds
+// it full. Which packets are lost is drawn anew in each run.
 //
 // Packets have at most 1,500 bytes. Those that a member sends in one go come here as one long one,
 // as they come to a network card. Each of them is lost, or takes its time on the line, by itself;
@@ -204,7 +204,7 @@ class LongPacket {
     packet.bytes_ = read.subspan(sizeof(packet.virtio_));
     if (packet.bytes_[0] != 0x45) return std::nullopt;  // IPv4 without options
     packet.header_bytes_ = packet.bytes_.size();
-    if (packet.virtio_.kind == 0) return packet;
+    if (packet.virtio_.kind == 0) return packet;  // all of it counts as headers
     const size_t transport_bytes =
         packet.protocol() == kUdpProtocol ? kUdpBytes : size_t{packet.bytes_[32]} >> 4 << 2;
     packet.header_bytes_ = kIpBytes + transport_bytes;
@@ -221,11 +221,10 @@ class LongPacket {
   }
   size_t count() const {
     const size_t behind = bytes_.size() - header_bytes_;
-    return part_bytes_ == 0 ? 1 : std::max<size_t>(1, (behind + part_bytes_ - 1) / part_bytes_);
+    return std::max<size_t>(1, (behind + part_bytes_ - 1) / part_bytes_);
   }
   // Of part `i`, with its headers.
   size_t PacketBytes(size_t i) const {
-    if (part_bytes_ == 0) return bytes_.size();
     return header_bytes_ + std::min(part_bytes_, bytes_.size() - header_bytes_ - i * part_bytes_);
   }
 
@@ -238,7 +237,7 @@ class LongPacket {
     std::vector<uint8_t> out(sizeof(virtio) + header_bytes_);
     std::memcpy(out.data(), &virtio, sizeof(virtio));
     std::ranges::copy(bytes_.first(header_bytes_), out.begin() + sizeof(virtio));
-    const ByteSpan payload = bytes_.subspan(header_bytes_ + first, part_bytes_ == 0 ? 0 : behind);
+    const ByteSpan payload = bytes_.subspan(header_bytes_ + first, behind);
     out.insert(out.end(), payload.begin(), payload.end());
     if (end - begin < count())
       SetHeaders(&out[sizeof(virtio)], first, payload.size(), end < count());
@@ -273,7 +272,7 @@ class LongPacket {
 
   VirtioHeader virtio_;
   ByteSpan bytes_;
-  size_t header_bytes_ = 0, part_bytes_ = 0;
+  size_t header_bytes_ = 0, part_bytes_ = 1;
 };
 
 struct Packet {
@@ -343,8 +342,9 @@ class Network {
       if (!packet) continue;
       const uint64_t to = uint64_t{packet->to_host()} - kNetwork - 1;
       if (to >= members_.size()) continue;
-      const bool is_stopped = !(lines_[from].has_udp && lines_[to].has_udp);
-      if (packet->protocol() != kUdpProtocol || !is_stopped) Pass(*packet, from, to);
+      if (packet->protocol() == kUdpProtocol && !(lines_[from].has_udp && lines_[to].has_udp))
+        continue;
+      Pass(*packet, from, to);
     }
   }
 

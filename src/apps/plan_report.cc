@@ -155,9 +155,8 @@ PlanCase SolveKind(const swarm::CoreOptions& core, const std::vector<swarm::Devi
   const bool in_groups = core.model.is_in_groups();
   if (is_hub) result.kind = in_groups ? "tensor" : "experts";
   result.layers = costs.layers(form);
-  const bool is_divided = core.model.divides_head() || core.model.divides_products();
   const std::optional<size_t> served =
-      is_divided ? std::nullopt : swarm::ServedHubOf(costs, devices);
+      core.model.allows_served_hubs() ? swarm::ServedHubOf(costs, devices) : std::nullopt;
   for (size_t i = 0; i < devices.size(); ++i) {
     const swarm::DeviceNumbers& device = devices[i];
     if (device.needs_onnx ? !core.model.has_onnx : !core.model.lowered) continue;

@@ -14,8 +14,8 @@
 //
 //   columns x outputs         256 x 4,096  768 x 2,048  1,024 x 4,096  4,096 x 512
 //   four panels side by side      47           58            150            64
+//   the same, hints 4 KiB ahead   53           74            167            67
 //   one after the other           35           52            144            69
-//   hints 4 KiB ahead, before     53           74            167            67
 //
 // Others were not measured, and are given the same.
 #pragma once

@@ -78,6 +78,8 @@ struct ModelInfo {
   bool divides_products() const {
     return std::ranges::any_of(layers, [](const ModelLayer& l) { return l.range_count > 0; });
   }
+  // A hub that the server serves asks for whole slots alone (experts/served_hubs.h).
+  bool allows_served_hubs() const { return !divides_head() && !divides_products(); }
   // Of weights, beside f32, f16, bf16, q8 and q4: a worker says which of them it runs.
   std::vector<DType> dtypes;
   uint32_t program_version = 1;  // program::VersionOf and package::Manifest::format(),

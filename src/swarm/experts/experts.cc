@@ -239,9 +239,10 @@ void Experts::Target(const Worker& worker, bool keeps, Set& target) const {
   uint64_t bytes = 0, new_bytes = 0, leaving_bytes = 0;
   target.assign(needed_.size(), false);
   const auto take = [&](uint32_t i) {
-    const uint64_t more = BytesOf(i) + leaving_bytes;
-    if (target[i] || !needed_[i] || MemoryBytes(worker, bytes + more) > room) return false;
-    bytes += BytesOf(i);
+    const uint64_t more = BytesOf(i);
+    if (target[i] || !needed_[i]) return false;
+    if (MemoryBytes(worker, bytes + leaving_bytes + more) > room) return false;
+    bytes += more;
     target[i] = true;
     return true;
   };

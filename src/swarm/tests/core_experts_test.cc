@@ -417,7 +417,6 @@ TEST(CoreExperts, ATabIsToldOfEverythingAtOnce) {
   EXPECT_THAT(Told(swarm, second), SizeIs(kSparseLayers * kExperts));
 }
 
-// Its rows need no line there.
 // It has what it lets go of until it has read what is new.
 TEST(CoreExperts, ANativeHolderHasRoomForWhatItHoldsAndWhatItReads) {
   TestSwarm swarm(SparseOptions());
@@ -450,6 +449,7 @@ TEST(CoreExperts, ANativeHolderHasRoomForWhatItHoldsAndWhatItReads) {
   EXPECT_EQ(swarm.picture().state, SwarmState::kUp);
 }
 
+// Its rows need no line there.
 TEST(CoreExperts, AHubHoldsTheHotExpertsOfItsLayers) {
   CoreOptions options = SparseOptions();
   options.expert_replicas = 1;

@@ -136,7 +136,7 @@ bool CanHoldExperts(const Offer& offer, const CoreOptions& options) {
 bool CanBeHub(const Offer& offer, const CoreOptions& options) {
   const ModelInfo& model = options.model;
   // Its head and attention are whole.
-  if (offer.rows_to_server) return !model.divides_head() && !model.divides_products();
+  if (offer.rows_to_server) return model.allows_served_hubs();
   return offer.can_be_hub && (offer.divides_heads || !model.divides_head()) &&
          (offer.divides_products || !model.divides_products()) &&
          (offer.half_rows || !options.half_rows);
