@@ -108,8 +108,7 @@ uint64_t ExpertHost::Install(std::unique_ptr<engine::LoadedLayers> read) {
       engine_->Unload(shard.layers);
   }
   shards_ = std::move(loaded.shards);
-  const engine::MemoryUse use = engine_->memory();
-  return use.weight_bytes + use.kv_bytes + use.scratch_bytes;
+  return engine_->memory().weight_bytes;
 }
 
 void ExpertHost::Clear() {

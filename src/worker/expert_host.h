@@ -29,7 +29,8 @@ class ExpertHost {
                                                      std::span<const program::Program> layers,
                                                      engine::WeightSource& source);
 
-  // The rest on the computing thread. Holds exactly what Read was asked for; gives the bytes held.
+  // The rest on the computing thread. Holds exactly what Read was asked for; gives the bytes of its
+  // weights. What computing takes is known of the model (planner/cost_model.h), as with layers.
   uint64_t Install(std::unique_ptr<engine::LoadedLayers> read);
   void Clear();
   // The results of dispatches, in their order; of one that cannot be computed the sentence why. Of

@@ -448,13 +448,13 @@ Status Experts::OnHeld(Worker& worker, const wire::pb::ExpertsHeld& held) {
   if (held.used_bytes() > (1ull << 50))
     return BadAnswer("ExpertsHeld reports " + std::to_string(held.used_bytes()) +
                      " bytes in use, expected at most 2^50.");
-  const auto weight_bytes = static_cast<double>(BytesOf(holding.told));
-  std::optional<double> factor = holding.weight_factor;
+  const uint64_t weight_bytes = BytesOf(holding.told);
+  std::optional<double> factor;
   if (weight_bytes > 0)
-    factor = std::clamp(static_cast<double>(held.used_bytes()) / weight_bytes, kMinWeightFactor,
-                        kMaxWeightFactor);
-  lifecycle_.NoteExpertsHeld(worker, factor);
-  lifecycle_.NoteExpertMemory(worker, MemoryBytes(worker, BytesOf(holding.told)));
+    factor = std::clamp(static_cast<double>(held.used_bytes()) / static_cast<double>(weight_bytes),
+                        kMinWeightFactor, kMaxWeightFactor);
+  lifecycle_.NoteExpertsHeld(worker, weight_bytes, factor);
+  lifecycle_.NoteExpertMemory(worker, MemoryBytes(worker, weight_bytes));
   changes_.Note({.experts = true});
   return OkStatus();
 }

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "base/random.h"
 #include "swarm/tests/core_testing.h"
 #include "wire/expert_frame.h"
 #include "wire/expert_sets.h"
@@ -447,6 +448,54 @@ TEST(CoreExperts, ANativeHolderHasRoomForWhatItHoldsAndWhatItReads) {
   EXPECT_GT(swaps, 0) << "those who came later took nothing over";
   for (const WorkerId holder : holders) EXPECT_GT(Told(swarm, holder).size(), 4u);
   EXPECT_EQ(swarm.picture().state, SwarmState::kUp);
+}
+
+// What `told` takes on a device where experts take so much.
+wire::pb::WorkerMessage HeldOf(const wire::pb::HoldExperts& told,
+                               const std::map<std::pair<uint32_t, uint32_t>, uint64_t>& taken) {
+  uint64_t used_bytes = 0;
+  for (const auto& expert : SetOf(told.sets())) used_bytes += taken.at(expert);
+  wire::pb::WorkerMessage held;
+  held.mutable_experts_held()->set_binding(told.binding());
+  held.mutable_experts_held()->set_used_bytes(used_bytes);
+  return held;
+}
+
+// Holders may take more memory for some experts than for others, which is known only once they are
+// loaded. What they are told comes to an end all the same.
+TEST(CoreExperts, HoldersAreToldNothingMoreInTheEnd) {
+  constexpr int kTurns = 100;
+  for (uint64_t seed = 1; seed <= 200; ++seed) {
+    SeededRandom random(seed);
+    std::map<std::pair<uint32_t, uint32_t>, uint64_t> taken;
+    for (uint32_t layer = 1; layer <= kSparseLayers; ++layer)
+      for (uint32_t expert = 0; expert < kExperts; ++expert)
+        taken[{layer, expert}] = kExpertBytes * (80 + random.Below(80)) / 100;
+    TestSwarm swarm(SparseOptions());
+    swarm.Join(Hub());
+    std::set<WorkerId> holders;
+    for (uint64_t count = 2 + random.Below(4); count > 0; --count) {
+      TestWorker holder = NativeHolder();
+      holder.memory_bytes = kExpertBytes * (600 + random.Below(1200)) / 100;
+      holders.insert(swarm.Join(holder));
+    }
+    int last_told = 0;
+    size_t at = 0;
+    for (int turn = 0; turn < kTurns; ++turn, swarm.Advance(Milliseconds(20)))
+      for (const size_t end = swarm.log().size(); at < end; ++at) {
+        const auto* control = std::get_if<SendControl>(&swarm.log()[at]);
+        if (!control || !holders.contains(control->worker)) continue;
+        const wire::pb::HoldExperts told = control->message.hold_experts();
+        // Of statements that follow each other the last is answered.
+        if (!control->message.has_hold_experts() ||
+            swarm.Last(control->worker, Kind::kHoldExperts).hold_experts().binding() !=
+                told.binding())
+          continue;
+        last_told = turn;
+        swarm.Control(control->worker, HeldOf(told, taken));
+      }
+    EXPECT_LT(last_told, kTurns / 2) << "seed " << seed;
+  }
 }
 
 // Its rows need no line there.

@@ -83,7 +83,9 @@ class Lifecycle {
   // Experts that are not in the set are not asked of the worker any more, from now on.
   void KeepExperts(Worker& worker, const std::vector<bool>& kept) const;
   // What came of HoldExperts: it holds what it was told to, or what it held before.
-  void NoteExpertsHeld(Worker& worker, std::optional<double> weight_factor) const;
+  // `weight_factor`: what it says that it takes, by these bytes of weights; nothing without any.
+  void NoteExpertsHeld(Worker& worker, uint64_t weight_bytes,
+                       std::optional<double> weight_factor) const;
   void NoteExpertsFailed(Worker& worker) const;
   void NoteExpertMemory(Worker& worker, uint64_t bytes) const;
   // Frees what neither a plan nor a standby needs on this worker.

@@ -56,11 +56,21 @@ void Lifecycle::KeepExperts(Worker& worker, const std::vector<bool>& kept) const
   if (std::find(held.begin(), held.end(), true) == held.end()) held.clear();
 }
 
-void Lifecycle::NoteExpertsHeld(Worker& worker, std::optional<double> weight_factor) const {
+// Only a report of more weights than any before lowers the factor, or it might go up and down for
+// ever. Some experts take more memory for their weights than others:
+//
+//   room for 100   told 10, which take 90: another one seems to fit, which takes 11
+//                  told 11, which take 101: told 10 again. By 90 an 11th would fit again.
+void Lifecycle::NoteExpertsHeld(Worker& worker, uint64_t weight_bytes,
+                                std::optional<double> weight_factor) const {
   WorkerHolding& holding = worker.holding.edit();
   holding.answered = true;
   holding.held = holding.told;
+  if (!weight_factor) return;
+  if (weight_bytes <= holding.most_reported_bytes && *weight_factor <= holding.weight_factor)
+    return;
   holding.weight_factor = weight_factor;
+  holding.most_reported_bytes = std::max(holding.most_reported_bytes, weight_bytes);
 }
 
 void Lifecycle::NoteExpertsFailed(Worker& worker) const {

@@ -242,6 +242,7 @@ struct WorkerHolding {
   std::vector<bool> told, held;
   uint64_t memory_bytes = 0;            // that `told` takes
   std::optional<double> weight_factor;  // as it has reported
+  uint64_t most_reported_bytes = 0;     // of weights that a report was of
   BindingId binding;                    // the number of the last HoldExperts
   bool answered = true;
   Instant answer_deadline;
