@@ -70,8 +70,12 @@ ownerTest("a device is evicted while it answers: the answer goes on, and it stay
       assert.equal(all.length, 3);
     }, 60_000);
     const expected = (await complete(server.origin, kStory)).choices[0].message.content;
-    const { devices } = await devicesOf(server);
-    const gone = devices.find((device) => device.first_layer === 0);
+    const gone = await eventually(async () => {
+      const { devices } = await devicesOf(server);
+      const first = devices.find((device) => device.first_layer === 0);
+      assert.ok(first, JSON.stringify(devices));
+      return first;
+    });
     assert.match(gone.address, /^127\.|^::1/);
     assert.ok(gone.busy_share > 0 && gone.connected_s > 0, JSON.stringify(gone));
     let pieces = 0;

@@ -293,5 +293,5 @@ export async function settled(server, count, experts) {
       swarm.workers.every((each) => each.state !== "preparing") && held >= experts;
     if (!isQuiet) quietSince = Date.now();
     assert.ok(Date.now() - quietSince > 1500, `${JSON.stringify(swarm.workers)} ${server.output}`);
-  }, 120_000);
+  }, 100_000);
 }

@@ -49,8 +49,12 @@ describe.skipIf(!opened)("tuning a device", { timeout: 120_000 }, () => {
     // The budget is 2 s: a machine with other work to do may notice its end later.
     expect(first.ms).toBeLessThan(20_000);
     const again = await tuneFor(gpu, options, store);
-    if (first.how === "measured") expect(again.how).toBe("stored");
-    expect(again.arithmetic).toEqual(first.arithmetic);
+    // A first tuning that ran out of time keeps nothing: the second measures anew, and may choose
+    // otherwise.
+    if (first.how === "measured") {
+      expect(again.how).toBe("stored");
+      expect(again.arithmetic).toEqual(first.arithmetic);
+    }
     const exact = await tuneFor(gpu, { ...options, kvDtype: "f32" }, store);
     expect(exact.arithmetic.products).toBe("f32");
     expect(exact.how).not.toBe("stored");
