@@ -33,12 +33,16 @@ struct Device {
   uint32_t token_batch = 0;  // sessions whose tokens it makes in one batch; 0: it knows none
   // Layers may be given to it without their experts, and experts without their layers.
   bool is_hub_and_holder = false;
-  uint16_t datagram_port = 0;  // where it sends and gets datagrams; 0: it has none
+  bool divides_products = false;  // such a device knows ranges of products
+  uint16_t datagram_port = 0;     // where it sends and gets datagrams; 0: it has none
   // One thread for everything: a ping is answered after the step before it.
   bool pings_wait = false;
   uint64_t memory_bytes = 0;
   double weight_factor = 1;  // true factor
   double claimed_weight_factor = 1;
+  // Some parts take up to so much more than others for their weights, which the device does not know
+  // before it has them.
+  double part_spread = 0;
   // Its engine takes this room with the first layer, and further ones use it. So its report after
   // loading says so much more than the weights take, as far as the offer goes.
   uint64_t room_bytes = 0;

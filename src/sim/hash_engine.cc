@@ -181,8 +181,16 @@ class HashEngine::Pending : public engine::PendingStep {
       : layers(input.layers), runs(input.runs.begin(), input.runs.end()), layer(layers.first) {}
   const engine::SlotRequest& request() const override { return request_; }
 
-  // Its rows are behind the layer's attention, and want what the layer's experts give.
-  void Stop(const HashModel& model) {
+  // Its rows are behind the layer's attention, and want what the layer's ranges give.
+  void StopForRanges(const HashModel& model) {
+    in_.clear();
+    for (const uint64_t row : rows) AppendColumns(row, in_);
+    const auto& [experts, chosen, groups, ranges] = model.mixtures[layer];
+    request_ = {layer,       rows.size(),   ranges, experts, ranges,
+                kRowColumns, kRangeColumns, in_,    {},      SlotKind::kProducts};
+  }
+  // What its layer's experts give.
+  void StopForExperts(const HashModel& model) {
     in_.clear();
     route_.clear();
     for (const uint64_t row : rows) {
@@ -199,7 +207,8 @@ class HashEngine::Pending : public engine::PendingStep {
 
   const LayerRange layers;
   const std::vector<engine::Run> runs;
-  uint32_t layer;              // that comes next
+  uint32_t layer;              // that comes next, or that it is in
+  bool behind_ranges = false;  // of that layer
   std::vector<uint64_t> rows;  // of all runs, in front of it
   // What the runs add to the chains of the layers before it, [layers][rows].
   std::vector<std::vector<uint64_t>> links;
@@ -260,22 +269,32 @@ void HashEngine::RunLayer(uint32_t layer, Pending& step) const {
 
 bool HashEngine::GoOn(Pending& step) {
   const HashModel& model = machine_.model;
-  const uint32_t first = step.layer;
+  const uint32_t first = step.layer + (step.behind_ranges ? 1 : 0);
   bool stops = false;
   for (; step.layer < step.layers.end && !stops; step.layer += stops ? 0 : 1) {
     if (!model.IsTransformer(step.layer)) {
       step.links.emplace_back();
       continue;
     }
-    RunLayer(step.layer, step);
+    const bool in_ranges = model.mixtures[step.layer].ranges > 0;
+    if (!std::exchange(step.behind_ranges, false)) {
+      RunLayer(step.layer, step);
+      stops = in_ranges && is_hub();
+      if (stops) {
+        step.StopForRanges(model);
+        continue;
+      }
+      for (uint64_t& row : step.rows)
+        if (in_ranges) row = model.AfterRanges(step.layer, row);
+    }
     if (!model.HasExperts(step.layer)) continue;
     stops = is_hub();
     if (stops)
-      step.Stop(model);
+      step.StopForExperts(model);
     else
       for (uint64_t& row : step.rows) row = model.AfterExperts(step.layer, row);
   }
-  const uint32_t end = std::min(step.layer + 1, step.layers.end);
+  const uint32_t end = std::max(first, std::min(step.layer + 1, step.layers.end));
   machine_.Compute(static_cast<double>(step.rows.size()) *
                    machine_.costs.Cost({first, end, form_}));
   return !stops;
@@ -326,7 +345,8 @@ Result<engine::StepProgress> HashEngine::Resume(std::unique_ptr<engine::PendingS
   const size_t each = slots.size() / step.rows.size();
   for (size_t i = 0; i < step.rows.size(); ++i)
     step.rows[i] = HashModel::Join(step.rows[i], slots.subspan(i * each, each));
-  ++step.layer;
+  step.behind_ranges = step.request().kind == SlotKind::kProducts;
+  if (!step.behind_ranges) ++step.layer;
   if (GoOn(step)) return engine::StepProgress(End(step));
   return engine::StepProgress(std::move(pending));
 }

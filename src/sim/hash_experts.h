@@ -20,7 +20,7 @@ class HashExperts : public engine::StageEngine {
   void Install(std::unique_ptr<engine::LoadedLayers> layers) override;
   void Unload(LayerRange range) override;
   bool IsLoaded(LayerRange range) const override;
-  // Rows as program::ExpertProgram takes and gives them.
+  // Rows as program::ExpertProgram takes and gives them, or program::RangesProgram.
   Result<engine::StepOutput> Step(const engine::StepInput& input) override;
   Status Truncate(uint32_t session, uint32_t generation, uint32_t position) override;
   Status Fork(LayerRange layers, const engine::SessionFork& fork) override;
@@ -34,8 +34,15 @@ class HashExperts : public engine::StageEngine {
   engine::MemoryUse memory() const override;
 
  private:
-  using Shards = std::map<uint32_t, std::vector<HashModel::Expert>>;  // by the engine's number
+  using Parts = std::vector<HashModel::HeldPart>;
+  using Shards = std::map<uint32_t, Parts>;  // by the engine's number
   class Loaded;
+
+  // Give how many bytes of weights that reads.
+  double RunExperts(const Parts& held, const engine::StepInput& input,
+                    engine::StepOutput& output) const;
+  double RunRanges(const Parts& held, const engine::StepInput& input,
+                   engine::StepOutput& output) const;
 
   Machine& machine_;
   SeededRandom random_;

@@ -7,6 +7,12 @@
 #include "sampling/draw.h"
 
 namespace weft::sim {
+namespace {
+
+// That a part's weights take in the programs: a byte for each row of a range.
+constexpr uint64_t kPartBytes = kRangeColumns;
+
+}  // namespace
 
 void AppendColumns(uint64_t row, std::vector<float>& to) {
   for (uint32_t i = 0; i < kRowColumns; ++i)
@@ -26,9 +32,11 @@ HashModel HashModel::Of(const swarm::ModelInfo& info) {
   model.vocabulary = info.vocabulary;
   for (const swarm::ModelLayer& layer : info.layers) {
     model.recurrent.push_back(layer.state_bytes > 0);
-    model.mixtures.push_back({layer.expert_count, layer.experts_per_token, layer.groups});
-    model.hub_bytes.push_back(layer.weight_bytes - layer.expert_count * layer.expert_bytes);
+    model.mixtures.push_back(
+        {layer.expert_count, layer.experts_per_token, layer.groups, layer.range_count});
+    model.hub_bytes.push_back(layer.weight_bytes - layer.parts_bytes());
     model.expert_bytes.push_back(layer.expert_bytes);
+    model.range_bytes.push_back(layer.range_bytes);
   }
   return model;
 }
@@ -64,9 +72,27 @@ std::array<float, kRowColumns> HashModel::ExpertRow(uint32_t layer, uint32_t exp
   return columns;
 }
 
+std::array<float, kRangeColumns> HashModel::RangeRow(uint32_t layer, uint32_t part,
+                                                     uint64_t mixed) {
+  std::array<float, kRangeColumns> columns{};
+  const auto first = ExpertRow(layer, part, mixed), second = ExpertRow(layer, part, ~mixed);
+  std::ranges::copy(second, std::ranges::copy(first, columns.begin()).out);
+  return columns;
+}
+
 uint64_t HashModel::Join(uint64_t mixed, std::span<const float> slots) {
   for (const float value : slots) mixed = Mix(mixed, static_cast<uint64_t>(value) + 1);
   return mixed;
+}
+
+uint64_t HashModel::AfterRanges(uint32_t layer, uint64_t mixed) const {
+  const auto& [experts, chosen, groups, ranges] = mixtures[layer];
+  std::vector<float> slots;
+  for (uint32_t part = experts; part < experts + ranges; ++part) {
+    const auto columns = RangeRow(layer, part, mixed);
+    slots.insert(slots.end(), columns.begin(), columns.end());
+  }
+  return Join(mixed, slots);
 }
 
 uint64_t HashModel::AfterExperts(uint32_t layer, uint64_t mixed) const {
@@ -92,10 +118,10 @@ program::Program HashModel::ProgramOf(uint32_t layer) const {
   if (mixture.experts == 0) return program;
   program.buffers.push_back({"route", 2 * mixture.chosen});
   const program::View route = {1, 0, 2 * mixture.chosen};
-  // An expert's weights are one part, whose offset is its name.
+  // Where a part's weights begin is its name.
   program::Weight weight = {"experts", DType::kF32, {mixture.experts, 1, 1}, {}, {}, {}};
   for (uint64_t expert = 0; expert < mixture.experts; ++expert)
-    weight.data.push_back({{}, (uint64_t{layer} << 32) + expert * 4, 4});
+    weight.data.push_back({{}, (uint64_t{layer} << 32) + expert * kPartBytes, kPartBytes});
   program.weights.push_back(weight);
   program::MoeRoute choose;
   choose.logits = row;
@@ -112,17 +138,28 @@ program::Program HashModel::ProgramOf(uint32_t layer) const {
     choose.kind = program::RouteKind::kAll;
     experts.grid = {1, 256};
   }
+  if (mixture.ranges > 0) {
+    const uint32_t columns = mixture.ranges * kRangeColumns;
+    program.buffers.push_back({"ranges", columns});
+    const program::Part all = {
+        {}, (uint64_t{layer} << 32) + mixture.experts * kPartBytes, mixture.ranges * kPartBytes};
+    program.weights.push_back({"ranges", DType::kF32, {columns, kRowColumns}, {all}, {}, {}});
+    program.ops.push_back(
+        program::MatMul{row, {2, 0, columns}, {2, 0, columns}, {}, mixture.ranges});
+  }
   program.ops.push_back(choose);
   program.ops.push_back(experts);
   return program;
 }
 
-std::vector<HashModel::Expert> HashModel::ExpertsOf(const program::Program& shard) {
-  std::vector<Expert> experts;
-  for (const program::Part& part : shard.weights.at(0).data)
-    experts.push_back({static_cast<uint32_t>(part.offset >> 32),
-                       static_cast<uint32_t>(part.offset & 0xffffffff) / 4});
-  return experts;
+// A shard's weights are one array of experts, or an array of each range.
+std::vector<HashModel::HeldPart> HashModel::PartsOf(const program::Program& shard) const {
+  std::vector<HeldPart> parts;
+  for (const program::Weight& weight : shard.weights)
+    for (const program::Part& part : weight.data)
+      parts.push_back({static_cast<uint32_t>(part.offset >> 32),
+                       static_cast<uint32_t>((part.offset & 0xffffffff) / kPartBytes)});
+  return parts;
 }
 
 int32_t HashModel::TokenOfRank(uint64_t row, uint32_t rank) const {
@@ -161,6 +198,7 @@ uint64_t ReferenceRows::Next(int32_t token_id) {
   for (uint32_t layer = 1; layer + 1 < model_.layer_count; ++layer) {
     chains_[layer] = HashModel::Mix(chains_[layer], row);
     row = HashModel::Mix(row, chains_[layer]);
+    if (model_.mixtures[layer].ranges > 0) row = model_.AfterRanges(layer, row);
     if (model_.HasExperts(layer)) row = model_.AfterExperts(layer, row);
   }
   return row;

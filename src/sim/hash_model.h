@@ -10,7 +10,9 @@
 //
 // In a layer with experts, with those that mixed(l, p) chooses, in its order:
 //   row(l + 1, p) = Join(mixed(l, p), ExpertRow(l, e, mixed(l, p)) of each)
-// and where the experts are neuron groups, of which all are chosen, with the sum of these rows.
+// and where the experts are neuron groups, of which all are chosen, with the sum of these rows. Some
+// layers have ranges of a product before that: Join(mixed(l, p), RangeRow(l, r, mixed(l, p)) of all)
+// takes the place of mixed(l, p) then.
 #pragma once
 
 #include <array>
@@ -26,7 +28,8 @@
 namespace weft::sim {
 
 // Columns of a row between layers: a byte of the hash each, which every dtype of the wire holds.
-inline constexpr uint32_t kRowColumns = 8;
+// Those of a range are as many as kernels take at once, at least.
+inline constexpr uint32_t kRowColumns = 8, kRangeColumns = 16;
 
 void AppendColumns(uint64_t row, std::vector<float>& to);
 uint64_t RowOf(std::span<const float> columns);
@@ -35,13 +38,15 @@ struct HashModel {
   struct Mixture {
     uint32_t experts = 0, chosen = 0;  // 0: the layer has none
     bool groups = false;
+    uint32_t ranges = 0;  // of a product, which are parts behind the experts
   };
 
   uint32_t layer_count = 0;       // n + 2
   uint32_t vocabulary = 512;      // a power of two
   std::vector<bool> recurrent;    // [layer_count]: layers that know their last position only
   std::vector<Mixture> mixtures;  // [layer_count]
-  std::vector<uint64_t> hub_bytes, expert_bytes;  // [layer_count]: of weights, the latter of each
+  // [layer_count]: of weights, the latter two of each.
+  std::vector<uint64_t> hub_bytes, expert_bytes, range_bytes;
 
   static HashModel Of(const swarm::ModelInfo& info);
   static uint64_t Mix(uint64_t a, uint64_t b);
@@ -49,22 +54,34 @@ struct HashModel {
   bool IsTransformer(uint32_t layer) const { return layer > 0 && layer + 1 < layer_count; }
   bool IsRecurrent(uint32_t layer) const { return layer < recurrent.size() && recurrent[layer]; }
   bool HasExperts(uint32_t layer) const { return mixtures[layer].experts > 0; }
+  bool IsRange(uint32_t layer, uint32_t part) const { return part >= mixtures[layer].experts; }
+  // Of an expert or a range.
+  uint64_t PartBytes(uint32_t layer, uint32_t part) const {
+    return IsRange(layer, part) ? range_bytes[layer] : expert_bytes[layer];
+  }
 
+  // A number from 0 to 1 that is the part's own.
+  static double ShareOf(uint32_t layer, uint32_t part) {
+    return static_cast<double>(Mix(layer, part) % 1000) / 1000;
+  }
   // The experts that the row chooses: different ones, or all in order of neuron groups.
   std::vector<uint32_t> Route(uint32_t layer, uint64_t mixed) const;
   static std::array<float, kRowColumns> ExpertRow(uint32_t layer, uint32_t expert, uint64_t mixed);
-  // `slots`: [chosen, kRowColumns], of neuron groups their sum, [kRowColumns].
+  static std::array<float, kRangeColumns> RangeRow(uint32_t layer, uint32_t part, uint64_t mixed);
+  // `slots`: [chosen, kRowColumns], of neuron groups their sum, [kRowColumns], and
+  // [ranges, kRangeColumns].
   static uint64_t Join(uint64_t mixed, std::span<const float> slots);
-  // The row behind the layer, its experts computed here.
+  // The row behind the layer's ranges, if it has any, and behind the layer, computed here.
+  uint64_t AfterRanges(uint32_t layer, uint64_t mixed) const;
   uint64_t AfterExperts(uint32_t layer, uint64_t mixed) const;
 
-  // As far as the worker's rules look at it: what a hub is without its experts, and which experts a
-  // shard is cut to. Part.offset of an expert's weights says which one it is (ExpertOf).
+  // As far as the worker's rules look at it: what a hub is without its parts, and which parts a
+  // shard is cut to. Part.offset of a part's weights says which one it is (PartsOf).
   program::Program ProgramOf(uint32_t layer) const;
-  struct Expert {
-    uint32_t layer = 0, expert = 0;
+  struct HeldPart {
+    uint32_t layer = 0, part = 0;
   };
-  static std::vector<Expert> ExpertsOf(const program::Program& shard);
+  std::vector<HeldPart> PartsOf(const program::Program& shard) const;
 
   // The token of a rank in the order that a last row gives to the vocabulary.
   int32_t TokenOfRank(uint64_t row, uint32_t rank) const;

@@ -43,6 +43,7 @@ worker::Offer OfferOf(const Device& device) {
   offer.steps_in_flight = device.needs_onnx ? 1 : 2;
   offer.states_ahead = device.token_batch > 0;
   offer.takes_experts = offer.can_be_hub = offer.runs_groups = device.is_hub_and_holder;
+  offer.divides_products = device.divides_products;
   offer.datagrams = device.datagram_port != 0;
   // Some are from before messages went in datagrams.
   offer.messages = offer.datagrams && device.datagram_port % 4 != 0;
@@ -169,7 +170,7 @@ void ModelWorker::Carry(worker::Fetch& action) {
 double ModelWorker::MissingBytes(const ModelFetch::Piece& piece) const {
   if (device_.disk.Has(piece.layer)) return 0;
   if (piece.expert && device_.disk_experts.contains({piece.layer, *piece.expert})) return 0;
-  if (piece.expert) return static_cast<double>(model_.expert_bytes[piece.layer]);
+  if (piece.expert) return static_cast<double>(model_.PartBytes(piece.layer, *piece.expert));
   if (IsHub(piece.form) && device_.disk_hubs.Has(piece.layer)) return 0;
   if (IsHub(piece.form)) return static_cast<double>(model_.hub_bytes[piece.layer]);
   const auto partial = device_.partial_bytes.find(piece.layer);

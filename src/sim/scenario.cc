@@ -6,6 +6,22 @@ namespace weft::sim {
 
 namespace {
 
+// Half of the models in neuron groups have products in ranges, too, which some devices do not know.
+void DivideProducts(Scenario& scenario) {
+  SeededRandom random(scenario.options.model.layers[1].weight_bytes);
+  if (random.Below(2) == 0) return;
+  for (swarm::ModelLayer& layer : scenario.options.model.layers) {
+    if (!layer.groups) continue;
+    layer.range_count = 2 + static_cast<uint32_t>(random.Below(4));
+    layer.range_exchanges = 1;
+    layer.range_columns = kRangeColumns;
+    const uint64_t rest = layer.weight_bytes - layer.expert_count * layer.expert_bytes;
+    layer.range_bytes = rest * (3 + random.Below(5)) / 10 / layer.range_count;
+  }
+  for (Device& device : scenario.devices) device.divides_products = random.Below(6) != 0;
+  scenario.devices[0].divides_products = true;
+}
+
 // Of seeds that are about hubs a third each has experts, neuron groups, and groups whose sums go
 // over lossy lines.
 void BeAboutHubs(Scenario& scenario, SeededRandom& random) {
@@ -38,9 +54,11 @@ void BeAboutHubs(Scenario& scenario, SeededRandom& random) {
     device.room_bytes = 0;  // what an engine takes for itself is no room for experts
     device.is_hub_and_holder = device.kind == "native" || random.Below(2) == 0;
     device.needs_onnx = device.needs_onnx && !device.is_hub_and_holder;
+    device.part_spread = 0.5 * HashModel::ShareOf(device.memory_bytes % 997, 0);
   }
   scenario.devices[0].is_hub_and_holder = true;
   scenario.devices[0].needs_onnx = false;
+  if (kind != 0) DivideProducts(scenario);
   if (kind != 2) return;
   options.loss_limit = 0.02 + 0.2 * random.Uniform();
   scenario.datagram_loss = 0.2 * random.Uniform() * random.Uniform();

@@ -38,7 +38,7 @@ void ExpectRestarts(const Outcome& sum) {
 // The seeds are only worth something if they reach what they are about.
 TEST(Simulation, SeedsReachWhatTheyAreAbout) {
   Outcome sum;
-  uint64_t eight_sessions = 0, long_contexts = 0;
+  uint64_t eight_sessions = 0, long_contexts = 0, tokens_of_ranges = 0;
   for (uint64_t seed = 1; seed <= 200; ++seed) {
     const Outcome outcome = Simulate(seed, MakeScenario(seed));
     sum.tokens += outcome.tokens;
@@ -72,6 +72,7 @@ TEST(Simulation, SeedsReachWhatTheyAreAbout) {
     const Scenario scenario = MakeScenario(seed);
     eight_sessions += scenario.options.session_count == 8 ? 1 : 0;
     long_contexts += scenario.options.context_length >= 1000 ? 1 : 0;
+    if (scenario.options.model.divides_products()) tokens_of_ranges += outcome.tokens;
   }
   EXPECT_GT(sum.tokens, 50'000u);
   EXPECT_GT(sum.requests, 4'000u);
@@ -103,6 +104,7 @@ TEST(Simulation, SeedsReachWhatTheyAreAbout) {
   EXPECT_GT(sum.lossy_ends, 0u);
   EXPECT_GT(eight_sessions, 10u);
   EXPECT_GT(long_contexts, 10u);
+  EXPECT_GT(tokens_of_ranges, 1'000u);
 }
 
 // Only rows of the generations that whoever asks again was told of may be gone on with. About one

@@ -288,6 +288,7 @@ void SwarmRun::AddFreshDevices() {
     fresh->link_bytes_per_us = 50;
     fresh->latency = Milliseconds(5);
     fresh->is_hub_and_holder = scenario_.options.plan_kind != swarm::PlanKind::kLayers;
+    fresh->divides_products = fresh->is_hub_and_holder;
     fresh->disk = fresh->disk_hubs = swarm::LayerSet(model_.layer_count);
     Open(*fresh);
   }

@@ -81,7 +81,7 @@ class Told {
     const auto sets = wire::ReadExpertSets(hold.sets(), model.layer_count);
     if (!sets.ok()) return false;  // its worker says so
     for (const wire::LayerExperts& set : *sets)
-      expert_bytes_ += set.experts.size() * model.expert_bytes[set.layer];
+      for (const uint32_t part : set.experts) expert_bytes_ += model.PartBytes(set.layer, part);
     return expert_bytes_ > 0;
   }
   void NoteRetire(const wire::pb::Retire& retire, uint32_t layer_count) {
