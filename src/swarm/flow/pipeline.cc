@@ -78,12 +78,17 @@ void Pipeline::SetPlan(const SwarmPlan* plan, std::vector<BoundStage> followers)
   FitChunks();
 }
 
-// The largest chunk whose hidden rows pass the slowest link of the plan in kChunkUs. Holders of
-// experts have said that they take messages of prefill_chunk_rows, so hubs send no more.
+// Holders of experts have said that they take messages of prefill_chunk_rows, so hubs are sent no
+// more, those that stand by included.
+uint32_t Pipeline::MostRowsOf(const LayerSpan& layers) const {
+  const bool fixed = options_.prefill_chunk_time.us <= 0 || layers.is_hub();
+  return fixed ? std::min(options_.prefill_chunk_rows, 65535u) : kMostChunkRows;
+}
+
+// The largest chunk whose hidden rows pass the slowest link of the plan in kChunkUs.
 uint32_t Pipeline::MostRows() const {
-  bool fixed = options_.prefill_chunk_time.us <= 0;
-  for (const Stage& stage : stages_) fixed = fixed || stage.bound.layers.is_hub();
-  double rows = fixed ? std::min<double>(options_.prefill_chunk_rows, 65535) : kMostChunkRows;
+  double rows = 65535;
+  for (const Stage& stage : stages_) rows = std::min<double>(rows, MostRowsOf(stage.bound.layers));
   const double row_bytes = static_cast<double>(costs_.boundary_row_bytes());
   for (size_t i = 0; i < stages_.size(); ++i) {
     if (!stages_[i].bound.binding.is_set()) continue;

@@ -182,6 +182,7 @@ class Pipeline {
 
   // Of the sessions that somebody waits for.
   uint32_t active_count() const { return sessions_.active_count(plan_); }
+  uint32_t MostRowsOf(const LayerSpan& layers) const;
   uint32_t MostRows() const;
   void FitChunks();
   double TogetherUs(const Stage& stage, uint32_t rows) const;

@@ -26,8 +26,9 @@ void Pipeline::Feed(Stage& follower, Instant now) {
   Worker* worker = roster_.Find(follower.bound.worker);
   CHECK(worker != nullptr);
   if (!worker->steps->idle() || worker->offer.needs_onnx) return;
+  const LayerSpan& layers = follower.bound.layers;
   const uint32_t most =
-      std::min(chunk_rows_, ChunkRows(options_, costs_, *worker, follower.bound.layers));
+      std::min({chunk_rows_, MostRowsOf(layers), ChunkRows(options_, costs_, *worker, layers)});
   Batch batch;
   for (const bool active : {true, false})
     for (const auto& session : sessions_.sessions()) {

@@ -704,6 +704,37 @@ TEST(CoreExperts, MessagesOfHubsAndHoldersMayBeAsLongAsTheirRows) {
   for (const WorkerId id : {hub, holder}) EXPECT_GE(swarm.message_limit(id), 128u * 4096u * 4u);
 }
 
+// It has computed longer ones as one of two devices with whole layers.
+TEST(CoreExperts, AHubThatTakesOverGetsFramesOfRowsThatHoldersTake) {
+  CoreOptions options = SparseOptions();
+  options.plan_kind = PlanKind::kAuto;
+  options.context_length = 5000;
+  options.prefill_chunk_rows = 128;
+  options.prefill_chunk_time = Milliseconds(50);
+  TestSwarm swarm(options);
+  const WorkerId hub = swarm.Join(Hub());
+  TestWorker other;
+  other.memory_bytes = 5'000'000;
+  const WorkerId leaver = swarm.Join(other);
+  swarm.Advance(Seconds(1));
+  swarm.Submit(std::vector<int32_t>(4000, 7), 500);
+  swarm.Advance(Milliseconds(200));
+  swarm.Join(Holder(3'600'000));
+  swarm.Advance(Seconds(1));
+  wire::pb::WorkerMessage leaving;
+  leaving.mutable_leaving()->set_draining(true);
+  swarm.Control(leaver, leaving);
+  swarm.Advance(Seconds(5));
+  uint16_t longest = 0, longest_before = 0;
+  for (const TestRun& run : swarm.runs()) {
+    if (run.worker != hub) continue;
+    uint16_t& of = run.layers.is_hub() ? longest : longest_before;
+    of = std::max(of, run.run.count);
+  }
+  EXPECT_GT(longest_before, options.prefill_chunk_rows);
+  EXPECT_EQ(longest, options.prefill_chunk_rows);
+}
+
 TEST(CoreExperts, AfterARestartHubAndHoldersGoOn) {
   TestSwarm swarm(SparseOptions());
   const WorkerId hub = swarm.Join(Hub()), holder = swarm.Join(Holder());
