@@ -33,6 +33,8 @@ struct Device {
   uint32_t token_batch = 0;  // sessions whose tokens it makes in one batch; 0: it knows none
   // Layers may be given to it without their experts, and experts without their layers.
   bool is_hub_and_holder = false;
+  bool is_no_hub = false;         // but such a device is a holder alone
+  bool rows_to_server = false;    // as a hub it leaves it to the server whom to ask, as tabs do
   bool divides_products = false;  // such a device knows ranges of products
   uint16_t datagram_port = 0;     // where it sends and gets datagrams; 0: it has none
   // One thread for everything: a ping is answered after the step before it.

@@ -197,7 +197,8 @@ class HashEngine::Pending : public engine::PendingStep {
       AppendColumns(row, in_);
       for (const uint32_t expert : model.Route(layer, row))
         route_.push_back(static_cast<float>(expert));
-      route_.resize(route_.size() + model.mixtures[layer].chosen, 1);
+      for (uint32_t slot = 0; slot < model.mixtures[layer].chosen; ++slot)
+        route_.push_back(HashModel::WeightOf(slot));
     }
     const HashModel::Mixture& mixture = model.mixtures[layer];
     const SlotKind kind = mixture.groups ? SlotKind::kSums : SlotKind::kExperts;
@@ -343,8 +344,13 @@ Result<engine::StepProgress> HashEngine::Resume(std::unique_ptr<engine::PendingS
                                                 std::span<const float> slots) {
   auto& step = static_cast<Pending&>(*pending);
   const size_t each = slots.size() / step.rows.size();
-  for (size_t i = 0; i < step.rows.size(); ++i)
-    step.rows[i] = HashModel::Join(step.rows[i], slots.subspan(i * each, each));
+  // The server gives a tab's hub the sums of experts.
+  const bool sums = step.request().kind != SlotKind::kExperts || machine_.device.rows_to_server;
+  for (size_t i = 0; i < step.rows.size(); ++i) {
+    const auto given = slots.subspan(i * each, each);
+    step.rows[i] = sums ? HashModel::Join(step.rows[i], given)
+                        : HashModel::Join(step.rows[i], HashModel::SumOf(given));
+  }
   step.behind_ranges = step.request().kind == SlotKind::kProducts;
   if (!step.behind_ranges) ++step.layer;
   if (GoOn(step)) return engine::StepProgress(End(step));

@@ -80,6 +80,13 @@ std::array<float, kRangeColumns> HashModel::RangeRow(uint32_t layer, uint32_t pa
   return columns;
 }
 
+std::vector<float> HashModel::SumOf(std::span<const float> slots) {
+  std::vector<float> sum(kRowColumns);
+  for (size_t i = 0; i < slots.size(); ++i)
+    sum[i % kRowColumns] += WeightOf(static_cast<uint32_t>(i / kRowColumns)) * slots[i];
+  return sum;
+}
+
 uint64_t HashModel::Join(uint64_t mixed, std::span<const float> slots) {
   for (const float value : slots) mixed = Mix(mixed, static_cast<uint64_t>(value) + 1);
   return mixed;
@@ -103,7 +110,7 @@ uint64_t HashModel::AfterExperts(uint32_t layer, uint64_t mixed) const {
     if (!sums) slots.insert(slots.end(), row.begin(), row.end());
     for (uint32_t i = 0; sums && i < kRowColumns; ++i) slots[i] += row[i];
   }
-  return Join(mixed, slots);
+  return Join(mixed, sums ? slots : SumOf(slots));
 }
 
 program::Program HashModel::ProgramOf(uint32_t layer) const {

@@ -9,10 +9,9 @@
 //   the head ranks the vocabulary by row(last, p)
 //
 // In a layer with experts, with those that mixed(l, p) chooses, in its order:
-//   row(l + 1, p) = Join(mixed(l, p), ExpertRow(l, e, mixed(l, p)) of each)
-// and where the experts are neuron groups, of which all are chosen, with the sum of these rows. Some
-// layers have ranges of a product before that: Join(mixed(l, p), RangeRow(l, r, mixed(l, p)) of all)
-// takes the place of mixed(l, p) then.
+//   row(l + 1, p) = Join(mixed(l, p), sum of WeightOf(j) * ExpertRow(l, e_j, mixed(l, p)))
+// Neuron groups, of which all are chosen, have the weight 1. Some layers have ranges of a product
+// before that: Join(mixed(l, p), RangeRow(l, r, mixed(l, p)) of all) takes the place of mixed(l, p).
 #pragma once
 
 #include <array>
@@ -68,8 +67,11 @@ struct HashModel {
   std::vector<uint32_t> Route(uint32_t layer, uint64_t mixed) const;
   static std::array<float, kRowColumns> ExpertRow(uint32_t layer, uint32_t expert, uint64_t mixed);
   static std::array<float, kRangeColumns> RangeRow(uint32_t layer, uint32_t part, uint64_t mixed);
-  // `slots`: [chosen, kRowColumns], of neuron groups their sum, [kRowColumns], and
-  // [ranges, kRangeColumns].
+  // The weight of an expert in its row's sum, so that its place counts.
+  static float WeightOf(uint32_t slot) { return static_cast<float>(slot + 1); }
+  // The weighted sum of slots [chosen, kRowColumns].
+  static std::vector<float> SumOf(std::span<const float> slots);
+  // `slots`: the sum of experts or of neuron groups, or ranges [ranges, kRangeColumns].
   static uint64_t Join(uint64_t mixed, std::span<const float> slots);
   // The row behind the layer's ranges, if it has any, and behind the layer, computed here.
   uint64_t AfterRanges(uint32_t layer, uint64_t mixed) const;

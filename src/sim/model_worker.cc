@@ -40,7 +40,7 @@ worker::Offer OfferOf(const Device& device) {
   offer.needs_onnx = device.needs_onnx;
   offer.keeps_state = !device.needs_onnx;
   offer.makes_tokens = device.token_batch;
-  offer.steps_in_flight = device.needs_onnx ? 1 : 2;
+  offer.steps_in_flight = device.needs_onnx || device.rows_to_server ? 1 : 2;
   offer.states_ahead = device.token_batch > 0;
   offer.takes_experts = offer.can_be_hub = offer.runs_groups = device.is_hub_and_holder;
   offer.divides_products = device.divides_products;
@@ -118,6 +118,7 @@ void ModelWorker::OnControl(pb::ServerMessage message) {
 
 void ModelWorker::ConnectAgain() {
   refused_ = has_hung_up_ = false;
+  last_steps_.clear();  // another server counts from the beginning
   held_pings_.clear();
   Feed(worker::ConnectedAgain{});
 }
@@ -275,6 +276,14 @@ void ModelWorker::CheckIncarnation(const worker::Work& work) {
   ran_incarnation_ = heard_incarnation_;
 }
 
+// Holders of experts take messages of so many rows.
+void ModelWorker::CheckRows(const worker::RunStep& step) {
+  uint32_t rows = 0;
+  for (const wire::Run& run : step.frame.runs) rows += run.count;
+  if (IsHub(step.form) && rows > options_.prefill_chunk_rows)
+    Violation("is sent " + std::to_string(rows) + " rows as a hub");
+}
+
 void ModelWorker::Carry(worker::Compute& action) {
   CHECK(computing_ < OfferOf(device_).steps_in_flight);
   ++computing_;
@@ -283,9 +292,10 @@ void ModelWorker::Carry(worker::Compute& action) {
   machine_.BeginWork(scheduler_.now());
   const auto* step = std::get_if<worker::RunStep>(&action.work);
   const uint32_t sequence = step ? step->frame.header.sequence : 0;
+  const uint32_t place = step ? step->place : 0;
+  if (step) CheckRows(*step);
   if (step) last_steps_[sequence] = step->frame.runs;
   if (last_steps_.size() > kLastSteps) last_steps_.erase(last_steps_.begin());
-  // It is done now and known when it has taken its time.
   Result<worker::Outcome> outcome = host_->Do(std::move(action.work));
   std::set<uint32_t> excused;
   if (!outcome.ok() && excused_) {
@@ -299,8 +309,15 @@ void ModelWorker::Carry(worker::Compute& action) {
         // Whatever was not meant to fail was a violation.
         if (one.error) excused.insert(one.tokens.sequence);
       }
+  EndWork(place, std::move(outcome), std::move(excused));
+}
+
+void ModelWorker::EndWork(uint32_t place, Result<worker::Outcome> outcome,
+                          std::set<uint32_t> excused) {
+  const auto* waits = outcome.ok() ? std::get_if<worker::StepWaits>(&*outcome) : nullptr;
+  if (waits != nullptr && device_.rows_to_server) return AskServer(place, *waits);
   FeedAfter(machine_.clock - scheduler_.now() + kOverhead,
-            [this, excused,
+            [this, excused = std::move(excused),
              outcome = std::make_shared<Result<worker::Outcome>>(std::move(outcome))]() mutable {
               --computing_;
               excused_sequences_.merge(excused);
@@ -359,6 +376,10 @@ void ModelWorker::OnRefused(const engine::Run& run, const std::string& why) {
 
 void ModelWorker::Carry(worker::SendControl& action) {
   pb::WorkerMessage& message = action.message;
+  if (message.has_connect() && device_.is_hub_and_holder) {
+    message.mutable_connect()->set_can_be_hub(!device_.rows_to_server && !device_.is_no_hub);
+    message.mutable_connect()->set_rows_to_server(device_.rows_to_server && !device_.is_no_hub);
+  }
   if (message.has_failed()) CheckFailed(message.failed());
   if (message.has_step_failed()) CheckStepFailed(message.step_failed());
   if (message.has_measured() && Claims())

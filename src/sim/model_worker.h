@@ -53,6 +53,8 @@ class ModelWorker : public std::enable_shared_from_this<ModelWorker> {
     std::function<void()> crash;
     // So many tokens were chosen without the core, in a batch of so many sessions.
     std::function<void(size_t count, size_t sessions)> generated = [](size_t, size_t) {};
+    // The server has answered the rows of its hub, or has not.
+    std::function<void(bool)> served = [](bool) {};
     // A download made way for a more urgent one, or was not wanted any more.
     std::function<void()> interrupted = [] {};
     // A step of this session was made to fail on purpose because its numbers were not finite.
@@ -72,7 +74,9 @@ class ModelWorker : public std::enable_shared_from_this<ModelWorker> {
               Device& device, Scheduler& scheduler, uint64_t seed, Hooks hooks);
 
   void OnControl(wire::pb::ServerMessage message);
-  void OnFrame(Slice message) { Feed(worker::MessageReceived{std::move(message)}); }
+  void OnFrame(Slice message) {
+    if (!frozen_ && !TakeGiven(message)) Feed(worker::MessageReceived{std::move(message)});
+  }
   void OnDatagram(const DatagramAddress& from, std::vector<uint8_t> bytes) {
     Feed(worker::DatagramReceived{{from, std::move(bytes), scheduler_.now()}});
   }
@@ -89,7 +93,10 @@ class ModelWorker : public std::enable_shared_from_this<ModelWorker> {
   // It has closed its connection by itself, and may come again with what it holds.
   bool has_hung_up() const { return has_hung_up_; }
   // Its connection broke, and it has noticed; there is another one. What it holds stays meanwhile.
-  void LoseConnection() { Feed(worker::ConnectionLost{}); }
+  void LoseConnection() {
+    if (served_) RefuseServed("The connection broke.");
+    Feed(worker::ConnectionLost{});
+  }
   void ConnectAgain();
   bool can_connect_again() const { return !frozen_ && !stalled_ && !membership_.ended(); }
 
@@ -119,6 +126,7 @@ class ModelWorker : public std::enable_shared_from_this<ModelWorker> {
   double MissingBytes(const ModelFetch::Piece& piece) const;
   void NoteFetched(const ModelFetch::Piece& piece);
   void CheckIncarnation(const worker::Work& work);
+  void CheckRows(const worker::RunStep& step);
   void DrawFault(const worker::Work& work);
   std::optional<Error> StepFault(std::span<const engine::Run> runs);
   std::optional<Error> ReadFault();
@@ -132,6 +140,14 @@ class ModelWorker : public std::enable_shared_from_this<ModelWorker> {
   void SendData(std::vector<uint8_t> message);
   void Lie(std::vector<uint8_t>& result);
   void MaybeIllegal();
+  // It is done now and known when it has taken its time; or it stops in its middle and goes on.
+  void EndWork(uint32_t place, Result<worker::Outcome> outcome, std::set<uint32_t> excused);
+  // Of a hub that the server serves (model_worker_served.cc).
+  void SayToServer(const wire::ExpertFrame& frame);
+  void AskServer(uint32_t place, const worker::StepWaits& waits);
+  // Whether it is the server's answer, and goes no further.
+  bool TakeGiven(const Slice& message);
+  void RefuseServed(const std::string& why);
   // Feeds the event after this time, unless the worker is gone or hangs by then.
   void FeedAfter(Duration delay, std::function<worker::Event()> event);
   void Violation(const std::string& text) { hooks_.violation(device_.id + ": " + text); }
@@ -150,6 +166,12 @@ class ModelWorker : public std::enable_shared_from_this<ModelWorker> {
   std::unique_ptr<worker::StageHost> host_;
   worker::Membership membership_;
   uint32_t computing_ = 0;  // pieces of work under way
+  // One of them that waits for the server.
+  struct Served {
+    uint32_t place = 0, sequence = 0;
+  };
+  std::optional<Served> served_;
+  uint32_t served_sequence_ = 0;  // of the last one
   std::deque<wire::pb::ServerMessage> held_pings_;
   std::optional<ModelFetch> fetching_;
   uint64_t fetch_count_ = 0;

@@ -1,4 +1,6 @@
 // What a seed makes of a scenario.
+#include <algorithm>
+
 #include "program/ir.h"
 #include "sim/simulation.h"
 
@@ -20,6 +22,20 @@ void DivideProducts(Scenario& scenario) {
   }
   for (Device& device : scenario.devices) device.divides_products = random.Below(6) != 0;
   scenario.devices[0].divides_products = true;
+}
+
+// Nobody but tabs may be a hub, until fresh devices come.
+void LetTabsBeHubs(Scenario& scenario) {
+  const swarm::CoreOptions& options = scenario.options;
+  const auto layers = static_cast<uint32_t>(options.model.layers.size());
+  for (Device& device : scenario.devices) device.is_no_hub = true;
+  Device& tab = scenario.devices[0];
+  tab.kind = "web";
+  tab.engine = "webgpu";
+  tab.needs_onnx = tab.pings_wait = tab.is_no_hub = false;
+  tab.rows_to_server = true;
+  tab.token_batch = std::max(tab.token_batch, 1u);
+  tab.memory_bytes = std::max(tab.memory_bytes, swarm::Costs(options).MemoryBytes(1, {0, layers}));
 }
 
 // Of seeds that are about hubs a third each has experts, neuron groups, and groups whose sums go
@@ -46,6 +62,8 @@ void BeAboutHubs(Scenario& scenario, SeededRandom& random) {
     options.model.layers[1].expert_bytes = options.model.layers[1].weight_bytes / 2 / experts;
   }
   options.plan_kind = kind == 0 ? swarm::PlanKind::kExperts : swarm::PlanKind::kTensor;
+  // Some move between hubs and whole layers.
+  if (options.model.layers[0].weight_bytes % 3 == 0) options.plan_kind = swarm::PlanKind::kAuto;
   options.expert_copies = kind == 0 && random.Below(2) == 0 ? 2 : 0;
   for (Device& device : scenario.devices) {
     // Lines on which a round trip a layer makes sense.
@@ -56,7 +74,12 @@ void BeAboutHubs(Scenario& scenario, SeededRandom& random) {
     device.needs_onnx = device.needs_onnx && !device.is_hub_and_holder;
     device.part_spread = 0.5 * HashModel::ShareOf(device.memory_bytes % 997, 0);
   }
+  for (Device& device : scenario.devices)
+    device.rows_to_server = device.engine == "webgpu" && device.is_hub_and_holder;
   scenario.devices[0].is_hub_and_holder = true;
+  // Losses and ranges want a native hub.
+  if (kind != 0) scenario.devices[0].rows_to_server = false;
+  if (kind == 0 && scenario.options.model.layers[1].weight_bytes % 2 == 0) LetTabsBeHubs(scenario);
   scenario.devices[0].needs_onnx = false;
   if (kind != 0) DivideProducts(scenario);
   if (kind != 2) return;

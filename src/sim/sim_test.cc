@@ -64,6 +64,8 @@ TEST(Simulation, SeedsReachWhatTheyAreAbout) {
     sum.forks += outcome.forks;
     sum.kept += outcome.kept;
     sum.shard_messages += outcome.shard_messages;
+    sum.served_rows += outcome.served_rows;
+    sum.refused_rows += outcome.refused_rows;
     sum.datagrams += outcome.datagrams;
     sum.datagrams_lost += outcome.datagrams_lost;
     sum.datagrams_repeated += outcome.datagrams_repeated;
@@ -97,10 +99,12 @@ TEST(Simulation, SeedsReachWhatTheyAreAbout) {
   EXPECT_GT(sum.forks, 500u);
   EXPECT_GT(sum.kept, 20u);
   EXPECT_GT(sum.shard_messages, 10'000u);
+  EXPECT_GT(sum.served_rows, 1'000u);
+  EXPECT_GT(sum.refused_rows, 0u);
   EXPECT_GT(sum.datagrams, 1'000u);
   EXPECT_GT(sum.datagrams_lost, 50u);
   EXPECT_GT(sum.datagrams_repeated, 10u);
-  EXPECT_GT(sum.datagrams_late, 50u);
+  EXPECT_GT(sum.datagrams_late, 30u);
   EXPECT_GT(sum.lossy_ends, 0u);
   EXPECT_GT(eight_sessions, 10u);
   EXPECT_GT(long_contexts, 10u);

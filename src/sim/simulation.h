@@ -104,6 +104,7 @@ struct Outcome {
   uint64_t forks = 0, kept = 0;          // sessions that begin as others; prefixes kept by name
   uint64_t doubts = 0;          // layers that workers were told beyond what they had reported
   uint64_t shard_messages = 0;  // between hubs and holders
+  uint64_t served_rows = 0, refused_rows = 0;  // that hubs on tabs were given, or were not
   uint64_t datagrams = 0, datagrams_lost = 0, datagrams_repeated = 0, datagrams_late = 0;
   uint64_t lossy_ends = 0;  // requests that had to do without some neuron groups
   uint64_t strangers = 0;   // that were closed for their first message

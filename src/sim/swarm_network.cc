@@ -68,6 +68,9 @@ void SwarmRun::Open(Device& device, std::shared_ptr<ModelWorker> worker, const C
     for (auto& [request, tracked] : requests_)
       if (tracked.ends == 0) tracked.may_fail = true;
   };
+  hooks.served = [this](bool is_given) {
+    ++(is_given ? outcome_.served_rows : outcome_.refused_rows);
+  };
   hooks.interrupted = [this] { ++outcome_.interrupted; };
   hooks.generated = [this](size_t count, size_t sessions) {
     (sessions > 1 ? outcome_.generated_together : outcome_.generated_alone) += count;
