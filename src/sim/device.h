@@ -42,7 +42,7 @@ struct Device {
   uint64_t memory_bytes = 0;
   double weight_factor = 1;  // true factor
   double claimed_weight_factor = 1;
-  // Some parts take up to so much more than others for their weights, which the device does not know
+  // Some parts take up to so much more than others for their weights. The device does not know that
   // before it has them.
   double part_spread = 0;
   // Its engine takes this room with the first layer, and further ones use it. So its report after

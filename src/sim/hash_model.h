@@ -11,7 +11,7 @@
 // In a layer with experts, with those that mixed(l, p) chooses, in its order:
 //   row(l + 1, p) = Join(mixed(l, p), sum of WeightOf(j) * ExpertRow(l, e_j, mixed(l, p)))
 // Neuron groups, of which all are chosen, have the weight 1. Some layers have ranges of a product
-// before that: Join(mixed(l, p), RangeRow(l, r, mixed(l, p)) of all) takes the place of mixed(l, p).
+// before that. Then Join(mixed(l, p), RangeRow(l, r, mixed(l, p)) of all) stands for mixed(l, p).
 #pragma once
 
 #include <array>

@@ -35,6 +35,27 @@ void ExpectRestarts(const Outcome& sum) {
   EXPECT_GT(sum.adopted, 20u);
 }
 
+void CountHubs(const Outcome& outcome, Outcome& sum) {
+  sum.shard_messages += outcome.shard_messages;
+  sum.served_rows += outcome.served_rows;
+  sum.refused_rows += outcome.refused_rows;
+  sum.datagrams += outcome.datagrams;
+  sum.datagrams_lost += outcome.datagrams_lost;
+  sum.datagrams_repeated += outcome.datagrams_repeated;
+  sum.datagrams_late += outcome.datagrams_late;
+  sum.lossy_ends += outcome.lossy_ends;
+}
+void ExpectHubs(const Outcome& sum) {
+  EXPECT_GT(sum.shard_messages, 10'000u);
+  EXPECT_GT(sum.served_rows, 1'000u);
+  EXPECT_GT(sum.refused_rows, 0u);
+  EXPECT_GT(sum.datagrams, 1'000u);
+  EXPECT_GT(sum.datagrams_lost, 50u);
+  EXPECT_GT(sum.datagrams_repeated, 10u);
+  EXPECT_GT(sum.datagrams_late, 30u);
+  EXPECT_GT(sum.lossy_ends, 0u);
+}
+
 // The seeds are only worth something if they reach what they are about.
 TEST(Simulation, SeedsReachWhatTheyAreAbout) {
   Outcome sum;
@@ -63,14 +84,7 @@ TEST(Simulation, SeedsReachWhatTheyAreAbout) {
     sum.survivor_frames += outcome.survivor_frames;
     sum.forks += outcome.forks;
     sum.kept += outcome.kept;
-    sum.shard_messages += outcome.shard_messages;
-    sum.served_rows += outcome.served_rows;
-    sum.refused_rows += outcome.refused_rows;
-    sum.datagrams += outcome.datagrams;
-    sum.datagrams_lost += outcome.datagrams_lost;
-    sum.datagrams_repeated += outcome.datagrams_repeated;
-    sum.datagrams_late += outcome.datagrams_late;
-    sum.lossy_ends += outcome.lossy_ends;
+    CountHubs(outcome, sum);
     const Scenario scenario = MakeScenario(seed);
     eight_sessions += scenario.options.session_count == 8 ? 1 : 0;
     long_contexts += scenario.options.context_length >= 1000 ? 1 : 0;
@@ -98,14 +112,7 @@ TEST(Simulation, SeedsReachWhatTheyAreAbout) {
   EXPECT_GT(sum.survivor_frames, 5u);
   EXPECT_GT(sum.forks, 500u);
   EXPECT_GT(sum.kept, 20u);
-  EXPECT_GT(sum.shard_messages, 10'000u);
-  EXPECT_GT(sum.served_rows, 1'000u);
-  EXPECT_GT(sum.refused_rows, 0u);
-  EXPECT_GT(sum.datagrams, 1'000u);
-  EXPECT_GT(sum.datagrams_lost, 50u);
-  EXPECT_GT(sum.datagrams_repeated, 10u);
-  EXPECT_GT(sum.datagrams_late, 30u);
-  EXPECT_GT(sum.lossy_ends, 0u);
+  ExpectHubs(sum);
   EXPECT_GT(eight_sessions, 10u);
   EXPECT_GT(long_contexts, 10u);
   EXPECT_GT(tokens_of_ranges, 1'000u);
