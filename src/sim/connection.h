@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -36,7 +35,6 @@ struct Connection {
   Instant known_slow_at{INT64_MAX};                 // since then, though it claims not to be
   uint32_t unbounded_ends = 0;                      // of requests while it is believed too fast
   uint64_t unasked = 0;                             // messages that nobody had asked for
-  std::deque<Instant> hold_experts;                 // when the core said so last
 };
 
 struct Tracked {

@@ -34,6 +34,7 @@ void LetTabsBeHubs(Scenario& scenario) {
   tab.engine = "webgpu";
   tab.needs_onnx = tab.pings_wait = tab.is_no_hub = false;
   tab.rows_to_server = true;
+  tab.part_spread = 0;
   tab.token_batch = std::max(tab.token_batch, 1u);
   tab.memory_bytes = std::max(tab.memory_bytes, swarm::Costs(options).MemoryBytes(1, {0, layers}));
 }
@@ -72,7 +73,8 @@ void BeAboutHubs(Scenario& scenario, SeededRandom& random) {
     device.room_bytes = 0;  // what an engine takes for itself is no room for experts
     device.is_hub_and_holder = device.kind == "native" || random.Below(2) == 0;
     device.needs_onnx = device.needs_onnx && !device.is_hub_and_holder;
-    device.part_spread = 0.5 * HashModel::ShareOf(device.memory_bytes % 997, 0);
+    if (device.kind == "native")
+      device.part_spread = 0.5 * HashModel::ShareOf(device.memory_bytes % 997, 0);
   }
   for (Device& device : scenario.devices)
     device.rows_to_server = device.engine == "webgpu" && device.is_hub_and_holder;

@@ -100,23 +100,11 @@ void SwarmRun::Carry(const swarm::SendControl& action) {
     Log("-> " + Name(action.worker) + " " + action.message.ShortDebugString());
   if (action.message.has_init()) connection->incarnation = action.message.init().incarnation();
   CheckMemory(*connection, action.message);
-  if (action.message.has_hold_experts()) CheckStatements(*connection);
   const Instant at = Arrival(*connection, action.message.ByteSizeLong() + 1, connection->last_down);
   scheduler_.At(at, [this, id = action.worker, message = action.message] {
     Connection* to = Any(id);
     if (to && !to->broken) to->worker->OnControl(message);
   });
-}
-
-void SwarmRun::CheckStatements(Connection& connection) {
-  constexpr size_t kMost = 150;
-  constexpr Duration kWithin = Seconds(10);
-  std::deque<Instant>& said = connection.hold_experts;
-  said.push_back(scheduler_.now());
-  if (said.size() <= kMost) return;
-  if (said.back() - said.front() < kWithin)
-    Violate(connection.device->id + " is told what to hold again and again");
-  said.pop_front();
 }
 
 void SwarmRun::CheckMemory(Connection& connection, const wire::pb::ServerMessage& message) {

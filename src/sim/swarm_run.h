@@ -33,8 +33,6 @@ class SwarmRun {
   // where nothing serves may the core go back to what the worker claimed, and once it has, go on
   // so.
   void CheckMemory(Connection& connection, const wire::pb::ServerMessage& message);
-  // Whoever is told to hold other experts all the time reads and drops without end.
-  void CheckStatements(Connection& connection);
   void Carry(const swarm::SendData& action);
   void Carry(const swarm::CloseWorker& action);
   void Carry(const swarm::EmitSession& action);

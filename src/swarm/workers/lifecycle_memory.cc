@@ -61,14 +61,20 @@ void Lifecycle::KeepExperts(Worker& worker, const std::vector<bool>& kept) const
 //
 //   room for 100   told 10, which take 90: another one seems to fit, which takes 11
 //                  told 11, which take 101: told 10 again. By 90 an 11th would fit again.
+//
+// What computing takes is in the reports of tabs, so that few weights look heavy: of these the
+// latest counts, but for a fall of a hundredth, which may be rounding.
 void Lifecycle::NoteExpertsHeld(Worker& worker, uint64_t weight_bytes,
                                 std::optional<double> weight_factor) const {
   WorkerHolding& holding = worker.holding.edit();
   holding.answered = true;
   holding.held = holding.told;
   if (!weight_factor) return;
-  if (weight_bytes <= holding.most_reported_bytes && *weight_factor <= holding.weight_factor)
-    return;
+  constexpr double kRounding = 0.99;
+  const bool may_lower = worker.offer.kind == "native"
+                             ? weight_bytes > holding.most_reported_bytes
+                             : *weight_factor < kRounding * holding.weight_factor.value_or(0);
+  if (!may_lower && *weight_factor <= holding.weight_factor) return;
   holding.weight_factor = weight_factor;
   holding.most_reported_bytes = std::max(holding.most_reported_bytes, weight_bytes);
 }
