@@ -64,7 +64,8 @@ void BeAboutHubs(Scenario& scenario, SeededRandom& random) {
   }
   options.plan_kind = kind == 0 ? swarm::PlanKind::kExperts : swarm::PlanKind::kTensor;
   // Some move between hubs and whole layers.
-  if (options.model.layers[0].weight_bytes % 3 == 0) options.plan_kind = swarm::PlanKind::kAuto;
+  if (kind != 2 && options.model.layers[0].weight_bytes % 3 == 0)
+    options.plan_kind = swarm::PlanKind::kAuto;
   options.expert_copies = kind == 0 && random.Below(2) == 0 ? 2 : 0;
   for (Device& device : scenario.devices) {
     // Lines on which a round trip a layer makes sense.
